@@ -13,15 +13,14 @@
 //! | [`listener`], [`host`] | receive commands, execute them through an adapter, acknowledge them |
 //! | [`adapter`] | the port that every agent integration implements |
 //! | [`native`], [`claude`], [`acp`], [`script`] | the adapters |
+//! | [`kit`] | what the adapters share |
 //! | [`runner`] | wraps an adapter and keeps a turn running until its deliverables are settled (S4) |
 //! | [`validation`] | runs the validation criteria of autonomous sessions |
 //! | [`own_tools`] | the tools that Pilothouse provides to agents, natively or over MCP |
 //! | [`deliverables`] | tracks the deliverables in the working directory (S4) |
 //! | [`process`] | starts agent processes in isolation from the sidecar |
 //! | [`redaction`] | removes secrets from events before they are stored or sent |
-//! | [`account`] | summary of a conversation, used to continue after the agent has lost it |
 
-mod account;
 pub mod acp;
 pub mod adapter;
 pub mod broker;
@@ -33,9 +32,9 @@ pub mod deliverables;
 pub mod drain;
 pub mod exit;
 pub mod faults;
-mod handoff;
 pub mod heartbeat;
 pub mod host;
+pub mod kit;
 pub mod lease;
 pub mod link;
 pub mod listener;

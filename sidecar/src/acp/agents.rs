@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::json::{advertised, text_at};
+use crate::kit::json::{advertised, text_at};
 
 /// How an agent treats a prompt that arrives during another one. The adapter never uses this to steer. It is recorded
 /// so that the experiments need not be repeated.
@@ -258,7 +258,7 @@ impl Advertised {
             (false, true) => Resumption::Load,
             (false, false) => Resumption::Never,
         };
-        let methods = super::json::list(answer, "authMethods");
+        let methods = crate::kit::json::list(answer, "authMethods");
         Self {
             agent: format!("{name} {version}"),
             profile,
@@ -269,7 +269,7 @@ impl Advertised {
             mcp_sse: can(&["mcpCapabilities", "sse"]),
             auth_methods: methods
                 .iter()
-                .filter_map(|m| super::json::text(m, "id"))
+                .filter_map(|m| crate::kit::json::text(m, "id"))
                 .map(str::to_owned)
                 .collect(),
         }

@@ -4,8 +4,8 @@ use pilothouse_domain::value::SessionTaskStatus;
 use pilothouse_wire::event::{RawEvent, RawTask};
 use serde_json::Value;
 
-use super::json::{list, notice_name, one_line, text};
 use super::translator::{Translator, UpdateMode};
+use crate::kit::json::{list, notice_name, one_line, text};
 
 impl Translator {
     /// Publishes a changed plan as the task list.

@@ -16,8 +16,8 @@ use super::requests::Requests;
 use super::spending::Spending;
 use super::start::{Started, Starter, while_commands_wait};
 use super::terminals::Terminals;
-use crate::account::Account;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
+use crate::kit::account::Account;
 use crate::own_tools::OwnTools;
 
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
@@ -46,7 +46,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
             ConversationFile::open(Path::new(&of_run.session_home)).map_err(|e| save_error(&e))?;
         let earlier = if resume_conversation { conversation_file.load() } else { Ok(None) };
         let nothing_kept = resume_conversation && matches!(earlier, Ok(None));
-        let prices = crate::native::models::registry(|name| std::env::var(name).ok(), &events);
+        let prices = crate::kit::models::registry(|name| std::env::var(name).ok(), &events);
         let prices = prices.map_err(|e| e.to_string())?;
         let starter =
             Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch, prices)?;

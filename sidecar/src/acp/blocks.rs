@@ -3,7 +3,7 @@
 use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::Value;
 
-use super::json::text;
+use crate::kit::json::text;
 
 /// Size at which an incomplete block is published, so that the buffer is bounded.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;

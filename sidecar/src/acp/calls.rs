@@ -6,8 +6,8 @@ use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 
-use super::json::{list, text, text_at};
-use crate::account::end_of;
+use crate::kit::account::end_of;
+use crate::kit::json::{list, text, text_at};
 
 /// Looks up the output of a terminal by its id.
 pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use super::connection::Inbound;
 use super::driver::{Driver, DriverExit};
-use super::elicitation::Form;
-use super::json::text;
 use super::permissions::{allowing, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
 use crate::adapter::{PlanDecision, Refusal, Reply};
+use crate::kit::form::Form;
+use crate::kit::json::text;
 use crate::process::in_process::AgentThread;
 
 /// The tool that submits a plan, by the name that the control plane knows (S0 8.3).

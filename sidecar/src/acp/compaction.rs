@@ -4,11 +4,11 @@ use agent_client_protocol::Error;
 use serde_json::Value;
 
 use super::driver::{Driver, DriverExit};
-use super::json::{one_line, text, text_at};
 use super::session::{self, notice};
 use super::translator::UpdateMode;
 use super::turns::Interrupt;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::json::{one_line, text, text_at};
 
 /// A running compaction.
 pub(super) struct Compaction {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::meter::Totals;
-use crate::account::Account;
+use crate::kit::account::Account;
 
 /// File name in the session's home.
 const FILE: &str = "acp.json";

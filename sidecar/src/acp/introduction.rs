@@ -3,7 +3,7 @@
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::agents::{Advertised, Instructions};
-use crate::account::Account;
+use crate::kit::account::Account;
 
 /// The instructions (if the agent has no other place for them), the handoff of the previous session (decision 34),
 /// and the summary of a lost conversation.

@@ -50,8 +50,8 @@ pub(super) fn command_lines(tools: &[McpToolDefinition], own_tools: &Value) -> V
 }
 
 fn command_line(server: &Value) -> Option<String> {
-    let words = super::json::list(server, "args").iter().filter_map(Value::as_str);
-    let words: Vec<_> = super::json::text(server, "command").into_iter().chain(words).collect();
+    let words = crate::kit::json::list(server, "args").iter().filter_map(Value::as_str);
+    let words: Vec<_> = crate::kit::json::text(server, "command").into_iter().chain(words).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::agents::Steering;
 use super::driver::{Driver, DriverExit};
-use super::json::text;
 use super::session;
 use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::json::text;
 
 /// A waiting message.
 #[allow(clippy::large_enum_variant)] // only a few at a time

@@ -217,7 +217,7 @@ impl Meter {
 
     /// Handles a `usage_update`: the window and, if present, the conversation's cost so far.
     pub(super) fn update(&mut self, update: &Value) -> Vec<RawEvent> {
-        if let Some(model) = super::json::text_at(update, &["_meta", "_claude/model"]) {
+        if let Some(model) = crate::kit::json::text_at(update, &["_meta", "_claude/model"]) {
             self.model(model);
         }
         let count = |key| update.get(key).and_then(Value::as_u64);
@@ -226,7 +226,7 @@ impl Meter {
             self.estimate_call(used);
             self.window = Some((used, size));
         }
-        let dollars = super::json::text_at(update, &["cost", "currency"])
+        let dollars = crate::kit::json::text_at(update, &["cost", "currency"])
             .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
         let amount = update.get("cost").and_then(|cost| cost.get("amount")).filter(|_| dollars);
         self.reported.cost |= amount.is_some();

@@ -14,7 +14,7 @@
 //! | [`meter`], [`spending`] | the conversation's cost, and the run's allowance |
 //! | [`capabilities`] | the agent's capabilities |
 //! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
-//! | [`permissions`], [`elicitation`], [`requests`] | requests of the agent to its owner |
+//! | [`permissions`], [`requests`] | requests of the agent to its owner |
 //! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
 //! `docs/adapters.md` lists what the adapter supports with which agent.
@@ -31,11 +31,9 @@ mod compaction;
 mod connection;
 mod conversation_file;
 mod driver;
-mod elicitation;
 mod environment;
 mod files;
 mod introduction;
-mod json;
 mod mcp;
 mod messages;
 mod meter;
@@ -54,8 +52,6 @@ mod subagents;
 mod terminals;
 mod translator;
 mod turns;
-
-pub(crate) use elicitation::Form;
 
 #[cfg(test)]
 mod recorded;

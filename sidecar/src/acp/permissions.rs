@@ -4,7 +4,7 @@ use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
 use pilothouse_domain::value::{Question, QuestionOption};
 use serde_json::Value;
 
-use super::json::{one_line, text};
+use crate::kit::json::{one_line, text};
 
 /// The option that allows a tool which the configuration lists. `None` if the owner must be asked. Tools that are not
 /// listed always need the owner's permission, even if there is no list.

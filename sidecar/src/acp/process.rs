@@ -94,7 +94,8 @@ impl Process {
         self.log_is_told().await;
         let how = status.unwrap_or_else(|| "it closed its output".to_owned());
         let words = self.last_words.lock().map(|words| words.clone()).unwrap_or_default();
-        let words = words.lines().map(str::trim).rfind(|line| !line.is_empty()).map(super::json::one_line);
+        let words =
+            words.lines().map(str::trim).rfind(|line| !line.is_empty()).map(crate::kit::json::one_line);
         words.map_or(how.clone(), |words| format!("{how}; its last words: {words}"))
     }
 

@@ -7,9 +7,9 @@ use pilothouse_wire::event::{AssistantContent, RawEvent};
 use serde_json::Value;
 
 use super::agents::{Advertised, Resumption, Steering, UNKNOWN};
-use super::json::text;
 use super::meter::{Meter, Totals};
 use super::translator::{Translator, UpdateMode};
+use crate::kit::json::text;
 
 /// The agent's messages in order.
 fn said() -> Vec<Value> {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::connection::Inbound;
-use super::elicitation::Form;
 use super::permissions::{allowing, chosen, refusing};
+use crate::kit::form::Form;
 
 /// A request that waits for the owner.
 #[derive(Debug)]

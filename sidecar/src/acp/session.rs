@@ -17,9 +17,9 @@ use tokio::time::timeout;
 use super::agents::{Advertised, Instructions, Resumption};
 use super::connection::Connection;
 use super::conversation_file::Conversation;
-use super::json::{list, one_line, text};
 use super::mcp;
 use super::options::Launch;
+use crate::kit::json::{list, one_line, text};
 
 /// How long `initialize` may take. The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);

@@ -5,7 +5,7 @@ use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
-use super::json::{list, text};
+use crate::kit::json::{list, text};
 
 /// The method that changes a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]

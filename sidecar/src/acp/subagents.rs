@@ -7,7 +7,7 @@ use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
-use super::json::{text, text_at};
+use crate::kit::json::{text, text_at};
 
 /// The subagents of a conversation.
 #[derive(Debug, Default)]

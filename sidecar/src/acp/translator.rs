@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::announcements;
 use super::blocks::{Blocks, Kind};
 use super::calls::{Calls, Printed};
-use super::json::text;
 use super::meter::Meter;
 use super::settings::Settings;
 use super::subagents::Subagents;
-use crate::handoff;
+use crate::kit::handoff;
+use crate::kit::json::text;
 
 /// How to treat the agent's updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Translator {
     }
 
     fn work(&mut self, kind: &str, update: &Value, printed: Printed) -> Vec<RawEvent> {
-        let parent = super::json::text_at(update, &["_meta", "claudeCode", "parentToolUseId"]);
+        let parent = crate::kit::json::text_at(update, &["_meta", "claudeCode", "parentToolUseId"]);
         let input = parent.and_then(|call| self.calls.input(call)).cloned();
         let (subagent, began) = self.subagents.of_update(update, input.as_ref());
         let mut events: Vec<RawEvent> = Vec::new();

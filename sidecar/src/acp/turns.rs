@@ -11,10 +11,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::driver::{Driver, DriverExit};
-use super::json::text;
 use super::session::{self, notice};
 use super::translator::UpdateMode;
 use crate::adapter::{Message, MessageReply, Reply};
+use crate::kit::json::text;
 
 /// Fill level of the context window, in percent, above which a turn that ended at a token limit ended because the
 /// window is full.
@@ -201,7 +201,7 @@ impl Driver {
             }
             other => {
                 let summary =
-                    format!("the agent stopped for an unknown reason: {}", super::json::one_line(other));
+                    format!("the agent stopped for an unknown reason: {}", crate::kit::json::one_line(other));
                 self.events.emit(notice("stopped", summary)).await?;
                 SessionOutcome::Completed
             }

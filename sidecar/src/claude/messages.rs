@@ -1,195 +1,185 @@
-//! `assistant` and `user` lines: text and tool calls of the agent, and tool results.
+//! Messages to the agent (decisions 29 and 30).
+//!
+//! Claude Code has three priorities. `next` enters the turn after the running tools, which is what Immediate means
+//! (S1: between tool calls). `later` follows the turn; Queued messages wait in the adapter instead, where an
+//! interrupt can hold them. `now` splits the turn and is never used.
 
-use pilothouse_domain::{SubAgentId, ToolCallId};
-use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
-use serde_json::Value;
+use std::collections::VecDeque;
 
-use super::Ignored;
-use super::json::{flag, one_line, plain_text, text};
-use super::task_list::TaskFold;
-use super::translated::{MessageState, Signal, Translated};
-use super::translator::{Call, Translator};
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::{MessageId, TurnId};
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-/// The model name of messages that the runtime wrote itself.
-const SYNTHETIC: &str = "<synthetic>";
+use crate::adapter::{Message, MessageReply};
 
-impl Translator {
-    pub(super) fn assistant(&mut self, line: &Value, out: &mut Translated) {
-        let Some(message) = line.get("message") else { return };
-        let said = message.get("content").unwrap_or(&Value::Null);
-        let parent = text(line, "parent_tool_use_id");
-        let subagent = parent.and_then(|parent| self.subagent_of(parent, line, out));
-        if parent.is_none() {
-            self.main_loop_works(out);
-        }
-        // Text that the runtime writes on the model's behalf is not a message of the agent.
-        let synthetic = text(message, "model") == Some(SYNTHETIC);
-        let failure = flag(line, "is_api_error_message") || text(line, "error").is_some();
-        if failure && (synthetic || flag(line, "is_api_error_message")) {
-            let summary = plain_text(said).unwrap_or_else(|| "The model call failed".to_owned());
-            return out.notice("api_error", one_line(&summary), line);
-        }
-        if synthetic {
-            return runtime_message(said, line, out);
-        }
-        match said {
-            Value::String(s) => {
-                self.say(AssistantContent::Text { text: s.as_str().into() }, subagent.as_ref(), out);
-            }
-            Value::Array(blocks) => {
-                for block in blocks {
-                    self.block(block, subagent.as_ref(), out);
-                }
-            }
-            _ => {}
-        }
-        if let Some(error) = text(line, "error") {
-            out.notice("api_error", format!("The model call failed: {}", one_line(error)), line);
-        }
-        if parent.is_none() {
-            self.meter.message(message, out);
-        }
-        out.ignore(Ignored::EmptyMessage);
-    }
-
-    fn block(&mut self, block: &Value, subagent: Option<&SubAgentId>, out: &mut Translated) {
-        match text(block, "type") {
-            Some("text") => match text(block, "text").filter(|s| !s.is_empty()) {
-                Some(s) => self.say(AssistantContent::Text { text: s.into() }, subagent, out),
-                None => out.ignore(Ignored::EmptyMessage),
-            },
-            Some("thinking") => match text(block, "thinking").filter(|s| !s.is_empty()) {
-                Some(s) => self.say(AssistantContent::Thinking { text: s.into() }, subagent, out),
-                None => out.ignore(Ignored::EmptyMessage),
-            },
-            Some("redacted_thinking") => out.ignore(Ignored::RedactedThinking),
-            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => self.tool_use(block, subagent, out),
-            Some(kind) if kind.ends_with("_tool_result") => {
-                self.tool_result(block, &Value::Null, subagent, out);
-            }
-            other => out.unknown(&format!("block_{}", other.unwrap_or("without_type")), block),
-        }
-    }
-
-    fn tool_use(&mut self, block: &Value, subagent: Option<&SubAgentId>, out: &mut Translated) {
-        let (Some(Ok(tool_call_id)), Some(tool)) =
-            (text(block, "id").map(ToolCallId::parse), text(block, "name"))
-        else {
-            return out.unknown("tool_use", block);
-        };
-        let input = block.get("input").cloned().unwrap_or_default();
-        if subagent.is_none() {
-            let call = Call { tool: tool.to_owned(), input: input.clone() };
-            self.calls.insert(tool_call_id.as_str().to_owned(), call);
-        }
-        let content = AssistantContent::ToolUse { tool_call_id, tool_name: tool.to_owned(), input };
-        self.say(content, subagent, out);
-    }
-
-    fn say(&self, content: AssistantContent, subagent: Option<&SubAgentId>, out: &mut Translated) {
-        out.push(match subagent {
-            Some(id) => RawEvent::SubagentMessage { subagent_id: id.clone(), content },
-            None => RawEvent::AssistantMessage { content, turn_id: self.turn_id().cloned() },
-        });
-    }
-
-    pub(super) fn user(&mut self, line: &Value, out: &mut Translated) {
-        if flag(line, "isReplay") {
-            if let Some(uuid) = text(line, "uuid") {
-                // The runtime repeats a message when the model receives it.
-                let state = MessageState::Started;
-                out.signals.push(Signal::Message { uuid: uuid.to_owned(), state });
-            }
-            return out.ignore(Ignored::Replay);
-        }
-        let said = line.get("message").and_then(|message| message.get("content")).unwrap_or(&Value::Null);
-        let parent = text(line, "parent_tool_use_id");
-        let subagent = parent.and_then(|parent| self.subagent_of(parent, line, out));
-        if let Some(words) = plain_text(said) {
-            return self.user_words(&words, subagent.as_ref(), line, out);
-        }
-        for block in said.as_array().into_iter().flatten() {
-            match text(block, "type") {
-                Some("tool_result") => self.tool_result(block, line, subagent.as_ref(), out),
-                // Text, images and documents next to results come from the user or the runtime.
-                Some("text" | "image" | "document") => out.ignore(Ignored::UserPrompt),
-                other => out.unknown(&format!("block_{}", other.unwrap_or("without_type")), block),
-            }
-        }
-    }
-
-    fn user_words(&mut self, words: &str, subagent: Option<&SubAgentId>, line: &Value, out: &mut Translated) {
-        if words.trim_start().starts_with("[Request interrupted by user") {
-            if let Some(turn) = &mut self.turn {
-                turn.interrupt_marked = true;
-            }
-            out.ignore(Ignored::UserPrompt);
-        } else if subagent.is_some() {
-            out.ignore(Ignored::SubagentPrompt);
-        } else if flag(line, "isSynthetic") {
-            out.notice("runtime_message", one_line(words), line);
-        } else {
-            out.ignore(Ignored::UserPrompt);
-        }
-    }
-
-    fn tool_result(
-        &mut self,
-        block: &Value,
-        line: &Value,
-        subagent: Option<&SubAgentId>,
-        out: &mut Translated,
-    ) {
-        let Some(Ok(id)) = text(block, "tool_use_id").map(ToolCallId::parse) else {
-            return out.unknown("tool_result", block);
-        };
-        let is_error = flag(block, "is_error");
-        let said = block.get("content").unwrap_or(&Value::Null);
-        let content = match (said, plain_text(said)) {
-            (_, Some(words)) => Content::Text(words),
-            (Value::Null, None) => Content::Text(String::new()),
-            (other, None) => Content::Json(other.clone()),
-        };
-        let words = content.text().into_owned();
-        let call = if subagent.is_none() { self.calls.remove(id.as_str()) } else { None };
-        out.push(RawEvent::ToolResult {
-            tool_call_id: id.clone(),
-            content,
-            is_error,
-            subagent_id: subagent.cloned(),
-        });
-        if was_rejected(line, id.as_str()) {
-            let tool = call.as_ref().map(|call| call.tool.as_str());
-            self.deny(id.as_str(), tool, Some(&words), line, out);
-        }
-        if subagent.is_some() {
-            return;
-        }
-        let outcome = line.get("tool_use_result").unwrap_or(&Value::Null);
-        if let Some(call) = call.filter(|call| !is_error && TaskFold::concerns(&call.tool))
-            && let Some(snapshot) = self.tasks.result(&call.tool, &call.input, outcome, &words)
-        {
-            out.push(snapshot);
-        }
-        // The result of a subagent call that runs in the background only reports the start.
-        if text(outcome, "status") == Some("async_launched") {
-            self.subagents.call_backgrounded(id.as_str());
-        }
-        self.subagents.call_ended(id.as_str(), is_error.then_some(words.as_str()), out);
-    }
+/// A message that Claude Code has received and the model has not.
+#[derive(Debug)]
+struct Written {
+    uuid: String,
+    content: String,
+    /// `None` for a message of the adapter itself.
+    message: Option<(Message, MessageReply)>,
+    /// An interrupt asked for it back.
+    recalled: bool,
+    /// Claude Code has asked to process it, so the model may have it.
+    taken: bool,
+    /// It was already written to a second process.
+    again: bool,
 }
 
-/// Whether the runtime reports that the call was not allowed.
-fn was_rejected(line: &Value, call: &str) -> bool {
-    let metas = line.get("tool_result_meta").and_then(Value::as_array);
-    metas.into_iter().flatten().filter(|meta| text(meta, "id") == Some(call)).any(|meta| {
-        meta.get("permission_decision").and_then(|decision| text(decision, "decision")) == Some("reject")
+/// Messages that the model has not received yet.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    waiting: VecDeque<(Message, MessageReply)>,
+    written: Vec<Written>,
+}
+
+/// What to do with the next message.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Write it.
+    Write(Box<(Message, MessageReply)>),
+    /// Refuse it: its turn is over (decision 30).
+    TooLate(Box<(Message, MessageReply)>),
+}
+
+/// The line of a user's message.
+pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
+    json!({
+        "type": "user",
+        "message": { "role": "user", "content": content },
+        "parent_tool_use_id": null,
+        "session_id": "",
+        "uuid": uuid,
+        "priority": priority,
     })
 }
 
-fn runtime_message(said: &Value, line: &Value, out: &mut Translated) {
-    match plain_text(said).filter(|words| !words.trim().is_empty()) {
-        Some(words) => out.notice("runtime_message", one_line(&words), line),
-        None => out.ignore(Ignored::EmptyMessage),
+impl Messages {
+    /// Adds an incoming message.
+    pub(super) fn take(&mut self, message: Message, reply: MessageReply) {
+        self.waiting.push_back((message, reply));
+    }
+
+    /// The next message that may be sent: Immediate ones within and between turns, Queued ones between turns, one at
+    /// a time.
+    pub(super) fn next(&mut self, turn: Option<&TurnId>) -> Option<Next> {
+        let too_late =
+            |message: &Message| message.expected_turn.as_ref().is_some_and(|expected| Some(expected) != turn);
+        if let Some(at) = self.waiting.iter().position(|(message, _)| too_late(message)) {
+            return self.waiting.remove(at).map(|late| Next::TooLate(Box::new(late)));
+        }
+        let immediate =
+            self.waiting.iter().position(|(message, _)| message.priority == MessagePriority::Immediate);
+        let at = match (immediate, turn) {
+            // Between turns, the message that was written is about to begin one.
+            (_, None) if !self.written.is_empty() => return None,
+            (Some(at), _) => at,
+            (None, Some(_)) => return None,
+            (None, None) => 0,
+        };
+        self.waiting.remove(at).map(|next| Next::Write(Box::new(next)))
+    }
+
+    /// Records a message as written. Returns the `uuid` for its line, which is the message's id.
+    pub(super) fn written(&mut self, message: Message, reply: MessageReply) -> String {
+        let uuid = message.id.to_string();
+        let content = message.content.clone();
+        self.written.push(Written {
+            uuid: uuid.clone(),
+            content,
+            message: Some((message, reply)),
+            recalled: false,
+            taken: false,
+            again: false,
+        });
+        uuid
+    }
+
+    /// Records a message of the adapter itself. Returns the `uuid` for its line.
+    pub(super) fn own(&mut self, content: &str) -> String {
+        let uuid = Uuid::new_v4().to_string();
+        let content = content.to_owned();
+        self.written.push(Written {
+            uuid: uuid.clone(),
+            content,
+            message: None,
+            recalled: false,
+            taken: false,
+            again: false,
+        });
+        uuid
+    }
+
+    /// Whether a prompt of Claude Code was written by this adapter.
+    pub(super) fn is_ours(&self, prompt: &str) -> bool {
+        self.written.iter().any(|written| !written.recalled && written.content == prompt)
+    }
+
+    /// The message of a prompt that is being processed.
+    pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
+        // Of two messages with the same text, the first is processed first.
+        let fits = |written: &&mut Written| written.content == prompt && !written.taken;
+        let written = self.written.iter_mut().find(fits)?;
+        written.taken = true;
+        written.message.as_ref().map(|(message, _)| message.id)
+    }
+
+    /// Removes a message that the model has received, so that it can be acknowledged.
+    pub(super) fn started(&mut self, uuid: &str) -> Option<(Message, MessageReply)> {
+        self.take_written(uuid)
+    }
+
+    /// Marks all written messages that the model has not received as recalled. Returns their ids.
+    pub(super) fn recall(&mut self) -> Vec<String> {
+        for written in &mut self.written {
+            written.recalled = true;
+        }
+        self.written.iter().map(|written| written.uuid.clone()).collect()
+    }
+
+    /// Handles the response to a recall. If `cancelled` is set, the model never gets the message.
+    pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<(Message, MessageReply)> {
+        if cancelled {
+            return self.take_written(uuid);
+        }
+        for written in self.written.iter_mut().filter(|written| written.uuid == uuid) {
+            written.recalled = false;
+        }
+        None
+    }
+
+    /// Removes all messages that were not written yet.
+    pub(super) fn take_waiting(&mut self) -> Vec<(Message, MessageReply)> {
+        self.waiting.drain(..).collect()
+    }
+
+    /// Removes all messages that were written to a process which has ended.
+    pub(super) fn take_all_written(&mut self) -> Vec<(Message, MessageReply)> {
+        self.written.drain(..).filter_map(|written| written.message).collect()
+    }
+
+    /// Messages to write to another process after one has ended between turns: their texts and ids. `None` if a
+    /// message may have reached the model, or was already written twice.
+    pub(super) fn write_again(&mut self) -> Option<Vec<(String, String)>> {
+        if self.written.iter().any(|written| written.taken || written.again || written.recalled) {
+            return None;
+        }
+        let again = |written: &mut Written| {
+            written.again = true;
+            (written.content.clone(), written.uuid.clone())
+        };
+        Some(self.written.iter_mut().map(again).collect())
+    }
+
+    /// Whether Claude Code has a message that the model has not.
+    pub(super) const fn any_written(&self) -> bool {
+        !self.written.is_empty()
+    }
+
+    fn take_written(&mut self, uuid: &str) -> Option<(Message, MessageReply)> {
+        let at = self.written.iter().position(|written| written.uuid == uuid)?;
+        self.written.remove(at).message
     }
 }

@@ -1,36 +1,84 @@
-//! Claude Code: the adapter, and the translation of its stream messages to raw events (S0 8.2, 8.3).
+//! The `claude` adapter: drives the Claude Code binary through its stream-json protocol on standard input and output.
 //!
-//! Claude Code emits the same messages in two forms: the Agent SDK yields them one by one, and the `claude` binary
-//! writes them as lines of JSON, mixed with control requests. [`Translator`] accepts both, line by line, without I/O
-//! and without a clock. [`Recording`] replays recorded lines through it. [`Claude`] is the adapter that drives the
-//! binary.
-//!
-//! `docs/claude-translation.md` contains the translation table: the raw events of each message type, or the reason
-//! why it is ignored.
+//! | module | purpose |
+//! |---|---|
+//! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | how the process is started |
+//! | [`process`] | the running process: lines in, lines out |
+//! | [`control_channel`] | control requests and responses |
+//! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
+//! | [`permissions`], [`request`] | requests to the owner |
+//! | [`spending`] | the run's allowance |
+//! | [`messages`], [`message_sender`] | messages to the agent |
+//! | [`conversation`] | state across runs |
+//! | [`driver`], [`commands`], [`output_handler`], [`lifecycle`], [`new_conversation`], [`turn_end`] | the driver, which connects all of it |
 
-mod adapter;
-mod control;
-mod ignored;
-mod json;
+mod arguments;
+mod binary;
+mod commands;
+mod control_channel;
+mod conversation;
+mod driver;
+mod environment;
+mod lifecycle;
+mod message_sender;
 mod messages;
+mod new_conversation;
 mod options;
-mod playback;
-mod quota;
-mod recording;
-mod subagents;
-mod system;
-mod task_list;
-mod totals;
-mod translated;
-mod translator;
-mod turns;
-mod usage;
+mod output_handler;
+mod permissions;
+mod process;
+mod prompt;
+mod request;
+mod servers;
+mod spending;
+#[cfg(test)]
+mod tests;
+mod tool_hooks;
+mod turn_end;
 
-pub use adapter::Claude;
-pub use ignored::Ignored;
-pub use options::Options;
-pub use playback::{PlaybackOptions, PlaybackStep};
-pub use recording::{Direction, Recording, RecordingError, RecordingLine, Segment};
-pub use totals::{ModelTotals, Totals};
-pub use translated::{MessageState, Signal, Translated, TurnEnd};
-pub use translator::Translator;
+use async_trait::async_trait;
+use pilothouse_domain::value::Capabilities;
+
+use crate::adapter::{Adapter, AdapterError, AgentContext};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Claude;
+
+impl Claude {
+    /// Adapter name, as sessions refer to it.
+    pub const NAME: &'static str = "claude";
+}
+
+#[async_trait]
+impl Adapter for Claude {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            steer_mid_turn: true,
+            pause: true,
+            resume_conversation: true,
+            hot_reload: true,
+            cost: true,
+            context_usage: true,
+            approvals: true,
+            questions: true,
+            plans: true,
+            subagents: true,
+            model_switch: true,
+            thinking_levels: true,
+            compaction: true,
+            // Claude Code forks only whole conversations, and prices no call in advance.
+            fork: false,
+            budget_before_call: false,
+            allowance: true,
+            unmetered: false,
+        }
+    }
+
+    async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
+        Box::pin(driver::drive(context)).await
+    }
+}

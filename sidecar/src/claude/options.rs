@@ -1,74 +1,94 @@
-//! Options of the translator.
+//! `adapterOptions` of this adapter.
 
-use pilothouse_domain::{InvalidId, TurnId};
+use std::collections::BTreeMap;
 
-use super::totals::Totals;
+use serde::Deserialize;
+use serde_json::Value;
 
-/// How to translate. All options but the prefix of the turn ids have a default.
-#[derive(Debug, Clone)]
-pub struct Options {
-    pub(super) turn_prefix: String,
-    pub(super) known_totals: Option<Totals>,
-    pub(super) default_context_limit: u64,
-    pub(super) warn_at_percent: Option<u8>,
+use crate::adapter::AdapterError;
+
+/// Permission mode, in Claude Code's own terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum PermissionMode {
+    /// Ask before changes.
+    #[default]
+    Default,
+    /// Allow edits within the working directory without asking.
+    AcceptEdits,
+    /// Read and plan only.
+    Plan,
+    /// Deny what is not already allowed.
+    DontAsk,
+    /// Allow everything without asking. Only for machines that are themselves isolated.
+    BypassPermissions,
 }
 
-impl Options {
-    /// Context limit until the runtime reports its own, which it does in each result (`modelUsage.*.contextWindow`).
-    pub const DEFAULT_CONTEXT_LIMIT: u64 = 200_000;
-    /// Fill level of the context window, in percent, at which `context_nearing_limit` is published (S0 8.2).
-    pub const DEFAULT_WARN_AT_PERCENT: u8 = 85;
-
-    /// Options for a new conversation. Turns are named `{turn_prefix}.1`, `{turn_prefix}.2`, …. The run's id is a
-    /// good prefix, because turn ids must be unique across the runs of a session.
-    pub fn new(turn_prefix: impl Into<String>) -> Result<Self, InvalidId> {
-        let turn_prefix = turn_prefix.into();
-        // Checks the longest possible id, so that all later ones are valid.
-        TurnId::parse(turn_id_text(&turn_prefix, u64::MAX))?;
-        Ok(Self {
-            turn_prefix,
-            known_totals: Some(Totals::new()),
-            default_context_limit: Self::DEFAULT_CONTEXT_LIMIT,
-            warn_at_percent: Some(Self::DEFAULT_WARN_AT_PERCENT),
-        })
-    }
-
-    /// Options for a resumed or forked conversation: its totals so far, or `None` if they are not known. Without them
-    /// the translator reports no usage before the runtime's first result, because a total must never decrease
-    /// (decision 31).
-    #[must_use]
-    pub fn continued(mut self, totals: Option<Totals>) -> Self {
-        self.known_totals = totals;
-        self
-    }
-
-    /// Context limit in tokens until the runtime reports its own.
-    #[must_use]
-    pub const fn context_limit(mut self, tokens: u64) -> Self {
-        self.default_context_limit = tokens;
-        self
-    }
-
-    /// Fill level at which `context_nearing_limit` is published, in percent. `None` disables it.
-    #[must_use]
-    pub const fn warn_at_percent(mut self, percent: Option<u8>) -> Self {
-        self.warn_at_percent = percent;
-        self
+impl PermissionMode {
+    /// Name on the command line and in control requests.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+            Self::Plan => "plan",
+            Self::DontAsk => "dontAsk",
+            Self::BypassPermissions => "bypassPermissions",
+        }
     }
 }
 
-pub(super) fn turn_id_text(prefix: &str, number: u64) -> String {
-    format!("{prefix}.{number}")
+/// Unknown options are ignored, because they may belong to other components.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AdapterOptions {
+    /// Path of the binary. Default: `PILOTHOUSE_CLAUDE`, or `claude` in `PATH`.
+    pub binary: Option<String>,
+    /// Permission mode outside plan mode.
+    pub permission_mode: PermissionMode,
+    /// Whether a conversation begins in plan mode.
+    pub start_in_plan_mode: bool,
+    /// Most model calls of a turn.
+    pub max_turns: Option<u32>,
+    /// The model to use while the first one is overloaded.
+    pub fallback_model: Option<String>,
+    /// Available models, in the order in which they are cycled.
+    pub models: Vec<String>,
+    /// Tools that the agent may not use.
+    pub disallowed_tools: Vec<String>,
+    /// Names of further environment variables of the sidecar to pass on.
+    pub pass_environment: Vec<String>,
+    /// Additional environment variables. Not for secrets: everybody who can see the session can read its
+    /// configuration.
+    pub environment: BTreeMap<String, String>,
+    /// Folder for settings and conversations. Default: Claude Code's own, or the session's folder.
+    pub config_directory: Option<String>,
+    /// Additional command-line arguments.
+    pub extra_arguments: Vec<String>,
+}
+
+impl AdapterOptions {
+    /// Parses the options; `null` means the defaults.
+    pub(super) fn read(options: &Value) -> Result<Self, AdapterError> {
+        if options.is_null() {
+            return Ok(Self::default());
+        }
+        serde_json::from_value(options.clone())
+            .map_err(|e| AdapterError::Configuration(format!("adapterOptions: {e}")))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn a_prefix_that_cannot_carry_a_turn_id_is_refused_at_once() {
-        assert!(Options::new("run-1").is_ok());
-        assert!(Options::new("x".repeat(190)).is_err());
-        assert!(Options::new("a\nb").is_err());
+    fn options_have_defaults_and_invalid_ones_are_named() {
+        assert_eq!(AdapterOptions::read(&Value::Null).unwrap(), AdapterOptions::default());
+        let read = AdapterOptions::read(&json!({ "permissionMode": "acceptEdits", "speed": 3 })).unwrap();
+        assert_eq!(read.permission_mode, PermissionMode::AcceptEdits);
+        let wrong = AdapterOptions::read(&json!({ "permissionMode": "yes" })).unwrap_err().to_string();
+        assert!(wrong.contains("adapterOptions") && wrong.contains("yes"), "{wrong}");
     }
 }

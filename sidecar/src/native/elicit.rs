@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::emit;
-use crate::acp::Form;
 use crate::adapter::EventSink;
+use crate::kit::form::Form;
 use crate::own_tools::Requests;
 
 /// Asks the owner on behalf of a server.

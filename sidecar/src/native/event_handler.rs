@@ -9,7 +9,7 @@ use super::driver::{Driver, DriverExit};
 use super::usage::{self, Window};
 use super::{emit, logs};
 use crate::adapter::AdapterError;
-use crate::handoff;
+use crate::kit::handoff;
 
 impl Driver {
     /// Handles an event of the agent.

@@ -14,7 +14,7 @@
 //! | [`elicit`] | questions of MCP servers to the owner |
 //! | [`governor`] | the agent's side of the requests to proceed, and the wrapper of each tool |
 //! | [`emit`], [`usage`], [`logs`] | translate the agent's events to raw events |
-//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`allowed`], [`servers`] | assemble the agent |
+//! | [`setup`], [`options`], [`prompt`], [`toolbox`], [`allowed`], [`servers`] | assemble the agent |
 //! | [`saved_state`] | state that outlives a run, besides the conversation |
 //! | [`output`], [`handoff`] | results of a turn |
 
@@ -31,7 +31,6 @@ mod event_handler;
 mod governor;
 mod logs;
 mod messages;
-pub(crate) mod models;
 mod options;
 mod output;
 mod prompt;

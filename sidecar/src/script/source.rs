@@ -12,7 +12,7 @@ use super::demo;
 use super::format::{ScriptFile, Step};
 use super::program::{Instruction, compile};
 use crate::adapter::AdapterError;
-use crate::claude::{Options, PlaybackOptions, PlaybackStep, Recording};
+use crate::kit::claude_stream::{Options, PlaybackOptions, PlaybackStep, Recording};
 
 /// `adapterOptions` of this adapter.
 #[derive(Debug, Default, Deserialize)]

@@ -2,7 +2,9 @@
 //! and unknown messages.
 
 use pilothouse_domain::{MessageId, TurnId};
-use pilothouse_sidecar::claude::{Ignored, MessageState, Signal, Translated, Translator, TurnEnd};
+use pilothouse_sidecar::kit::claude_stream::{
+    Ignored, MessageState, Signal, Translated, Translator, TurnEnd,
+};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_sidecar::claude::{PlaybackOptions, PlaybackStep, Recording};
+use pilothouse_sidecar::kit::claude_stream::{PlaybackOptions, PlaybackStep, Recording};
 use pilothouse_wire::event::RawEvent;
 use serde_json::{Value, json};
 

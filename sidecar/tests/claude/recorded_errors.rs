@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::value::SessionOutcome;
-use pilothouse_sidecar::claude::{Ignored, Signal, TurnEnd};
+use pilothouse_sidecar::kit::claude_stream::{Ignored, Signal, TurnEnd};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
@@ -266,7 +266,7 @@ fn resumed_conversation_keeps_its_meter_and_a_fork_gets_its_own() {
 #[test]
 fn known_totals_let_a_resumed_conversation_report_at_once() {
     let recording = load(ERRORS);
-    let mut translator = pilothouse_sidecar::claude::Translator::new(options());
+    let mut translator = pilothouse_sidecar::kit::claude_stream::Translator::new(options());
     for line in recording.segment("resume step1").unwrap().lines() {
         translator.line(&line.value);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::{Question, SessionTaskStatus, TokenUsage};
-use pilothouse_sidecar::claude::{Ignored, MessageState, Signal, TurnEnd};
+use pilothouse_sidecar::kit::claude_stream::{Ignored, MessageState, Signal, TurnEnd};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 

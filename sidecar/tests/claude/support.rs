@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pilothouse_sidecar::claude::{Ignored, Options, Recording, Segment, Signal, Translator};
+use pilothouse_sidecar::kit::claude_stream::{Ignored, Options, Recording, Segment, Signal, Translator};
 use pilothouse_wire::event::{AssistantContent, RawEvent, SessionEnd, UsageUpdate};
 use serde_json::Value;
 

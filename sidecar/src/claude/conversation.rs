@@ -1,0 +1,154 @@
+//! The conversation's state across runs, in the session's home: its id, its cost and a summary.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::kit::account::Account;
+use crate::kit::claude_stream::Totals;
+
+/// A conversation of Claude Code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Conversation {
+    /// The id that `--resume` accepts.
+    pub id: String,
+    /// Whether Claude Code has started to process a prompt of it. Otherwise there is nothing to resume.
+    #[serde(default)]
+    pub begun: bool,
+    /// Cost so far, by model (decision 31).
+    #[serde(default)]
+    pub totals: Totals,
+    /// Summary of the conversation, in case Claude Code loses it.
+    #[serde(default)]
+    pub account: Account,
+    /// Summary of earlier conversations that Claude Code has lost. This conversation continues their work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Account>,
+}
+
+impl Conversation {
+    fn new() -> Self {
+        Self {
+            id: Uuid::new_v4().to_string(),
+            begun: false,
+            totals: Totals::new(),
+            account: Account::default(),
+            earlier: None,
+        }
+    }
+
+    /// A new conversation that continues the work of this one. Its cost counts from zero with its own meter.
+    pub(super) fn renewed(&self) -> Self {
+        let earlier = self.earlier.clone().unwrap_or_default().followed_by(&self.account);
+        Self { earlier: Some(earlier), ..Self::new() }
+    }
+}
+
+/// The file that stores the conversation.
+#[derive(Debug)]
+pub(super) struct ConversationFile {
+    path: PathBuf,
+    conversation: Conversation,
+}
+
+impl ConversationFile {
+    /// Opens the session's conversation: the latest one if `resume` is set and there is one, or else a new one. It is
+    /// on disk when this returns.
+    pub(super) fn open(session_home: &Path, resume: bool) -> io::Result<Self> {
+        fs::create_dir_all(session_home)?;
+        let path = session_home.join("claude.json");
+        let last: Option<Conversation> = match fs::read(&path) {
+            // A file that cannot be parsed has nothing to resume.
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let conversation = match last.filter(|_| resume) {
+            Some(last) if last.begun => last,
+            // Claude Code may already know the id, and would refuse to begin it again.
+            Some(last) => last.renewed(),
+            // A conversation existed and is lost here. The agent gets its task again.
+            None if resume => Conversation { earlier: Some(Account::default()), ..Conversation::new() },
+            None => Conversation::new(),
+        };
+        let file = Self { path, conversation };
+        file.save()?;
+        Ok(file)
+    }
+
+    pub(super) const fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// Changes the conversation. Returns whether it must be saved.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Conversation)) -> bool {
+        let before = self.conversation.clone();
+        change(&mut self.conversation);
+        self.conversation != before
+    }
+
+    /// Replaces the file atomically and durably.
+    pub(super) fn save(&self) -> io::Result<()> {
+        let fresh = self.path.with_extension("json.new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(&serde_json::to_vec(&self.conversation)?)?;
+        file.sync_all()?;
+        fs::rename(&fresh, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(file: &mut ConversationFile, change: impl FnOnce(&mut Conversation)) {
+        if file.change(change) {
+            file.save().unwrap();
+        }
+    }
+
+    #[test]
+    fn only_the_existing_conversation_is_resumed() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        let mut file = ConversationFile::open(&home, true).unwrap();
+        let first = file.conversation().id.clone();
+        let again = ConversationFile::open(&home, true).unwrap();
+        assert_ne!(again.conversation().id, first, "it contains no message");
+        update(&mut file, |conversation| conversation.begun = true);
+        assert_eq!(ConversationFile::open(&home, true).unwrap().conversation(), file.conversation());
+        let fresh = ConversationFile::open(&home, false).unwrap();
+        assert_ne!(fresh.conversation().id, first);
+        assert!(fresh.conversation().totals.is_empty());
+    }
+
+    #[test]
+    fn state_of_a_lost_conversation_is_kept_until_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ConversationFile::open(dir.path(), true).unwrap();
+        update(&mut file, |conversation| {
+            conversation.begun = true;
+            conversation.account.record_message("do a");
+        });
+        update(&mut file, |conversation| *conversation = conversation.renewed());
+        // Killed before Claude Code processed a prompt, and lost once more.
+        let mut file = ConversationFile::open(dir.path(), true).unwrap();
+        assert!(!file.conversation().begun && file.conversation().totals.is_empty());
+        update(&mut file, |conversation| conversation.account.record_message("then b"));
+        let known = file.conversation().renewed().earlier.unwrap().to_text("x");
+        assert!(known.find("do a").unwrap() < known.find("then b").unwrap(), "{known}");
+        assert_eq!(ConversationFile::open(dir.path(), false).unwrap().conversation().earlier, None);
+    }
+
+    #[test]
+    fn damaged_file_is_no_conversation() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("claude.json"), "{\"id\":\"a").unwrap();
+        assert!(!ConversationFile::open(dir.path(), true).unwrap().conversation().begun);
+    }
+}

@@ -1,0 +1,351 @@
+//! The running adapter: its state, and the loop that processes commands and Claude Code's output.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_domain::Usd;
+use pilothouse_domain::value::ThinkingLevel;
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::command::{AgentSessionConfig, Begin};
+use pilothouse_wire::launch::SidecarLaunch;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tracing::warn;
+
+use super::control_channel::ControlChannel;
+use super::conversation::ConversationFile;
+use super::messages::Messages;
+use super::options::AdapterOptions;
+use super::permissions::Permissions;
+use super::process::{Output, Process};
+use super::spending::Unmetered;
+use super::tool_hooks::{Mode, ToolHooks};
+use super::{binary, prompt};
+use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
+use crate::kit::claude_stream::Totals;
+use crate::kit::claude_stream::{Options, Translator};
+use crate::lease::Lease;
+use crate::own_tools::{OwnTools, ToolServer};
+use crate::process::Processes;
+
+/// How long Claude Code may take to end an interrupted turn before its process is ended. Below the 60 seconds of
+/// decision 12.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(20);
+
+/// The adapter's state.
+#[allow(clippy::struct_excessive_bools)] // independent facts
+pub(super) struct Driver {
+    pub events: EventSink,
+    commands: mpsc::UnboundedReceiver<AgentCommand>,
+    pub launch: Arc<SidecarLaunch>,
+    pub processes: Processes,
+    pub lease: Lease,
+    pub own_tools: OwnTools,
+    /// Serves the sidecar's own tools, from the first process on.
+    pub tool_server: Option<ToolServer>,
+    pub config: AgentSessionConfig,
+    pub options: AdapterOptions,
+    pub binary: PathBuf,
+    pub model: String,
+    pub thinking: Option<ThinkingLevel>,
+    pub file: ConversationFile,
+    pub translator: Translator,
+    /// `None` until there is something to send.
+    pub process: Option<Process>,
+    /// Output that arrived while the adapter waited for initialization.
+    pub backlog: VecDeque<Output>,
+    pub control_channel: ControlChannel,
+    pub tool_hooks: ToolHooks,
+    pub permissions: Permissions,
+    pub messages: Messages,
+    /// Interrupts that wait for the end of the turn, and their deadline.
+    pub interrupts: Vec<Reply>,
+    pub interrupt_until: Option<Instant>,
+    /// A call had no result when the interrupt arrived, so its command may only be about to start.
+    pub interrupted_in_call: bool,
+    /// Pauses that wait until the agent is idle.
+    pub pausing: Vec<Reply>,
+    /// Messages of subagents that arrived after the pause: results of calls that were in progress.
+    pub withheld: Vec<Value>,
+    /// Permission requests that arrived during a pause.
+    pub postponed: Vec<Value>,
+    /// Compactions that wait for the end of the turn, with their focus.
+    pub compactions: VecDeque<(Option<String>, Reply)>,
+    pub compacting: Option<Reply>,
+    /// The turn waits because the quota is exceeded (decision 39).
+    pub out_of_quota: bool,
+    /// A new process is needed at the end of the turn.
+    pub restart_due: bool,
+    pub allowance: Option<Usd>,
+    /// The agent is held because the allowance is spent.
+    pub over_budget: bool,
+    /// The control plane has paused the agent.
+    pub paused: bool,
+    /// Model calls that wait until the spend is known.
+    pub unmetered: Unmetered,
+    /// The conversation's cost before this run.
+    pub spent_before: Usd,
+    /// The agent's text of this turn.
+    pub said: String,
+    /// The agent was asked for its handoff document in this turn.
+    pub handoff_asked: bool,
+    /// Fill level of the context window, once it has passed the threshold.
+    pub nearly_full: Option<String>,
+    pub version_emitted: bool,
+    /// The conversation has ended.
+    pub over: bool,
+}
+
+/// An input of the loop.
+enum DriverEvent {
+    Command(AgentCommand),
+    Stop,
+    Output(Output),
+    ProcessEnded,
+    InterruptIsLate,
+    UsageIsLate,
+}
+
+/// Handles `begin` and drives the agent until its conversation ends or the channel closes.
+pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
+    let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
+    let words = begin.prompt.clone();
+    let started = match Driver::new(context, *begin) {
+        Ok(mut driver) => driver.start_process().await.map(|()| driver),
+        Err(e) => Err(e),
+    };
+    match started {
+        Ok(mut driver) => {
+            if let Some(words) = &words {
+                driver.record_message(words).await?;
+            }
+            reply.done().await?;
+            driver.emit_settings().await?;
+            driver.hold_when_spent().await?;
+            if let Some(words) = words {
+                let words = prompt::first(&driver.config, &words);
+                driver.say(&words, "next").await?;
+            }
+            let result = driver.run().await;
+            driver.end_process().await;
+            result
+        }
+        Err(e) => {
+            reply.refuse(Refusal::invalid(e.to_string())).await?;
+            Err(e)
+        }
+    }
+}
+
+impl Driver {
+    fn new(context: AgentContext, begin: Begin) -> Result<Self, AdapterError> {
+        let own_tools = OwnTools::of(&context)?;
+        let AgentContext { launch, events, commands, processes, lease } = context;
+        let Begin { config, resume_conversation, allowance_usd, .. } = begin;
+        let options = AdapterOptions::read(&config.adapter_options)?;
+        let binary = binary::find(&options)?;
+        let allowance = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose().map_err(|e| {
+            AdapterError::Configuration(format!("the allowance is not an amount of dollars: {e}"))
+        })?;
+        let file = ConversationFile::open(Path::new(&launch.session_home), resume_conversation)
+            .map_err(|e| AdapterError::Agent(format!("failed to save the conversation: {e}")))?;
+        let totals = file.conversation().totals.clone();
+        let translator = Options::new(launch.request.run_id.to_string())
+            .map_err(|e| AdapterError::Configuration(e.to_string()))?
+            .continued(Some(totals.clone()))
+            .warn_at_percent(Some(config.context_warn_at_percent));
+        Ok(Self {
+            events,
+            commands,
+            launch,
+            processes,
+            lease,
+            own_tools,
+            tool_server: None,
+            model: config.model_id.clone(),
+            thinking: config.thinking_level,
+            config,
+            options,
+            binary,
+            file,
+            translator: Translator::new(translator),
+            process: None,
+            backlog: VecDeque::new(),
+            control_channel: ControlChannel::default(),
+            tool_hooks: ToolHooks::default(),
+            permissions: Permissions::default(),
+            messages: Messages::default(),
+            interrupts: Vec::new(),
+            interrupt_until: None,
+            interrupted_in_call: false,
+            pausing: Vec::new(),
+            withheld: Vec::new(),
+            postponed: Vec::new(),
+            compactions: VecDeque::new(),
+            compacting: None,
+            out_of_quota: false,
+            restart_due: false,
+            allowance,
+            over_budget: false,
+            paused: false,
+            unmetered: Unmetered::default(),
+            spent_before: cost(&totals),
+            said: String::new(),
+            handoff_asked: false,
+            nearly_full: None,
+            version_emitted: false,
+            over: false,
+        })
+    }
+
+    async fn run(&mut self) -> Result<(), AdapterError> {
+        loop {
+            self.advance().await?;
+            if self.over {
+                return Ok(());
+            }
+            match self.next_event().await {
+                DriverEvent::Stop => return Ok(()),
+                DriverEvent::Command(command) => self.command(command).await?,
+                DriverEvent::Output(output) => self.output(output).await?,
+                DriverEvent::ProcessEnded => self.process_ended().await?,
+                DriverEvent::InterruptIsLate => self.interrupt_is_late().await?,
+                DriverEvent::UsageIsLate => self.usage_is_known().await?,
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> DriverEvent {
+        if let Some(output) = self.backlog.pop_front() {
+            return DriverEvent::Output(output);
+        }
+        let Self { commands, process, interrupt_until, unmetered, .. } = self;
+        let output = async {
+            match process {
+                Some(process) => process.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let wait_until = |at: Option<Instant>| async move {
+            match at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
+            output = output => output.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
+            () = wait_until(*interrupt_until) => DriverEvent::InterruptIsLate,
+            () = wait_until(unmetered.until()) => DriverEvent::UsageIsLate,
+        }
+    }
+
+    /// Does what has become possible: acknowledges completed commands, and gives the agent its next messages.
+    async fn advance(&mut self) -> Result<(), AdapterError> {
+        if !self.interrupts.is_empty() && self.is_interrupted() {
+            self.interrupt_until = None;
+            self.end_tools().await;
+            self.translator.interrupt_over();
+            for reply in std::mem::take(&mut self.interrupts) {
+                reply.done().await?;
+            }
+        }
+        if !self.pausing.is_empty() && self.is_still() {
+            for reply in std::mem::take(&mut self.pausing) {
+                reply.done().await?;
+            }
+        }
+        if self.over || self.tool_hooks.mode() == Mode::Paused || !self.interrupts.is_empty() {
+            return Ok(());
+        }
+        let between_turns =
+            self.translator.turn_id().is_none() && !self.messages.any_written() && self.compacting.is_none();
+        if between_turns && std::mem::take(&mut self.restart_due) {
+            self.end_process().await;
+        }
+        if between_turns && let Some((instructions, reply)) = self.compactions.pop_front() {
+            return self.compact(instructions, reply).await;
+        }
+        if self.compacting.is_none() {
+            self.deliver_messages().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether no part of the agent can begin anything (decision 15).
+    pub(super) fn is_still(&self) -> bool {
+        if self.process.is_none() {
+            return true;
+        }
+        // With an exceeded quota, the main loop has stopped, even within its turn. A message that was written is
+        // about to be processed.
+        let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
+            || (self.translator.turn_id().is_none() && self.messages.any_written());
+        let waits = |call: &str| {
+            self.permissions.waits(call) || self.postponed.iter().any(|line| asks_for(line) == Some(call))
+        };
+        self.compacting.is_none() && self.tool_hooks.is_still(main, self.translator.open_subagents(), waits)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        use super::control_channel::ControlRequest;
+        self.process.is_none()
+            || (self.translator.turn_id().is_none()
+                && self.translator.open_subagents().next().is_none()
+                && !self.messages.any_written()
+                && self.compacting.is_none()
+                && !self.control_channel.waits_for(|asked| {
+                    matches!(asked, ControlRequest::Interrupt | ControlRequest::CancelMessage(_))
+                }))
+    }
+
+    /// Ends the processes that the turn's calls have started, whatever Claude Code reports. If that fails, Claude
+    /// Code is ended too.
+    pub(super) async fn end_tools(&mut self) {
+        let open = std::mem::take(&mut self.interrupted_in_call);
+        if let Some(process) = &self.process
+            && let Err(error) = process.tools.end(open).await
+        {
+            warn!(%error, "failed to end the tool processes; ending the agent's process too");
+            self.end_process().await;
+        }
+    }
+
+    /// Begins to wait for the end of the turn.
+    pub(super) fn interrupting(&mut self, reply: Reply) {
+        self.interrupts.push(reply);
+        self.interrupt_until = Some(Instant::now() + INTERRUPT_LIMIT);
+    }
+
+    /// Publishes the agent's settings.
+    pub(super) async fn emit_settings(&mut self) -> Result<(), AdapterError> {
+        let event = RawEvent::AgentSettings {
+            model_id: self.model.clone(),
+            thinking_level: self.thinking,
+            available_models: self.models(),
+        };
+        Ok(self.events.emit(event).await?)
+    }
+
+    /// The available models: those of the options and the current one.
+    pub(super) fn models(&self) -> Vec<String> {
+        let mut models = self.options.models.clone();
+        if !models.contains(&self.model) {
+            models.insert(0, self.model.clone());
+        }
+        models
+    }
+}
+
+/// The call that a permission request concerns.
+fn asks_for(line: &Value) -> Option<&str> {
+    crate::kit::json::text(line.get("request")?, "tool_use_id")
+}
+
+/// Total cost of all models.
+pub(super) fn cost(totals: &Totals) -> Usd {
+    totals.values().map(|model| model.cost_usd).sum()
+}

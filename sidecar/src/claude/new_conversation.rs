@@ -1,0 +1,49 @@
+//! Recovers from a conversation that Claude Code cannot resume, because it never saved it or somebody deleted it. A
+//! new conversation begins with the sidecar's summary of the lost one.
+
+use pilothouse_wire::RawEvent;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::driver::Driver;
+use crate::adapter::AdapterError;
+use crate::kit::json::{flag, text};
+
+/// Beginning of Claude Code's error for an unknown conversation.
+const NOT_FOUND: &str = "No conversation found with session ID";
+
+/// Whether a line reports that the conversation cannot be resumed.
+pub(super) fn is_lost(line: &Value) -> bool {
+    let errors = line.get("errors").and_then(Value::as_array);
+    text(line, "type") == Some("result")
+        && flag(line, "is_error")
+        && errors.into_iter().flatten().filter_map(Value::as_str).any(|error| error.starts_with(NOT_FOUND))
+}
+
+impl Driver {
+    /// The process reports the loss after its start. It is ended, and another one gets the same messages.
+    pub(super) async fn conversation_lost(&mut self) -> Result<(), AdapterError> {
+        self.begin_anew().await?;
+        self.process_ended().await
+    }
+
+    /// Begins a new conversation and publishes a notice about it.
+    pub(super) async fn begin_anew(&mut self) -> Result<(), AdapterError> {
+        let lost = self.file.conversation().id.clone();
+        warn!(conversation = lost, "the agent cannot resume its conversation; starting a new one");
+        // The rest of the allowance carries over, because the new conversation counts from zero.
+        self.allowance = self.left();
+        self.spent_before = pilothouse_domain::Usd::ZERO;
+        self.remember(|conversation| *conversation = conversation.renewed()).await?;
+        self.translator.begin_anew();
+        self.nearly_full = None;
+        let renewed = self.file.conversation();
+        let id = renewed.id.clone();
+        let notice = RawEvent::Notice {
+            name: "conversation_lost".into(),
+            summary: "the earlier conversation cannot be resumed; a new one starts with the task and a summary of the work so far".into(),
+            detail: Some(json!({ "lost": lost, "begun": id })),
+        };
+        Ok(self.events.emit(notice).await?)
+    }
+}

@@ -1,0 +1,254 @@
+//! Handles Claude Code's output.
+
+use pilothouse_domain::text::cut;
+use pilothouse_wire::RawEvent;
+use serde_json::{Value, json};
+
+use super::arguments;
+use super::commands::refuse_interrupted;
+use super::control_channel::{self, ControlRequest};
+use super::driver::Driver;
+use super::new_conversation::is_lost;
+use super::permissions::{Policy, Verdict};
+use super::process::Output;
+use super::tool_hooks::Mode;
+use crate::adapter::{AdapterError, Refusal};
+use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
+use crate::kit::json::{flag, text};
+
+/// Most characters of a line outside the protocol.
+const MAX_STRAY_LINE: usize = 2000;
+
+impl Driver {
+    pub(super) async fn output(&mut self, output: Output) -> Result<(), AdapterError> {
+        let line = match output {
+            Output::Line(line) => line,
+            Output::Noise(noise) => {
+                let content = cut(&self.events.redacted(&noise), MAX_STRAY_LINE);
+                return Ok(self.events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await?);
+            }
+        };
+        match text(&line, "type") {
+            Some("control_response") => return self.handle_control_response(&line).await,
+            Some("control_request") => return self.handle_control_request(line).await,
+            Some("control_cancel_request") => {
+                if let Some(request) = text(&line, "request_id") {
+                    self.tool_hooks.cancelled(request);
+                    self.unmetered.cancelled(request);
+                    self.permissions.cancelled(request);
+                    self.postponed.retain(|line| text(line, "request_id") != Some(request));
+                }
+                return Ok(());
+            }
+            Some("stream_event") => {
+                self.tool_hooks.stream(&line);
+                if ends_model_call(&line) {
+                    // The cost is recorded before the tools run.
+                    self.ask_usage().await;
+                }
+            }
+            Some("system") if text(&line, "subtype") == Some("init") => self.init(&line).await?,
+            _ => {}
+        }
+        if self.file.conversation().begun && self.translator.turn_id().is_none() && is_lost(&line) {
+            return self.conversation_lost().await;
+        }
+        // Results of a subagent's calls that were in progress logically precede the pause, but are published after it
+        // (decision 15).
+        let late = text(&line, "type") == Some("assistant") && text(&line, "parent_tool_use_id").is_some();
+        if late && self.tool_hooks.mode() == Mode::Paused && self.pausing.is_empty() {
+            self.withheld.push(line);
+            return Ok(());
+        }
+        self.translate(&line).await
+    }
+
+    /// Translates the withheld messages.
+    pub(super) async fn emit_withheld(&mut self) -> Result<(), AdapterError> {
+        for line in std::mem::take(&mut self.withheld) {
+            self.translate(&line).await?;
+        }
+        Ok(())
+    }
+
+    async fn translate(&mut self, line: &Value) -> Result<(), AdapterError> {
+        let translated = self.translator.line(line);
+        self.emit(translated.events).await?;
+        for signal in translated.signals {
+            self.signal(signal).await?;
+        }
+        Ok(())
+    }
+
+    async fn signal(&mut self, signal: Signal) -> Result<(), AdapterError> {
+        match signal {
+            Signal::Message { uuid, state: MessageState::Started | MessageState::Completed } => {
+                if let Some((message, reply)) = self.messages.started(&uuid) {
+                    // Saved before the acknowledgement, because the message is never sent again afterwards.
+                    self.record_message(&message.content).await?;
+                    reply.injected().await?;
+                }
+            }
+            Signal::Message { uuid, state: MessageState::Cancelled } => {
+                if let Some((message, reply)) = self.messages.recalled(&uuid, true) {
+                    refuse_interrupted(message, reply).await?;
+                }
+            }
+            Signal::Message { state: MessageState::Queued, .. } => {}
+            Signal::TurnEnded(end) => {
+                self.tool_hooks.turn_ended();
+                self.permissions.forget();
+                self.handoff_asked = false;
+                self.over |= end == TurnEnd::Failed;
+            }
+            Signal::OutOfQuota => {
+                self.tool_hooks.turn_ended();
+                self.permissions.forget();
+                self.out_of_quota = true;
+            }
+            Signal::Compacted(why) => {
+                if why.is_none() {
+                    self.nearly_full = None;
+                }
+                if let Some(reply) = self.compacting.take() {
+                    match why {
+                        None => reply.done().await?,
+                        Some(why) => reply.refuse(Refusal::invalid(why)).await?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles `init`: Claude Code starts to process a prompt, so there is a conversation to resume from now on.
+    async fn init(&mut self, line: &Value) -> Result<(), AdapterError> {
+        let id = text(line, "session_id").map(str::to_owned);
+        self.remember(|conversation| {
+            conversation.begun = true;
+            if let Some(id) = id {
+                conversation.id = id;
+            }
+        })
+        .await?;
+        if self.version_emitted {
+            return Ok(());
+        }
+        self.version_emitted = true;
+        let version = text(line, "claude_code_version").unwrap_or("of an unknown version");
+        let detail = json!({ "version": version, "apiKeySource": line.get("apiKeySource"),
+            "mcpServers": line.get("mcp_servers"), "tools": line.get("tools") });
+        let notice = RawEvent::Notice {
+            name: "agent_version".into(),
+            summary: format!("The agent is Claude Code {version}"),
+            detail: Some(detail),
+        };
+        Ok(self.events.emit(notice).await?)
+    }
+
+    async fn handle_control_response(&mut self, line: &Value) -> Result<(), AdapterError> {
+        let Some(answered) = self.control_channel.answered(line) else { return Ok(()) };
+        match (answered.request, answered.answer) {
+            (ControlRequest::SetModel(model, reply), Ok(_)) => self.model_is_set(model, reply).await,
+            (ControlRequest::SetThinking(level, reply), Ok(_)) => self.thinking_is_set(level, reply).await,
+            (ControlRequest::SetModel(_, reply) | ControlRequest::SetThinking(_, reply), Err(why)) => {
+                Ok(reply.refuse(Refusal::invalid(why)).await?)
+            }
+            (ControlRequest::CancelMessage(uuid), answer) => {
+                let cancelled = answer.is_ok_and(|answer| flag(&answer, "cancelled"));
+                if let Some((message, reply)) = self.messages.recalled(&uuid, cancelled) {
+                    refuse_interrupted(message, reply).await?;
+                }
+                Ok(())
+            }
+            (ControlRequest::Usage, usage) => {
+                if let Ok(usage) = usage {
+                    let events = self.translator.usage(usage.get("session").unwrap_or(&Value::Null));
+                    self.emit(events).await?;
+                }
+                if self.control_channel.waits_for(|asked| matches!(asked, ControlRequest::Usage)) {
+                    return Ok(());
+                }
+                self.usage_is_known().await
+            }
+            (ControlRequest::Initialize | ControlRequest::Interrupt | ControlRequest::Other, _) => Ok(()),
+        }
+    }
+
+    async fn handle_control_request(&mut self, line: Value) -> Result<(), AdapterError> {
+        let request = line.get("request").unwrap_or(&Value::Null);
+        let Some(id) = text(&line, "request_id").map(str::to_owned) else { return Ok(()) };
+        match text(request, "subtype") {
+            Some("hook_callback") => {
+                if self.lease.is_expired() {
+                    // The sidecar and the guard are about to end Claude Code.
+                    self.tool_hooks.pause();
+                }
+                if let Some(process) = &mut self.process
+                    && text(request, "callback_id") == Some("PreToolUse")
+                {
+                    process.tools.call_begins();
+                }
+                if self.waits_for_usage(&line).await { Ok(()) } else { self.hook(&line).await }
+            }
+            Some("can_use_tool") if self.tool_hooks.mode() == Mode::Paused => {
+                self.postponed.push(line);
+                Ok(())
+            }
+            Some("can_use_tool") => self.permission(&line).await,
+            other => {
+                // A control request that this adapter does not support.
+                let what = other.unwrap_or("nothing").to_owned();
+                self.translate(&line).await?;
+                self.write(&control_channel::refuse(&id, &format!("not supported: {what}"))).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Handles a hook: Claude Code asks whether to proceed, or reports what it did.
+    pub(super) async fn hook(&mut self, line: &Value) -> Result<(), AdapterError> {
+        let request = line.get("request").unwrap_or(&Value::Null);
+        let Some(id) = text(line, "request_id") else { return Ok(()) };
+        let messages = &self.messages;
+        let asked = self.tool_hooks.ask(id, request, |prompt| messages.is_ours(prompt));
+        if asked.prompt_refused {
+            // For example the report of a subagent that was stopped.
+            self.translator.refuses_prompt();
+        }
+        if let Some(message) = asked.prompt.and_then(|prompt| self.messages.of_prompt(&prompt)) {
+            self.translator.opens_turn(message);
+        }
+        if let Some(answer) = asked.answer {
+            self.answer(id, &answer).await;
+        }
+        if asked.subagent_model_call_ended {
+            // Subagents do not stream, so a tool call is the sign that their model call has ended.
+            self.ask_usage().await;
+        }
+        Ok(())
+    }
+
+    /// Handles a permission request.
+    pub(super) async fn permission(&mut self, line: &Value) -> Result<(), AdapterError> {
+        let request = line.get("request").unwrap_or(&Value::Null);
+        let Some(id) = text(line, "request_id") else { return Ok(()) };
+        let policy = Policy {
+            allowed: &arguments::allowed_tools(&self.config),
+            plan_approval: self.config.plan_approval_required,
+            mode_after_plan: self.options.permission_mode.name(),
+        };
+        match self.permissions.ask(id, request, &policy) {
+            Verdict::Answer(answer) => self.answer(id, &answer).await,
+            Verdict::Ask(event) => self.events.emit(event).await?,
+            Verdict::Wait => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a stream event ends a model call of the main loop.
+fn ends_model_call(line: &Value) -> bool {
+    text(line, "parent_tool_use_id").is_none()
+        && line.get("event").and_then(|event| text(event, "type")) == Some("message_stop")
+}

@@ -1,0 +1,250 @@
+//! `can_use_tool`: requests that need the owner. Permissions become questions; the agent's own questions and plans
+//! wait for their answers (decision 26).
+
+use std::collections::HashMap;
+
+use pilothouse_domain::ToolCallId;
+use pilothouse_domain::value::Answer;
+use pilothouse_wire::RawEvent;
+use serde_json::{Map, Value};
+
+use super::request::{ASK, Pending, SHOW_PLAN, deny};
+use crate::adapter::PlanDecision;
+use crate::kit::json::text;
+
+/// Prefix of the sidecar's own tools, which need no permission.
+const OWN_TOOLS: &str = "mcp__pilothouse__";
+/// Rules that decide without the owner.
+#[derive(Debug)]
+pub(super) struct Policy<'a> {
+    /// Names of allowed tools.
+    pub allowed: &'a [String],
+    /// Whether a plan needs the owner's approval.
+    pub plan_approval: bool,
+    /// The permission mode after an approved plan.
+    pub mode_after_plan: &'static str,
+}
+
+/// How to handle a request.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// Respond immediately.
+    Answer(Value),
+    /// Ask the owner with this event.
+    Ask(RawEvent),
+    /// Wait: the owner already sees the request, because the tool call itself was published.
+    Wait,
+}
+
+/// An answer that arrived before its request.
+#[derive(Debug)]
+enum Early {
+    Answers(Vec<Answer>),
+    Plan(PlanDecision),
+}
+
+/// Requests that wait for the owner.
+#[derive(Debug, Default)]
+pub(super) struct Permissions {
+    pending: Vec<Pending>,
+    early: HashMap<ToolCallId, Early>,
+}
+
+/// What an answer of the owner settles.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// A request: its id and the response.
+    Answer(String, Value),
+    /// A request that will arrive soon and then be answered immediately.
+    Early,
+    /// No request waits for it.
+    NotAwaited,
+}
+
+impl Permissions {
+    /// Handles a permission request.
+    pub(super) fn ask(&mut self, request: &str, asked: &Value, policy: &Policy<'_>) -> Verdict {
+        let tool = text(asked, "tool_name").unwrap_or_default().to_owned();
+        let input = asked.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        let Some(Ok(call)) = text(asked, "tool_use_id").map(ToolCallId::parse) else {
+            return Verdict::Answer(deny("The request did not name its tool call.", None));
+        };
+        let suggestions =
+            asked.get("permission_suggestions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mode_after_plan = policy.mode_after_plan;
+        let pending =
+            Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
+        match self.early.remove(&pending.call) {
+            Some(Early::Answers(answers)) => return Verdict::Answer(pending.answered(&answers)),
+            Some(Early::Plan(decision)) => return Verdict::Answer(pending.decided(&decision)),
+            None => {}
+        }
+        let verdict = match pending.tool.as_str() {
+            ASK => Verdict::Wait,
+            SHOW_PLAN if policy.plan_approval => Verdict::Wait,
+            SHOW_PLAN => return Verdict::Answer(pending.leave_plan()),
+            tool if tool.starts_with(OWN_TOOLS) || policy.allowed.iter().any(|allowed| allowed == tool) => {
+                return Verdict::Answer(pending.allow(None));
+            }
+            _ => Verdict::Ask(pending.question(asked)),
+        };
+        self.pending.push(pending);
+        verdict
+    }
+
+    /// Handles the owner's answers. `open`: the call has no result yet, so its request is about to arrive.
+    pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
+        match self.take(&call, |tool| tool != SHOW_PLAN) {
+            Some(pending) => Settled::Answer(pending.request.clone(), pending.answered(&answers)),
+            None if open => {
+                self.early.insert(call, Early::Answers(answers));
+                Settled::Early
+            }
+            None => Settled::NotAwaited,
+        }
+    }
+
+    /// Handles the owner's decision on a plan. `open` as in [`Self::answer`].
+    pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
+        match self.take(&decision.request, |tool| tool == SHOW_PLAN) {
+            Some(pending) => Settled::Answer(pending.request.clone(), pending.decided(&decision)),
+            None if open => {
+                self.early.insert(decision.request.clone(), Early::Plan(decision));
+                Settled::Early
+            }
+            None => Settled::NotAwaited,
+        }
+    }
+
+    /// Whether a call waits for the owner.
+    pub(super) fn waits(&self, call: &str) -> bool {
+        self.pending.iter().any(|pending| pending.call.as_str() == call)
+    }
+
+    /// Discards a request that Claude Code has cancelled.
+    pub(super) fn cancelled(&mut self, request: &str) {
+        self.pending.retain(|pending| pending.request != request);
+    }
+
+    /// Discards all requests, because the turn or the process has ended.
+    pub(super) fn forget(&mut self) {
+        self.pending.clear();
+        self.early.clear();
+    }
+
+    fn take(&mut self, call: &ToolCallId, fits: impl Fn(&str) -> bool) -> Option<Pending> {
+        let at = self.pending.iter().position(|pending| pending.call == *call && fits(&pending.tool))?;
+        Some(self.pending.remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::request::{ALLOW, ALLOW_FOR_SESSION, DENY};
+    use super::*;
+
+    fn policy(allowed: &[String]) -> Policy<'_> {
+        Policy { allowed, plan_approval: true, mode_after_plan: "acceptEdits" }
+    }
+
+    fn request(tool: &str, input: &Value) -> Value {
+        json!({ "subtype": "can_use_tool", "tool_name": tool, "input": input, "tool_use_id": "toolu_1",
+            "permission_suggestions": [{ "type": "addRules", "rules": [{ "toolName": tool, "ruleContent": "rm *" }],
+                "behavior": "allow", "destination": "localSettings" }] })
+    }
+
+    fn call() -> ToolCallId {
+        ToolCallId::parse("toolu_1").unwrap()
+    }
+
+    fn given(settled: Settled) -> (String, Value) {
+        let Settled::Answer(request, answer) = settled else { panic!("{settled:?}") };
+        (request, answer)
+    }
+
+    fn said(answer: &str) -> Vec<Answer> {
+        vec![Answer { question: "?".into(), answer: answer.into() }]
+    }
+
+    fn asked_and_answered(answer: &str) -> Value {
+        let mut permissions = Permissions::default();
+        let asked = permissions.ask("r1", &request("Bash", &json!({ "command": "rm -rf x" })), &policy(&[]));
+        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions }) = asked else {
+            panic!("{asked:?}")
+        };
+        assert_eq!(request_id, call());
+        assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
+        let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
+        assert_eq!(labels, [ALLOW, ALLOW_FOR_SESSION, DENY]);
+        let (id, answer) = given(permissions.answer(call(), said(answer), false));
+        assert_eq!(id, "r1");
+        assert!(matches!(permissions.answer(call(), said(ALLOW), false), Settled::NotAwaited), "it is over");
+        answer
+    }
+
+    #[test]
+    fn owner_grants_permission_once_for_the_session_or_denies_it() {
+        let once = asked_and_answered("allow");
+        assert_eq!((&once["behavior"], &once["updatedPermissions"]), (&json!("allow"), &Value::Null));
+        let session = asked_and_answered(ALLOW_FOR_SESSION);
+        assert_eq!(session["updatedPermissions"][0]["destination"], "session", "nothing is written to files");
+        assert_eq!(asked_and_answered(DENY)["behavior"], "deny");
+        let reason = asked_and_answered("use trash instead");
+        assert_eq!(reason["message"], "The owner of the session did not allow this: use trash instead");
+    }
+
+    #[test]
+    fn configured_permissions_are_not_asked() {
+        let mut permissions = Permissions::default();
+        let allowed = ["Write".to_owned()];
+        for tool in ["Write", "mcp__pilothouse__deliverable"] {
+            let verdict = permissions.ask("r", &request(tool, &json!({})), &policy(&allowed));
+            let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
+            assert_eq!(answer["behavior"], "allow");
+        }
+    }
+
+    #[test]
+    fn agent_question_gets_an_answer_for_each_question() {
+        let mut permissions = Permissions::default();
+        let input = json!({ "questions": [{ "question": "Which colour?" }] });
+        assert_eq!(permissions.ask("r", &request(ASK, &input), &policy(&[])), Verdict::Wait);
+        let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
+        let (_, answer) = given(permissions.answer(call(), answers, false));
+        // As recorded from Claude Code's own SDK.
+        assert_eq!(answer["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
+        assert_eq!(answer["updatedInput"]["questions"], input["questions"]);
+    }
+
+    #[test]
+    fn answer_may_precede_the_request() {
+        let mut permissions = Permissions::default();
+        assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
+        let verdict = permissions.ask("r", &request(ASK, &json!({ "questions": [] })), &policy(&[]));
+        assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
+    }
+
+    #[test]
+    fn plan_waits_for_its_decision_when_one_is_required() {
+        let decide = |approved, feedback: Option<&str>| {
+            let mut permissions = Permissions::default();
+            assert_eq!(
+                permissions.ask("r", &request(SHOW_PLAN, &json!({ "plan": "p" })), &policy(&[])),
+                Verdict::Wait
+            );
+            let decision = PlanDecision { request: call(), approved, feedback: feedback.map(Into::into) };
+            given(permissions.decide(decision, false)).1
+        };
+        let approved = decide(true, None);
+        assert_eq!(approved["behavior"], "allow");
+        assert_eq!(approved["updatedPermissions"][0]["mode"], "acceptEdits");
+        let rejected = decide(false, Some("smaller steps"));
+        assert_eq!(rejected["behavior"], "deny");
+        assert!(rejected["message"].as_str().unwrap().ends_with("They say: smaller steps"));
+        let at_once = Policy { plan_approval: false, ..policy(&[]) };
+        let verdict = Permissions::default().ask("r", &request(SHOW_PLAN, &json!({})), &at_once);
+        assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
+    }
+}

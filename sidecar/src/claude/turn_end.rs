@@ -1,0 +1,131 @@
+//! Inspects events before they are published: tracks the cost and the context window of the conversation, and handles
+//! the end of a turn.
+
+use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::{AssistantContent, SessionEnd};
+
+use super::conversation::Conversation;
+use super::driver::Driver;
+use crate::adapter::AdapterError;
+use crate::kit::account::{Account, MAX_LAST_TEXT, end_of};
+use crate::kit::handoff;
+
+/// Most bytes of the agent's text to keep for finding the handoff document.
+const MAX_TURN_TEXT: usize = 256 * 1024;
+/// The reason of `session_end` after a handoff.
+const EXHAUSTED: &str = "context_exhausted";
+
+impl Driver {
+    /// Publishes events and reacts to them.
+    pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), AdapterError> {
+        let mut emitted = Vec::with_capacity(events.len());
+        let (mut spent, mut heard) = (false, false);
+        for event in events {
+            match &event {
+                RawEvent::TurnStarted { .. } => {
+                    self.said.clear();
+                    if let Some(process) = &mut self.process {
+                        process.tools.turn_begins();
+                    }
+                }
+                RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } => {
+                    self.record_text(&text.text());
+                    heard = true;
+                }
+                RawEvent::UsageUpdate(_) => spent = true,
+                RawEvent::SessionEnd(_) => self.over = true,
+                RawEvent::ContextNearingLimit { usage_percent } => {
+                    self.nearly_full = Some(usage_percent.clone());
+                }
+                RawEvent::TurnCompleted { outcome, .. } => {
+                    if *outcome == SessionOutcome::BudgetExceeded {
+                        // A limit of Claude Code itself, set by extra arguments. It applies to a process.
+                        self.restart_due = true;
+                    }
+                    if let Some(document) = self.document() {
+                        emitted.extend([RawEvent::ContextExhausted {}, RawEvent::HandoffDocument(document)]);
+                        emitted.push(RawEvent::SessionEnd(SessionEnd {
+                            is_error: false,
+                            reason: EXHAUSTED.into(),
+                            message: None,
+                            output: None,
+                        }));
+                        self.over = true;
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            emitted.push(event);
+        }
+        let noted = emitted.iter().any(Account::notes);
+        if spent || heard || noted {
+            let totals = self.translator.totals().cloned();
+            let sink = self.events.clone();
+            // More than is kept in the end, so that the kept part never begins within a secret.
+            let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MAX_LAST_TEXT)));
+            self.remember(|conversation| {
+                if let Some(totals) = totals {
+                    conversation.totals = totals;
+                }
+                if let Some(said) = said {
+                    conversation.account.record_reply(&said);
+                }
+                for event in &emitted {
+                    conversation.account.take(event, false, |text| sink.redacted(text));
+                }
+            })
+            .await?;
+        }
+        self.events.emit_all(emitted).await?;
+        if spent {
+            self.hold_when_spent().await?;
+        }
+        self.ask_for_document().await
+    }
+
+    /// Changes the stored state of the conversation.
+    pub(super) async fn remember(
+        &mut self,
+        change: impl FnOnce(&mut Conversation) + Send,
+    ) -> Result<(), AdapterError> {
+        if !self.file.change(change) {
+            return Ok(());
+        }
+        let kept = self.events.until_space(|| self.file.save()).await;
+        kept.map_err(|e| AdapterError::Agent(format!("failed to save the conversation: {e}")))
+    }
+
+    /// Adds a message to the conversation's summary.
+    pub(super) async fn record_message(&mut self, message: &str) -> Result<(), AdapterError> {
+        let message = self.events.redacted(message);
+        self.remember(|conversation| conversation.account.record_message(&message)).await
+    }
+
+    fn record_text(&mut self, words: &str) {
+        self.said.push_str(words);
+        self.said.push('\n');
+        let from = self.said.len() - end_of(&self.said, MAX_TURN_TEXT).len();
+        self.said.drain(..from);
+    }
+
+    /// The handoff document in the agent's text of this turn.
+    fn document(&self) -> Option<pilothouse_wire::event::HandoffDocument> {
+        handoff::document(&self.said)
+    }
+
+    /// Once the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
+    /// while there is room for it. If the turn has just ended, it asks in the next one.
+    async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
+        if self.config.context_policy != ContextPolicy::Handoff
+            || self.handoff_asked
+            || !self.translator.main_loop_is_open()
+        {
+            return Ok(());
+        }
+        let Some(percent) = self.nearly_full.clone() else { return Ok(()) };
+        self.handoff_asked = true;
+        self.say(&handoff::request(Some(&percent)), "next").await
+    }
+}

@@ -1,0 +1,51 @@
+//! The quota of the subscription that pays for the runtime (S4, decision 39).
+
+use pilothouse_domain::Timestamp;
+use pilothouse_wire::event::RawEvent;
+use serde_json::Value;
+
+use super::translated::{Signal, Translated};
+use super::translator::Translator;
+use crate::kit::json::{count, one_line, text};
+
+/// Fields that only a subscription limit has. The provider may also reject calls briefly; the runtime then reports
+/// `rejected` without any of these fields.
+const OF_A_PLAN: [&str; 5] = ["rateLimitType", "resetsAt", "overageStatus", "overageResetsAt", "errorCode"];
+
+/// An exceeded quota.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UsedUp {
+    /// When it resets, if the runtime reported it.
+    until: Option<Timestamp>,
+}
+
+impl Translator {
+    /// `rate_limit_event`: the provider reports a change of the quota.
+    pub(super) fn rate_limit(&mut self, line: &Value, out: &mut Translated) {
+        let info = line.get("rate_limit_info").unwrap_or(line);
+        let status = text(info, "status").unwrap_or("changed");
+        let of_the_plan = OF_A_PLAN.iter().any(|field| info.get(field).is_some_and(|value| !value.is_null()));
+        self.quota = (status == "rejected" && of_the_plan).then(|| UsedUp { until: reset_time(info) });
+        out.notice("rate_limit", format!("The plan's rate limit: {status}"), line);
+    }
+
+    /// Checks whether an error result means an exceeded quota. If so, the turn stays open and waits.
+    pub(super) fn out_of_quota(&mut self, line: &Value, out: &mut Translated) -> bool {
+        if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
+            return false;
+        }
+        // Kept, because a call before the reset is rejected again and the runtime does not repeat the reason.
+        let Some(UsedUp { until: reset_at }) = self.quota else { return false };
+        self.calls.clear();
+        self.subagents.end_foreground("The plan that pays for the agent is used up", out);
+        out.push(RawEvent::QuotaExceeded { message: text(line, "result").map(one_line), reset_at });
+        out.signals.push(Signal::OutOfQuota);
+        true
+    }
+}
+
+/// The time of the reset, which is given in seconds since 1970.
+fn reset_time(info: &Value) -> Option<Timestamp> {
+    let seconds = count(info, "resetsAt").or_else(|| count(info, "overageResetsAt"))?;
+    i64::try_from(seconds).ok()?.checked_mul(1000).map(Timestamp::from_millis)
+}
