@@ -40,7 +40,7 @@ impl RedriveFixture {
         let operators = [UserId::parse("operator").unwrap()].into_iter().collect();
         let app = App::new(Parts {
             fleet: Some(Fleet {
-                run_access_issuer: RunAccessIssuer::gateway("http://127.0.0.1:1"),
+                run_access_issuer: RunAccessIssuer::via_gateway("http://127.0.0.1:1"),
                 vendor: None,
                 operators,
             }),

@@ -64,7 +64,7 @@ pub(super) async fn open(
     let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
     config.confinement = confine.filter(|_| confinement.is_enforced());
-    let mut run_access_issuer = RunAccessIssuer::gateway(url).shortened(time_scale);
+    let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(time_scale);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;
     }

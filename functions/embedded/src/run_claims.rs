@@ -41,7 +41,7 @@ impl RunClaims for StoreRunClaims {
         let holder = self.store.claim_run(request.session_id, request.run_id, &claim).await;
         let holder = holder.map_err(|e| ClaimError(Box::new(e)))?;
         Ok(if holder.worker == WORKER {
-            ClaimOutcome::Claimed(Box::new(self.run_access_issuer.admit(&self.secret, request)))
+            ClaimOutcome::Claimed(Box::new(self.run_access_issuer.issue(&self.secret, request)))
         } else {
             ClaimOutcome::HeldByOther
         })

@@ -26,6 +26,6 @@ async fn handle(State(app): State<App>, caller: Caller) -> Result<Response, Prob
     let Some(request) = session.as_ref().and_then(launch_request).filter(|r| r.run_id == caller.run) else {
         return Ok(gone());
     };
-    let launch = fleet.run_access_issuer.admit(&app.secret, &request).launch(request, String::new());
+    let launch = fleet.run_access_issuer.issue(&app.secret, &request).launch(request, String::new());
     Ok(([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(launch)).into_response())
 }

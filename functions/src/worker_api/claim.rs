@@ -31,7 +31,7 @@ async fn handle(
     let answer = match WorkerAssigner::of(&app).claim(&key, claim.run_id).await? {
         Claim::Granted(request) => {
             // Uses the stored request, so that a worker cannot obtain the keys of another retry.
-            ClaimAnswer::Claimed { access: Box::new(fleet.run_access_issuer.admit(&app.secret, &request)) }
+            ClaimAnswer::Claimed { access: Box::new(fleet.run_access_issuer.issue(&app.secret, &request)) }
         }
         Claim::HeldByOther => ClaimAnswer::HeldByOther {},
         Claim::RunIsOver => ClaimAnswer::RunIsOver {},

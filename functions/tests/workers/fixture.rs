@@ -107,7 +107,7 @@ impl WorkersFixture {
         );
         let runtime = WorkerRuntime::new(dispatch);
         let run_access_issuer =
-            RunAccessIssuer { sqs: vendor.is_some(), ..RunAccessIssuer::gateway("http://control.plane") };
+            RunAccessIssuer { sqs: vendor.is_some(), ..RunAccessIssuer::via_gateway("http://control.plane") };
         let operators = [UserId::parse("operator").unwrap()].into();
         let app = App::new(Parts {
             runtime: Arc::new(runtime.clone()),

@@ -42,7 +42,7 @@ impl Default for Deadlines {
             reload_timeout: Duration::from_mins(2),
             pause_timeout: Duration::from_mins(15),
             launch_timeout: Duration::from_mins(5),
-            silence_timeout: Duration::from_secs(90),
+            silence_timeout: Self::HEARTBEAT.saturating_mul(Self::HEARTBEATS_UNTIL_SILENT),
             unresponsive_timeout: Duration::from_mins(10),
             lease: None,
             lease_margin: Duration::from_mins(5),
@@ -55,8 +55,17 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
+    /// Interval between two heartbeats of a sidecar or a worker (decision 13).
+    pub const HEARTBEAT: Duration = Duration::from_secs(15);
+    /// Number of heartbeats in [`Self::silence_timeout`].
+    pub const HEARTBEATS_UNTIL_SILENT: u32 = 6;
     /// How often missing envelopes are requested before they count as lost (decision 9).
     pub const REPLAY_REQUESTS: u8 = 3;
+
+    /// The interval between heartbeats that these limits expect.
+    pub fn heartbeat_interval(&self) -> Duration {
+        self.silence_timeout / Self::HEARTBEATS_UNTIL_SILENT
+    }
 
     /// Divides all limits by `divisor`, for tests that wait for real deadlines.
     #[must_use]

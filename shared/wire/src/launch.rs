@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_domain::{AgentSessionId, RunId, Usd};
+use pilothouse_domain::{AgentSessionId, Deadlines, RunId, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -131,11 +131,11 @@ pub struct RunAccessIssuer {
 
 impl RunAccessIssuer {
     /// Access through a server on this machine, with the times of decision 13.
-    pub fn gateway(url: impl Into<String>) -> Self {
+    pub fn via_gateway(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             sqs: false,
-            heartbeat: Duration::from_secs(15),
+            heartbeat: Deadlines::HEARTBEAT,
             offline: OfflineLimits::default(),
         }
     }
@@ -149,7 +149,7 @@ impl RunAccessIssuer {
     }
 
     /// Derives the access of a run (decision 8).
-    pub fn admit(&self, secret: &RootSecret, request: &LaunchRequest) -> RunAccess {
+    pub fn issue(&self, secret: &RootSecret, request: &LaunchRequest) -> RunAccess {
         let (session, run) = (request.session_id, request.run_id);
         let (url, token) = (self.url.clone(), secret.gateway_token(session, run));
         let broker = if self.sqs {

@@ -53,7 +53,7 @@ pub(super) fn runtime(
 pub(super) fn fleet(clients: &Clients, settings: &Settings) -> Result<Option<Fleet>, StartError> {
     let Some(url) = &settings.api_url else { return Ok(None) };
     let run_access_issuer =
-        RunAccessIssuer { sqs: true, ..RunAccessIssuer::gateway(url.trim_end_matches('/')) };
+        RunAccessIssuer { sqs: true, ..RunAccessIssuer::via_gateway(url.trim_end_matches('/')) };
     let run_access_issuer = run_access_issuer.shortened(settings.time_scale);
     let operators = settings.operators.iter().map(|operator| UserId::parse(operator.clone()));
     let operators = operators.collect::<Result<_, _>>().map_err(|_| StartError::Operators)?;

@@ -48,7 +48,7 @@ pub struct HeartbeatPolicy {
 impl HeartbeatPolicy {
     /// Derives the intervals from the deadlines.
     pub fn of(deadlines: &Deadlines) -> Self {
-        Self { heartbeat: deadlines.silence_timeout / 6, alive: deadlines.silence_timeout / 2 }
+        Self { heartbeat: deadlines.heartbeat_interval(), alive: deadlines.silence_timeout / 2 }
     }
 }
 

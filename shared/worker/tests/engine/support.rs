@@ -187,7 +187,7 @@ impl RunClaims for Recorder {
         if decrement(&self.claims_to_fail) {
             return Err(ClaimError("the store is away".into()));
         }
-        let access = RunAccessIssuer::gateway("http://127.0.0.1:1").admit(&secret(), request);
+        let access = RunAccessIssuer::via_gateway("http://127.0.0.1:1").issue(&secret(), request);
         Ok(self.claim.lock().unwrap().clone().unwrap_or(ClaimOutcome::Claimed(Box::new(access))))
     }
 }
