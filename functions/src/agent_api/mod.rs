@@ -12,11 +12,12 @@ pub mod task;
 use axum::extract::State;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::{AgentCaller, Problem};
+use pilothouse_app::texts;
 use pilothouse_app::trace;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::agent_api::{self, AgentItem};
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp};
@@ -90,7 +91,7 @@ async fn change_and_tell(
         }
         app.record_beside(&mut commit, &loaded, &events)?;
         let mut entry =
-            JournalEntry::record(&mut loaded.conversation.session, id, ctx.now, cause, events, vec![line]);
+            texts::record(&mut loaded.conversation.session, id, ctx.now, cause, events, vec![line]);
         entry.traceparent = trace::here();
         commit.entry(&entry, what.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;

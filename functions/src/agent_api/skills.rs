@@ -3,10 +3,11 @@
 
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::{AgentCaller, Problem};
+use pilothouse_app::texts;
 use pilothouse_app::trace;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::agent_api::AGENT_API_RATE_LIMIT;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
 use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events};
 use pilothouse_store::{Commit, CommitError, Store};
@@ -54,7 +55,7 @@ pub(super) async fn change(
         let mut commit = Commit::new();
         commit.calls(caller.session, &calls)?;
         app.record_aggregate(&mut commit, &skill, cause(), events.clone())?;
-        let mut entry = JournalEntry::record(session, ctx.event_id(), ctx.now, cause(), events, Vec::new());
+        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause(), events, Vec::new());
         entry.traceparent = trace::here();
         commit.entry(&entry, None)?;
         commit.conversation(&loaded, &app.deadlines)?;

@@ -17,6 +17,7 @@ use pilothouse_app::function::requirements::{ANNOUNCE, ANNOUNCEMENTS};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
+use pilothouse_app::texts::notification_text;
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::{FeedEntry, aggregate_publishes, publishes};
 use pilothouse_domain::journal::JournalEntry;
@@ -119,7 +120,7 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
             let entry = entries.into_iter().find(|entry| entry.sequence == sequence);
             entry.map(|entry| Entry {
                 id: entry.id,
-                feed_entries: FeedEntry::of(&entry),
+                feed_entries: FeedEntry::of(&entry, notification_text),
                 owner: entry.owner_id,
             })
         }
@@ -127,7 +128,7 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
             let entry = app.store.aggregate_journal_entry(aggregate, sequence).await?;
             entry.map(|entry| Entry {
                 id: entry.id,
-                feed_entries: FeedEntry::of_aggregate(&entry),
+                feed_entries: FeedEntry::of_aggregate(&entry, notification_text),
                 owner: entry.owner_id,
             })
         }

@@ -1,5 +1,6 @@
 //! The parts of the control plane that live streams need, on the embedded engines.
 
+use pilothouse_app::texts;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use pilothouse_app::http::keyring::VerifiedToken;
 use pilothouse_app::{App, queues};
 use pilothouse_broker::{Broker as _, QueueOptions};
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, EventId, IdSource as _, UserId};
@@ -67,7 +68,7 @@ impl StreamFixture {
     ) -> u64 {
         let id = EventId::new(FreshIds.fresh());
         let session = &mut loaded.conversation.session;
-        let entry = JournalEntry::record(session, id, self.app.now(), Cause::Clock, events, lines);
+        let entry = texts::record(session, id, self.app.now(), Cause::Clock, events, lines);
         let mut commit = Commit::new();
         commit.conversation(&loaded, &Deadlines::default()).unwrap();
         commit.entry(&entry, None).unwrap();

@@ -3,6 +3,7 @@
 //! Every command uses this module. The function provides the domain call; this module handles what all commands share: ownership,
 //! `If-Match`, `Idempotency-Key`, the consequences of the change, the journal entry and the bounded retry.
 
+use crate::texts;
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -10,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{AgentSessionId, DomainContext, DomainEvent, Events, SessionChain, TurnId, UserId};
@@ -340,7 +341,7 @@ impl App {
         let mut ctx = self.domain_context(&mut ids);
         let id = ctx.event_id();
         let mut entry =
-            JournalEntry::record(&mut loaded.conversation.session, id, ctx.now, cause, events, Vec::new());
+            texts::record(&mut loaded.conversation.session, id, ctx.now, cause, events, Vec::new());
         entry.traceparent = trace::here();
         Ok(commit.entry(&entry, None)?)
     }

@@ -10,6 +10,7 @@
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
 //! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
 //! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
+//! | [`texts`] | lines of the activity stream and texts of notifications |
 //! | [`integrations`] | ports to the event bus, the topic and the endpoints of webhooks |
 //! | [`trace`], [`disk`], [`error`] | trace context, free disk space, errors in log lines |
 
@@ -34,6 +35,7 @@ pub mod record_views;
 pub mod run_exit;
 pub mod session_config;
 pub mod session_start;
+pub mod texts;
 pub mod trace;
 
 pub use app::{App, Fleet, FreshIds, METRICS, Parts};

@@ -130,7 +130,7 @@ mod tests {
         events.extend(conversation.session.request_cancel(false, &mut ctx).unwrap());
         let id = ctx.event_id();
         let cause = Cause::Owner { function: "sessions-cancel".to_owned() };
-        let entry = JournalEntry::record(&mut conversation.session, id, ctx.now, cause, events, Vec::new());
+        let entry = crate::texts::record(&mut conversation.session, id, ctx.now, cause, events, Vec::new());
         (entry, conversation.session)
     }
 

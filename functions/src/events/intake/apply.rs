@@ -2,10 +2,11 @@
 
 use pilothouse_app::http::Problem;
 use pilothouse_app::run_exit::ControlMessage;
+use pilothouse_app::texts;
 use pilothouse_app::trace;
 use pilothouse_app::{App, FreshIds, METRICS};
 use pilothouse_domain::conversation::FactOutcome;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId, TraceParent};
@@ -338,8 +339,7 @@ impl<'a> Batch<'a> {
         let mut ids = FreshIds;
         let id = self.app.domain_context(&mut ids).event_id();
         let session = &mut self.loaded.conversation.session;
-        let mut entry =
-            JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
+        let mut entry = texts::record(session, id, now, cause, events, mapping.line.into_iter().collect());
         entry.ignored_reason = ignored;
         entry.traceparent = self.place;
         self.commit.entry(&entry, view.as_ref())?;
@@ -467,14 +467,8 @@ impl<'a> Batch<'a> {
         let mut ids = FreshIds;
         let mut ctx = self.app.domain_context(&mut ids);
         let id = ctx.event_id();
-        let mut entry = JournalEntry::record(
-            &mut self.loaded.conversation.session,
-            id,
-            ctx.now,
-            cause,
-            events,
-            Vec::new(),
-        );
+        let mut entry =
+            texts::record(&mut self.loaded.conversation.session, id, ctx.now, cause, events, Vec::new());
         entry.ignored_reason = ignored;
         entry.traceparent = self.place;
         Ok(self.commit.entry(&entry, view)?)

@@ -1,13 +1,13 @@
 //! Events that are published beyond their session: to other contexts and to the owner (S0 8.6, 8.10; decision 37).
 //!
 //! Two tables are defined here: the events that are published to other contexts ([`ANNOUNCED_EVENTS`]), and those that notify the owner
-//! ([`notice`]). Each owner has one sequence without gaps, in the order of publication. If an event is both published and notified,
+//! ([`notification_kind`]). Each owner has one sequence without gaps, in the order of publication. If an event is both published and notified,
 //! both entries have the same number.
 
 mod notification;
 mod published;
 
-pub use notification::{Notification, NotificationKind, notice};
+pub use notification::{Notification, NotificationKind, notification_kind};
 pub use published::{ANNOUNCED_EVENTS, aggregate_publishes, publishes};
 use published::{SourceJournal, is_published_from, source_journal};
 
@@ -54,17 +54,17 @@ pub struct FeedEntry {
 }
 
 impl FeedEntry {
-    /// The events of a session's journal entry that are published.
-    pub fn of(entry: &JournalEntry) -> Vec<Self> {
+    /// The events of a session's journal entry that are published. `text` words the notifications.
+    pub fn of(entry: &JournalEntry, text: impl Fn(&DomainEvent) -> String) -> Vec<Self> {
         let session = entry.session_id;
         let about = ("sessionId".to_owned(), session.to_string());
-        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session))
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session), text)
     }
 
     /// The events of another aggregate's journal entry that are published.
-    pub fn of_aggregate(entry: &AggregateJournalEntry) -> Vec<Self> {
+    pub fn of_aggregate(entry: &AggregateJournalEntry, text: impl Fn(&DomainEvent) -> String) -> Vec<Self> {
         let about = (format!("{}Id", entry.kind), entry.aggregate_id.clone());
-        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, None)
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, None, text)
     }
 
     fn of_events(
@@ -74,6 +74,7 @@ impl FeedEntry {
         about: &(String, String),
         events: &[DomainEvent],
         session_id: Option<AgentSessionId>,
+        text: impl Fn(&DomainEvent) -> String,
     ) -> Vec<Self> {
         let source = if session_id.is_some() { SourceJournal::Session } else { SourceJournal::Other };
         let told = events.iter().enumerate().filter(|(_, event)| is_published_from(event, source));
@@ -81,7 +82,7 @@ impl FeedEntry {
             id: format!("{id}.{place}"),
             at,
             announced: source_journal(event).map(|_| (event.name().to_owned(), detail(event, about, owner))),
-            notice: notice(event),
+            notice: notification_kind(event).map(|kind| (kind, text(event))),
             session_id,
         });
         told.collect()
@@ -149,7 +150,7 @@ mod tests {
         let request_id = crate::ToolCallId::parse("p1").unwrap();
         let entry =
             entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
-        let told = FeedEntry::of(&entry);
+        let told = FeedEntry::of(&entry, |event| event.name().to_owned());
         assert!(publishes(&entry));
         assert_eq!(told.len(), 2, "{told:?}");
         let first = told[0].announcement(9).unwrap();

@@ -1,10 +1,8 @@
-//! Notifications: which events the owner is notified of, and with which text (S0 8.10).
+//! Notifications: which events the owner is notified of (S0 8.10).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
-use crate::template::ScheduleSkip;
 use crate::{AgentSessionId, DomainEvent, Timestamp};
 
 /// Kind of a notification, in kebab-case.
@@ -69,76 +67,28 @@ pub struct Notification {
     pub read_at: Option<Timestamp>,
 }
 
-/// Kind and text of the notification for an event, if the owner is notified of it (S0 8.10).
-pub fn notice(event: &DomainEvent) -> Option<(NotificationKind, String)> {
+/// The kind of the notification for an event, if the owner is notified of it (S0 8.10).
+pub const fn notification_kind(event: &DomainEvent) -> Option<NotificationKind> {
     use DomainEvent as E;
     use NotificationKind as K;
     Some(match event {
-        E::Approved { .. } => {
-            (K::SessionCompleted, "The output is approved and the session completed.".to_owned())
-        }
-        E::Failed { failure_reason, message } => (
-            K::SessionFailed,
-            message.as_ref().map_or_else(
-                || format!("The session failed: {failure_reason}."),
-                |message| format!("The session failed: {failure_reason}: {message}"),
-            ),
-        ),
-        E::OutputReady { files_changed, tests_added, all_tests_passing, .. } => (
-            K::OutputReady,
-            format!(
-                "Output waits for your review: {files_changed} files changed, {tests_added} tests added, tests {}.",
-                if *all_tests_passing { "pass" } else { "do not all pass" }
-            ),
-        ),
-        E::WaitingForInput { questions, .. } => (
-            K::WaitingForInput,
-            questions.first().map_or_else(|| "The agent asks.".to_owned(), |first| first.question.clone()),
-        ),
-        E::PlanPendingApproval { requires_approval: true, version, .. } => {
-            (K::WaitingForApproval, format!("Plan {version} waits for your approval."))
-        }
-        E::BudgetWarning { spent_usd, cap_usd, percent_used } => (
-            K::BudgetWarning,
-            format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars."),
-        ),
-        E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
-            (K::BudgetExhausted, format!("{}.", budget_exhausted(*spent_usd, *cap_usd, *needed_usd)))
-        }
-        E::SpendUnmetered { allowed } => (K::SpendUnmetered, format!("{}.", spend_unmetered(*allowed))),
-        E::QuotaExceeded { message, reset_at } => {
-            (K::QuotaExceeded, format!("{}.", quota_exceeded(message.as_deref(), *reset_at)))
-        }
-        E::DiskFull { disk } => (K::DiskFull, format!("{}.", disk_full(*disk))),
-        E::ContextExhausted { .. } => (K::ContextExhausted, "The context window is full.".to_owned()),
-        E::AfterStopActivity { what } => {
-            (K::AfterStopActivity, format!("The agent acted after it had been stopped: {what}."))
-        }
-        E::EventsLost { from_sequence, to_sequence } => {
-            (K::EventsLost, format!("Events {from_sequence} to {to_sequence} of the agent are lost."))
-        }
-        E::AutoContinueStopped { reason, continuations, .. } => (
-            K::AutoContinueStopped,
-            format!(
-                "Auto-continue stopped after {continuations} continuations: {}.",
-                reason.as_deref().unwrap_or("its criteria are not met").trim_end_matches('.')
-            ),
-        ),
-        E::ChainCompleted { total_sessions, total_cost_usd, .. } => (
-            K::ChainCompleted,
-            format!("The chain is completed: {total_sessions} sessions, {total_cost_usd} dollars."),
-        ),
-        E::TemplateScheduleSkipped { scheduled_for, reason, .. } => (
-            K::ScheduleSkipped,
-            format!(
-                "No session was started for {scheduled_for}: {}.",
-                match reason {
-                    ScheduleSkip::Deactivated => "the template is deactivated",
-                    ScheduleSkip::PoolLineFull => "too many sessions wait for a slot",
-                }
-            ),
-        ),
-        E::CommandLate { kind } => (K::RunLate, format!("{kind} takes longer than expected.")),
+        E::Approved { .. } => K::SessionCompleted,
+        E::Failed { .. } => K::SessionFailed,
+        E::OutputReady { .. } => K::OutputReady,
+        E::WaitingForInput { .. } => K::WaitingForInput,
+        E::PlanPendingApproval { requires_approval: true, .. } => K::WaitingForApproval,
+        E::BudgetWarning { .. } => K::BudgetWarning,
+        E::BudgetExhausted { .. } => K::BudgetExhausted,
+        E::SpendUnmetered { .. } => K::SpendUnmetered,
+        E::QuotaExceeded { .. } => K::QuotaExceeded,
+        E::DiskFull { .. } => K::DiskFull,
+        E::ContextExhausted { .. } => K::ContextExhausted,
+        E::AfterStopActivity { .. } => K::AfterStopActivity,
+        E::EventsLost { .. } => K::EventsLost,
+        E::AutoContinueStopped { .. } => K::AutoContinueStopped,
+        E::ChainCompleted { .. } => K::ChainCompleted,
+        E::TemplateScheduleSkipped { .. } => K::ScheduleSkipped,
+        E::CommandLate { .. } => K::RunLate,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! The table of events that are published to other contexts (S0 8.6).
 
-use super::notice;
+use super::notification_kind;
 use crate::journal::JournalEntry;
 use crate::{AggregateJournalEntry, DomainEvent};
 
@@ -92,7 +92,7 @@ announced_events! {
 pub(super) fn is_published_from(event: &DomainEvent, source: SourceJournal) -> bool {
     match source_journal(event) {
         Some(source_journal) => source_journal == source,
-        None => source == SourceJournal::Session && notice(event).is_some(),
+        None => source == SourceJournal::Session && notification_kind(event).is_some(),
     }
 }
 

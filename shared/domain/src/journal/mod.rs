@@ -4,11 +4,6 @@
 //! an agent is the cause, the entry contains that event in full, so that messages, tool calls and logs are views of the journal.
 //! Sequences count a session's entries from 1 without gaps, and serve as cursors of its live stream.
 
-mod activity;
-
-pub use activity::activity_of;
-pub(crate) use activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,17 +78,16 @@ pub enum Cause {
 }
 
 impl JournalEntry {
-    /// Creates the session's next entry. `activity` comes before the lines of the events.
+    /// Creates the session's next entry, with these lines of the activity stream.
     pub fn record(
         session: &mut AgentSession,
         id: EventId,
         at: Timestamp,
         cause: Cause,
         events: Events,
-        mut activity: Vec<ActivityItem>,
+        activity: Vec<ActivityItem>,
     ) -> Self {
         session.updated_at = session.updated_at.max(at);
-        activity.extend(events.iter().filter_map(|event| activity_of(event, at)));
         Self {
             id,
             session_id: session.id(),

@@ -1,10 +1,10 @@
 //! Lines of the activity stream: the text for each event.
 
-use crate::session::Disk;
-use crate::value::{
+use pilothouse_domain::session::Disk;
+use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
 };
-use crate::{DomainEvent, StopMode, Timestamp, Usd};
+use pilothouse_domain::{DomainEvent, StopMode, Timestamp, Usd};
 
 /// The activity line for an event. `None` for events whose cause, an event of the agent, already has a line.
 #[allow(clippy::too_many_lines)] // one line per event, in one table
@@ -241,7 +241,7 @@ fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuat
 }
 
 /// Explains that the agent's spend is unknown.
-pub(crate) fn spend_unmetered(allowed: bool) -> String {
+pub(super) fn spend_unmetered(allowed: bool) -> String {
     let then = if allowed {
         "its owner allows that"
     } else {
@@ -264,7 +264,7 @@ const fn outcome_text(outcome: SessionOutcome) -> &'static str {
 }
 
 /// Why no more may be spent, as a sentence without a full stop.
-pub(crate) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> String {
+pub(super) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> String {
     match needed {
         Some(needed) => {
             let left = cap.excess_over(spent);
@@ -275,14 +275,14 @@ pub(crate) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> Str
 }
 
 /// Explains a full disk, as a sentence without a full stop.
-pub(crate) const fn disk_full(disk: Disk) -> &'static str {
+pub(super) const fn disk_full(disk: Disk) -> &'static str {
     match disk {
         Disk::Server => "The disk of the server is nearly full; the session is resumed when there is space",
         Disk::Worker => "The disk of the worker is full; the agent waits until there is space",
     }
 }
 
-pub(crate) fn quota_exceeded(message: Option<&str>, reset_at: Option<Timestamp>) -> String {
+pub(super) fn quota_exceeded(message: Option<&str>, reset_at: Option<Timestamp>) -> String {
     let why = message.map(|message| format!(" ({})", message.trim_end_matches('.'))).unwrap_or_default();
     match reset_at {
         Some(at) => format!("The quota of the agent is used up{why}; the session resumes at {at}"),
