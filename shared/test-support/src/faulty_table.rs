@@ -1,6 +1,6 @@
-//! A table with faults: a commit of somebody else comes first, or the process crashes at a transaction.
+//! A table with faults: a commit of somebody else comes first, a response is lost, or the process crashes at a transaction.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -17,6 +17,8 @@ pub enum CrashPoint {
     AfterCommit,
 }
 
+type Hook = BoxFuture<'static, ()>;
+
 #[derive(Default)]
 struct Crash {
     transactions: usize,
@@ -29,7 +31,9 @@ struct Crash {
 pub struct FaultyTable {
     /// The table without faults.
     pub table: SqliteTable,
-    before_commit: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+    before_commit: Arc<Mutex<Option<Hook>>>,
+    before_read: Arc<Mutex<Option<(&'static str, Hook)>>>,
+    outcome_lost: Arc<AtomicBool>,
     crash: Arc<Mutex<Crash>>,
     reads: Arc<AtomicUsize>,
 }
@@ -41,12 +45,29 @@ fn down() -> TableError {
 impl FaultyTable {
     /// Wraps a table. Without further calls it has no faults.
     pub fn new(table: SqliteTable) -> Self {
-        Self { table, before_commit: Arc::default(), crash: Arc::default(), reads: Arc::default() }
+        Self {
+            table,
+            before_commit: Arc::default(),
+            before_read: Arc::default(),
+            outcome_lost: Arc::default(),
+            crash: Arc::default(),
+            reads: Arc::default(),
+        }
     }
 
     /// Runs `hook` before the next transaction, for example a commit that wins a race.
     pub fn before_next_commit(&self, hook: BoxFuture<'static, ()>) {
         *self.before_commit.lock().unwrap() = Some(hook);
+    }
+
+    /// Runs `hook` before the next item with this sort key is read, for example a commit after other items were read.
+    pub fn before_next_read_of(&self, sort: &'static str, hook: BoxFuture<'static, ()>) {
+        *self.before_read.lock().unwrap() = Some((sort, hook));
+    }
+
+    /// Commits the next transaction and reports a conflict to its caller, as `DynamoDB` does if the first response was lost.
+    pub fn lose_next_outcome(&self) {
+        self.outcome_lost.store(true, Ordering::SeqCst);
     }
 
     /// Crashes the process at the transaction with this number, from 1, counted from now. Then every access fails until
@@ -95,6 +116,10 @@ impl FaultyTable {
 impl Table for FaultyTable {
     async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
         self.read()?;
+        let hook = self.before_read.lock().unwrap().take_if(|(sort, _)| *sort == key.sort);
+        if let Some((_, hook)) = hook {
+            hook.await;
+        }
         self.table.get(key).await
     }
 
@@ -110,6 +135,10 @@ impl Table for FaultyTable {
             hook.await;
         }
         match self.next_crash() {
+            None if self.outcome_lost.swap(false, Ordering::SeqCst) => {
+                self.table.transact(writes).await?;
+                Err(TableError::Contended)
+            }
             None => self.table.transact(writes).await,
             Some(CrashPoint::BeforeCommit) => Err(down()),
             Some(CrashPoint::AfterCommit) => {
