@@ -13,15 +13,15 @@ use axum::extract::State;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_app::texts;
-use pilothouse_app::trace;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::unit_of_work::Decision;
+use pilothouse_app::{App, trace};
 use pilothouse_domain::agent_api::{self, AgentItem};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
-use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp};
-use pilothouse_store::{Commit, CommitError, JournalView, LoadedConversation, Store};
+use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp, UserId};
+use pilothouse_store::{Commit, JournalView, LoadedConversation};
 use serde_json::Value;
 
 /// Loads the caller's own session. Fails unless the key belongs to a session with a live run (decision 8).
@@ -63,29 +63,15 @@ async fn change_and_tell(
     mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    for attempt in 0..32 {
-        let mut loaded = caller_session(&app, caller).await?;
-        let session = &loaded.conversation.session;
-        if named != caller.session {
-            return Err(Problem::no_session());
-        }
-        let command =
-            CommandContext::for_agent(session.owner_id().clone(), what.function, caller, &what.request_hash);
-        if let Some(answer) = command.earlier_response(&app.store).await? {
-            return Ok(answer);
-        }
-        let mut ids = FreshIds;
-        let mut ctx = app.domain_context(&mut ids);
-        let mut calls = app.store.calls(caller.session).await?;
-        calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, ctx.now)?;
-        let events = decide(&mut loaded.conversation, &mut ctx)?;
-        let events = app.with_consequences(&mut loaded.conversation, events, &mut ctx);
+    let call = AgentCall { app: &app, caller, named, function: what.function, request: &what.request_hash };
+    let decide = |mut loaded: LoadedConversation, (), ctx: &mut DomainContext<'_>| {
+        let events = decide(&mut loaded.conversation, ctx)?;
+        let events = app.with_consequences(&mut loaded.conversation, events, ctx);
         let answer = show(&loaded.conversation, &events)?;
         let line = ActivityItem::new(ActivityItemType::Message, &what.summary, ctx.now);
         let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
         let id = ctx.event_id();
         let mut commit = Commit::new();
-        commit.calls(caller.session, &calls)?;
         for left in items_of(&loaded.conversation, &events, ctx.now) {
             commit.agent_item(&left)?;
         }
@@ -95,16 +81,63 @@ async fn change_and_tell(
         entry.traceparent = trace::here();
         commit.entry(&entry, what.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
-        command.store_response(&mut commit, &answer, &app)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(answer),
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
+        Ok(Decision::Commit(commit, answer))
+    };
+    call.run(async |_| Ok(()), decide).await
+}
+
+/// A call of an agent on behalf of its session.
+struct AgentCall<'a> {
+    app: &'a App,
+    caller: &'a AgentCaller,
+    /// The session in the path.
+    named: AgentSessionId,
+    function: &'static str,
+    request: &'a str,
+}
+
+impl AgentCall<'_> {
+    /// Runs the call as one unit of work. `load` loads what the decision needs in addition to the session of the caller.
+    async fn run<S, F: Future<Output = Result<S, Problem>>>(
+        self,
+        load: impl Fn(UserId) -> F,
+        mut decide: impl FnMut(
+            LoadedConversation,
+            S,
+            &mut DomainContext<'_>,
+        ) -> Result<Decision<CommandResponse>, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        let Self { app, caller, .. } = self;
+        // The first attempt uses the session that authenticates the caller.
+        let session = caller_session(app, caller).await?;
+        if self.named != caller.session {
+            return Err(Problem::no_session());
         }
+        let owner = session.conversation.session.owner_id().clone();
+        let command = CommandContext::for_agent(owner, self.function, caller, self.request);
+        let mut session = Some(session);
+        let (owner, load) = (&command.owner, &load);
+        let load = || {
+            let first = session.take();
+            async move {
+                let loaded = match first {
+                    Some(loaded) => loaded,
+                    None => caller_session(app, caller).await?,
+                };
+                let mut calls = app.store.calls(caller.session).await?;
+                calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, app.now())?;
+                Ok((loaded, calls, load(owner.clone()).await?))
+            }
+        };
+        let decide = |(loaded, calls, more), ctx: &mut DomainContext<'_>| {
+            let mut decision = decide(loaded, more, ctx)?;
+            if let Decision::Commit(commit, _) = &mut decision {
+                commit.calls(caller.session, &calls)?;
+            }
+            Ok(decision)
+        };
+        app.unit_of_work().run_command(&command, load, decide).await
     }
-    Err(Problem::VersionConflict)
 }
 
 fn items_of(conversation: &Conversation, events: &Events, now: Timestamp) -> Vec<AgentItem> {

@@ -1,17 +1,18 @@
 //! Changes of skills by agents: memory pills and proposed consolidations. One transaction changes the skill and records the
 //! change in the journals of both the skill and the session.
 
-use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::command::CommandResponse;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_app::texts;
-use pilothouse_app::trace;
-use pilothouse_app::{App, FreshIds};
-use pilothouse_domain::agent_api::AGENT_API_RATE_LIMIT;
+use pilothouse_app::unit_of_work::Decision;
+use pilothouse_app::{App, trace};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
-use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events};
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events, UserId};
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 use serde_json::Value;
+
+use super::AgentCall;
 
 /// The metadata of a requested change.
 pub(super) struct Asked {
@@ -32,41 +33,28 @@ pub(super) async fn change(
         &mut DomainContext<'_>,
     ) -> Result<(Events, CommandResponse), Problem>,
 ) -> Result<CommandResponse, Problem> {
-    for attempt in 0..32 {
-        let mut loaded = super::caller_session(app, caller).await?;
-        let owner = loaded.conversation.session.owner_id().clone();
-        let request = format!("{} {}", asked.skill, asked.request_hash);
-        let command = CommandContext::for_agent(owner, asked.function, caller, &request);
-        if let Some(answer) = command.earlier_response(&app.store).await? {
-            return Ok(answer);
-        }
-        let mut calls = app.store.calls(caller.session).await?;
-        calls.value = calls.value.take(AGENT_API_RATE_LIMIT, app.now())?;
-        let skill = app.store.aggregate::<AgentSkill>(&command.owner, asked.skill).await?;
-        let mut skill = skill.ok_or_else(Problem::no_skill)?;
-        let mut ids = FreshIds;
-        let mut ctx = app.domain_context(&mut ids);
+    let request = format!("{} {}", asked.skill, asked.request_hash);
+    let call = AgentCall { app, caller, named: caller.session, function: asked.function, request: &request };
+    let load = async |owner: UserId| {
+        let skill = app.store.aggregate::<AgentSkill>(&owner, asked.skill).await?;
+        skill.ok_or_else(Problem::no_skill)
+    };
+    let decide = |mut loaded: LoadedConversation,
+                  mut skill: LoadedAggregate<AgentSkill>,
+                  ctx: &mut DomainContext<'_>| {
         let session = &mut loaded.conversation.session;
-        let (events, answer) = decide(&mut skill.value, session, &mut ctx)?;
-        if events.is_empty() && !command.has_idempotency_key() {
-            return Ok(answer);
+        let (events, answer) = decide(&mut skill.value, session, ctx)?;
+        if events.is_empty() {
+            return Ok(Decision::Unchanged(answer));
         }
         let cause = || Cause::AgentApi { function: asked.function.to_owned(), body: Value::Null };
         let mut commit = Commit::new();
-        commit.calls(caller.session, &calls)?;
         app.record_aggregate(&mut commit, &skill, cause(), events.clone())?;
         let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause(), events, Vec::new());
         entry.traceparent = trace::here();
         commit.entry(&entry, None)?;
         commit.conversation(&loaded, &app.deadlines)?;
-        command.store_response(&mut commit, &answer, app)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(answer),
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, answer))
+    };
+    call.run(load, decide).await
 }

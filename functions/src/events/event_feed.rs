@@ -11,6 +11,8 @@
 //! The queue is separate from the reactions queue, because external systems may fail for hours and must not delay commands,
 //! launches or slots.
 
+use std::ops::ControlFlow::{self, Break, Continue};
+
 use pilothouse_app::App;
 use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
 use pilothouse_app::function::requirements::{ANNOUNCE, ANNOUNCEMENTS};
@@ -18,12 +20,13 @@ use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
 use pilothouse_app::texts::notification_text;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::{FeedEntry, aggregate_publishes, publishes};
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, EventId, UserId};
+use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, DomainContext, EventId, UserId};
 use pilothouse_store::aggregate::AggregateRef;
-use pilothouse_store::{Commit, CommitError, PublishedRange, Store};
+use pilothouse_store::{Commit, FeedHead, Loaded, PublishedRange};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +40,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     ANNOUNCE,
 )
 .summary("Publish journal entries to feeds, webhooks and the event bus");
-
-/// The maximum number of attempts after a write conflict. Conflicts are rare, because the queue keeps the entries of an owner in
-/// one group.
-const TRIES: u32 = 60;
 
 /// A reference to a journal entry on the announcements queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -135,30 +134,29 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
     })
 }
 
-/// Appends the feed entries to the feed of the owner, unless an earlier attempt did.
+/// Appends the feed entries to the feed of the owner, unless an earlier attempt did. Conflicts are rare, because the queue keeps the
+/// entries of an owner in one group.
 async fn append(
     app: &App,
     owner: &UserId,
     entry: EventId,
     feed_entries: &[FeedEntry],
 ) -> Result<PublishedRange, Problem> {
-    for attempt in 0..TRIES {
-        if let Some(published_range) = app.store.published_range(owner, entry).await? {
-            return Ok(published_range);
-        }
-        let head = app.store.feed(owner).await?;
+    let load = async || match app.store.published_range(owner, entry).await? {
+        Some(published_range) => Ok(Break(published_range)),
+        None => Ok(Continue(app.store.feed(owner).await?)),
+    };
+    let decide = |state: ControlFlow<PublishedRange, Loaded<FeedHead>>, ctx: &mut DomainContext<'_>| {
+        let head = match state {
+            Break(published_range) => return Ok(Decision::Unchanged(published_range)),
+            Continue(head) => head,
+        };
         let mut commit = Commit::new();
         let published_range = commit.publish(owner, &head, feed_entries)?;
-        commit.published_range(owner, entry, published_range, app.now())?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(published_range),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        commit.published_range(owner, entry, published_range, ctx.now)?;
+        Ok(Decision::Commit(commit, published_range))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
 /// Sends a message for each endpoint and announcement that it accepts, and one per number for the event bus, if there is one.

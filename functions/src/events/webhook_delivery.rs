@@ -12,6 +12,7 @@
 //!   others follow if it succeeds.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use pilothouse_app::App;
@@ -21,11 +22,12 @@ use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::integrations::{DeliveryError, WebhookRequest};
 use pilothouse_app::queues;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::{Announcement, FeedEntry, NotificationKind};
 use pilothouse_domain::webhook::{AttemptOutcome, Delivery, Webhook};
-use pilothouse_domain::{UserId, WebhookId};
-use pilothouse_store::{Commit, CommitError, Loaded, Store};
+use pilothouse_domain::{DomainContext, Timestamp, UserId, WebhookId};
+use pilothouse_store::{Commit, FeedHead, Loaded, StoreError};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,9 +40,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     DELIVER,
 )
 .summary("Deliver to webhooks, the event bus and the topic");
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 32;
 
 /// A reference to a delivery.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -316,88 +315,109 @@ async fn post(
     Ok(sender.deliver(&request).await)
 }
 
-/// Records the outcome of a delivery and the state of its endpoint in one transaction. After a write conflict the decision is made
-/// again on the new state.
-async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) -> Outcome {
-    let Attempted { pointer, alone, mut delivery, outcome } = attempted;
-    let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
-    let step = app.deadlines.webhook_retry_unit;
-    for attempt in 0..TRIES {
-        let Some(mut webhook) = app.store.webhook(owner, id).await? else { return Ok(MessageOutcome::Done) };
-        let now = app.now();
-        let mut kept = delivery.clone();
+/// The state of a delivery and of its endpoint after an attempt.
+struct Judged {
+    webhook: Loaded<Webhook>,
+    delivery: Loaded<Delivery>,
+    verdict: AttemptOutcome,
+    /// Whether the state of the endpoint changed.
+    changed: bool,
+    /// Whether the endpoint must be disabled.
+    hopeless: bool,
+}
+
+impl Judged {
+    fn new(
+        mut webhook: Loaded<Webhook>,
+        mut delivery: Loaded<Delivery>,
+        outcome: Option<&Result<u16, String>>,
+        step: Duration,
+        now: Timestamp,
+    ) -> Self {
         let (mut changed, mut verdict) = (false, AttemptOutcome::Delivered);
-        match &outcome {
-            None => kept.value.abandon(),
+        match outcome {
+            None => delivery.value.abandon(),
             Some(outcome) => {
-                verdict = kept.value.record(outcome.clone(), step, now);
+                verdict = delivery.value.record(outcome.clone(), step, now);
                 changed = match verdict {
                     AttemptOutcome::Delivered => webhook.value.succeeded(),
                     AttemptOutcome::RetryAfter(_) | AttemptOutcome::GiveUp => webhook.value.failed(step, now),
                 };
             }
         }
-        let mut commit = Commit::new();
         let hopeless = verdict == AttemptOutcome::GiveUp
             || (verdict != AttemptOutcome::Delivered && webhook.value.should_disable(step, now));
-        if hopeless && webhook.value.disabled.is_none() {
-            give_up(app, &mut commit, &mut webhook, &kept.value).await?;
-            changed = true;
-        }
-        commit.delivery(id, &kept, now)?;
-        if changed {
-            commit.webhook(&webhook)?;
-        }
-        match app.store.commit(commit).await {
-            Ok(()) => {
-                return match verdict {
-                    AttemptOutcome::RetryAfter(pause) if alone => Ok(MessageOutcome::Later(pause)),
-                    AttemptOutcome::RetryAfter(_) => {
-                        let attempts = kept.value.attempts.len();
-                        send_retry(app, &pointer, id, attempts).await.map(|()| MessageOutcome::Done)
-                    }
-                    AttemptOutcome::Delivered | AttemptOutcome::GiveUp => Ok(MessageOutcome::Done),
-                };
-            }
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-        if let Some(known) = app.store.delivery(id, pointer.sequence).await? {
-            if known.value.is_over() {
-                return Ok(MessageOutcome::Done);
-            }
-            delivery = known;
-        }
+        let hopeless = hopeless && webhook.value.disabled.is_none();
+        Self { webhook, delivery, verdict, changed, hopeless }
     }
-    Err(Problem::VersionConflict)
+}
+
+/// Records the outcome of a delivery and the state of its endpoint in one transaction. After a write conflict the decision is made
+/// again on the new state.
+async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) -> Outcome {
+    let Attempted { pointer, alone, delivery, outcome } = attempted;
+    let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
+    let step = app.deadlines.webhook_retry_unit;
+    let (first, outcome, sequence) = (&delivery, outcome.as_ref(), pointer.sequence);
+    let mut is_repeated = false;
+    let load = || {
+        let is_repeated = std::mem::replace(&mut is_repeated, true);
+        async move {
+            let known = if is_repeated { app.store.delivery(id, sequence).await? } else { None };
+            let delivery = known.unwrap_or_else(|| first.clone());
+            if delivery.value.is_over() {
+                return Ok(None);
+            }
+            let Some(webhook) = app.store.webhook(owner, id).await? else { return Ok(None) };
+            let judged = Judged::new(webhook, delivery, outcome, step, app.now());
+            let head = if judged.hopeless { Some(app.store.feed(owner).await?) } else { None };
+            Ok(Some((judged, head)))
+        }
+    };
+    let decide = |state: Option<(Judged, Option<Loaded<FeedHead>>)>, ctx: &mut DomainContext<'_>| {
+        let Some((mut judged, head)) = state else { return Ok(Decision::Unchanged(None)) };
+        let mut commit = Commit::new();
+        if let Some(head) = &head {
+            give_up(&mut commit, head, &mut judged.webhook.value, &judged.delivery.value, ctx.now)?;
+        }
+        commit.delivery(id, &judged.delivery, ctx.now)?;
+        if judged.changed || judged.hopeless {
+            commit.webhook(&judged.webhook)?;
+        }
+        Ok(Decision::Commit(commit, Some((judged.verdict, judged.delivery.value.attempts.len()))))
+    };
+    match app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await? {
+        Some((AttemptOutcome::RetryAfter(pause), _)) if alone => Ok(MessageOutcome::Later(pause)),
+        Some((AttemptOutcome::RetryAfter(_), attempts)) => {
+            send_retry(app, &pointer, id, attempts).await.map(|()| MessageOutcome::Done)
+        }
+        _ => Ok(MessageOutcome::Done),
+    }
 }
 
 /// Disables an endpoint and notifies its owner.
-async fn give_up(
-    app: &App,
+fn give_up(
     commit: &mut Commit,
-    webhook: &mut Loaded<Webhook>,
+    head: &Loaded<FeedHead>,
+    webhook: &mut Webhook,
     delivery: &Delivery,
-) -> Result<(), Problem> {
-    let now = app.now();
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let tried = delivery.attempts.len();
-    webhook.value.disable(format!("{} could not be delivered in {tried} attempts", delivery.event), now);
-    let head = app.store.feed(&webhook.value.owner_id).await?;
+    webhook.disable(format!("{} could not be delivered in {tried} attempts", delivery.event), now);
     let feed_entry = FeedEntry {
-        id: format!("{}.{}", webhook.value.id, delivery.sequence),
+        id: format!("{}.{}", webhook.id, delivery.sequence),
         at: now,
         announced: None,
         notice: Some((
             NotificationKind::WebhookDisabled,
             format!(
                 "The webhook {} was disabled after {tried} failed attempts. Enable it when its endpoint works again.",
-                webhook.value.url.as_str()
+                webhook.url.as_str()
             ),
         )),
         session_id: None,
     };
-    commit.publish(&webhook.value.owner_id, &head, &[feed_entry])?;
+    commit.publish(&webhook.owner_id, head, &[feed_entry])?;
     Ok(())
 }

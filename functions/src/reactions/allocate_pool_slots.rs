@@ -1,13 +1,12 @@
 //! Allocates pool slots to sessions that need a run, and passes the slots of ended runs to waiting sessions (S0 8.2, decision 21).
 
 use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::{AgentSessionId, DomainEvent, UserId};
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_store::Commit;
 
-/// The maximum number of attempts after a write conflict. Many sessions of an owner share one pool.
-const TRIES: u32 = 100;
 /// The most sessions that one reaction gives slots to.
 const HANDED_ON: usize = 1000;
 
@@ -62,27 +61,23 @@ pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
 async fn change_pool(
     app: &App,
     owner: &UserId,
-    mut change: impl FnMut(&mut pilothouse_domain::pool::SessionPool) -> bool,
+    change: impl Fn(&mut pilothouse_domain::pool::SessionPool) -> bool,
 ) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
+    let attempt = async || {
         let mut pool = app.store.pool(owner).await?;
         if !change(&mut pool.value) {
             return Ok(());
         }
         let mut commit = Commit::new();
         commit.pool(owner, &pool)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(app.store.commit(commit).await?)
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }
 
 /// Gives a session a slot or a position among the waiting sessions. Returns whether anything changed.
 async fn allocate(app: &App, id: AgentSessionId) -> Result<bool, Problem> {
-    for attempt in 0..TRIES {
+    let attempt = async || {
         let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(false) };
         let owner = loaded.conversation.session.owner_id().clone();
         let mut pool = app.store.pool(&owner).await?;
@@ -99,11 +94,8 @@ async fn allocate(app: &App, id: AgentSessionId) -> Result<bool, Problem> {
             let cause = Cause::Reaction { function: "hand-on-slots".to_owned() };
             app.record(&mut commit, &mut loaded, cause, events)?;
         }
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(true),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        app.store.commit(commit).await?;
+        Ok(true)
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }

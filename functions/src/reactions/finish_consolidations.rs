@@ -1,15 +1,13 @@
 //! Ends or restarts a consolidation when its session ends or is retried (S0 8.7 `ConsolidateSkillCommand`; decision 52).
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus as S};
 use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::{AgentSkill, DomainContext, DomainEvent, Events};
-use pilothouse_store::{Commit, CommitError, Store};
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 32;
+use pilothouse_store::{Commit, LoadedAggregate};
 
 /// Whether an event may end or restart a consolidation.
 pub(super) const fn concerns(event: &DomainEvent) -> bool {
@@ -32,24 +30,19 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     }
     let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
     let Some(id) = session.consolidates() else { return Ok(()) };
-    for attempt in 0..TRIES {
-        let Some(mut skill) = app.store.aggregate::<AgentSkill>(session.owner_id(), id).await? else {
-            return Ok(());
-        };
-        let events = follow(&mut skill.value, &session, &app.domain_context(&mut FreshIds))?;
+    let load = async || Ok(app.store.aggregate::<AgentSkill>(session.owner_id(), id).await?);
+    let decide = |skill: Option<LoadedAggregate<AgentSkill>>, ctx: &mut DomainContext<'_>| {
+        let Some(mut skill) = skill else { return Ok(Decision::Unchanged(())) };
+        let events = follow(&mut skill.value, &session, ctx)?;
         if events.is_empty() {
-            return Ok(());
+            return Ok(Decision::Unchanged(()));
         }
         let mut commit = Commit::new();
         let cause = Cause::Reaction { function: "finish-consolidations".to_owned() };
         app.record_aggregate(&mut commit, &skill, cause, events)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
 fn follow(

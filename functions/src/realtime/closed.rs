@@ -4,7 +4,8 @@ use pilothouse_app::App;
 use pilothouse_app::function::requirements::CLOSED;
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
-use pilothouse_store::{CommitError, ConnectionId};
+use pilothouse_app::unit_of_work::RetryPolicy;
+use pilothouse_store::ConnectionId;
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "stream-closed",
@@ -15,19 +16,12 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 )
 .summary("Delete a closed connection");
 
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 5;
-
 /// Deletes a connection. API Gateway calls this only at its best effort. The next push detects a connection that was missed, and
 /// its record expires.
 pub async fn handle(app: &App, id: &ConnectionId) -> Result<(), Problem> {
-    for _ in 0..TRIES {
+    let attempt = async || {
         let Some(connection) = app.store.connection(id).await? else { return Ok(()) };
-        match app.store.close_connection(id, &connection).await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => {}
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(app.store.close_connection(id, &connection).await?)
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }

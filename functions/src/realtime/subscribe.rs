@@ -7,7 +7,8 @@ use pilothouse_app::function::requirements::SUBSCRIBE;
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::live_stream::place;
-use pilothouse_store::{CommitError, ConnectionId, Store, Watcher};
+use pilothouse_app::unit_of_work::RetryPolicy;
+use pilothouse_store::{CommitError, ConnectionId, Watcher};
 
 use crate::realtime::push_queue;
 
@@ -21,9 +22,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     SUBSCRIBE,
 )
 .summary("Subscribe a connection to a session");
-
-/// The maximum number of attempts after a conflict with a push or another subscription.
-const TRIES: u32 = 8;
 
 /// Subscribes the connection to a session and triggers a push of everything after the cursor.
 ///
@@ -50,7 +48,7 @@ pub async fn handle(
 async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Problem> {
     let input: Subscribe = serde_json::from_str(body)
         .map_err(|error| Problem::invalid("body", format!("is not a subscription: {error}")))?;
-    for attempt in 1..=TRIES {
+    let attempt = async || {
         let connection = app.store.connection(id).await?;
         let connection =
             connection.ok_or(Problem::Unauthenticated("connect again; this connection is over"))?;
@@ -69,14 +67,14 @@ async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Probl
             caught_up: false,
         };
         let before = app.store.watcher(session.id(), id).await?.map_or(0, |before| before.version);
-        match app.store.watch(id, &connection, session.id(), &watcher, before).await {
-            // This push sends the entries committed so far. Each later entry triggers a push of its own.
-            Ok(()) => return push_queue::send(&*app.broker, session.id()).await,
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::internal(CommitError::Conflict))
+        app.store.watch(id, &connection, session.id(), &watcher, before).await?;
+        Ok(session.id())
+    };
+    let watched = RetryPolicy::EVENT.retry(attempt).await.map_err(|error| match error {
+        // The client cannot resolve a conflict with pushes or other subscriptions.
+        Problem::VersionConflict => Problem::internal(CommitError::Conflict),
+        other => other,
+    })?;
+    // This push sends the entries committed so far. Each later entry triggers a push of its own.
+    push_queue::send(&*app.broker, watched).await
 }

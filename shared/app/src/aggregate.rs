@@ -1,19 +1,20 @@
 //! Creates and changes aggregates other than sessions: chains, skills, templates. Like [`crate::command`] for sessions, it handles
-//! ownership, `If-Match`, `Idempotency-Key`, the journal entry and the bounded retry.
+//! ownership, `If-Match`, `Idempotency-Key` and the journal entry.
+
+use std::sync::OnceLock;
 
 use pilothouse_api::Page;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::{Aggregate, AggregateJournalEntry, DomainContext, Events, UserId};
-use pilothouse_store::{Commit, CommitError, LoadedAggregate, Store, layout};
+use pilothouse_store::{Commit, LoadedAggregate, layout};
 
 use crate::command::{CommandContext, CommandResponse};
 use crate::http::{PageRequest, Problem};
 use crate::paging::Scope;
 use crate::trace;
-use crate::{App, FreshIds, METRICS};
+use crate::unit_of_work::Decision;
+use crate::{App, FreshIds};
 
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 24;
 /// The most pages of the index that one request reads.
 const READS: usize = 5;
 
@@ -28,20 +29,21 @@ impl App {
         mut make: impl FnMut(&mut DomainContext<'_>) -> Result<(A, Events), Problem>,
         show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        for attempt in 0..TRIES {
-            if let Some(answer) = command.earlier_response(&self.store).await? {
-                return Ok(answer);
+        let id = OnceLock::new();
+        // A conflict may also mean that the last attempt was committed: all attempts create the aggregate under the same id.
+        let load = async || match id.get() {
+            Some(id) => Ok(self.store.aggregate::<A>(&command.owner, *id).await?),
+            None => Ok(None),
+        };
+        let decide = |committed: Option<LoadedAggregate<A>>, ctx: &mut DomainContext<'_>| {
+            if let Some(LoadedAggregate { value, version, .. }) = committed {
+                return Ok(Decision::Unchanged(show(&value, version)?));
             }
-            let mut ids = FreshIds;
-            let (aggregate, events) = make(&mut self.domain_context(&mut ids))?;
-            let loaded = LoadedAggregate::new(aggregate);
-            let answer = show(&loaded.value, loaded.next_version())?;
-            if let Some(answer) = self.commit_aggregate(command, &loaded, events, answer).await? {
-                return Ok(answer);
-            }
-            tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-        }
-        Err(Problem::VersionConflict)
+            let (aggregate, events) = make(ctx)?;
+            id.get_or_init(|| aggregate.id());
+            self.decide_on_aggregate(command, &LoadedAggregate::new(aggregate), events, &show)
+        };
+        self.unit_of_work().run_command(command, load, decide).await
     }
 
     /// Changes an aggregate by one domain call. `decide` may run several times, so it must depend only on its arguments.
@@ -55,28 +57,29 @@ impl App {
         mut decide: impl FnMut(&mut A, &mut DomainContext<'_>) -> Result<Events, Problem>,
         show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        for attempt in 0..TRIES {
-            if let Some(answer) = command.earlier_response(&self.store).await? {
-                return Ok(answer);
-            }
-            let mut loaded = self.load_aggregate::<A>(command, id).await?;
+        let load = async || self.load_aggregate::<A>(command, id).await;
+        let decide = |mut loaded: LoadedAggregate<A>, ctx: &mut DomainContext<'_>| {
             command.check_version(loaded.version)?;
-            let mut ids = FreshIds;
-            let events = match decide(&mut loaded.value, &mut self.domain_context(&mut ids)) {
-                Ok(events) => events,
-                // A concurrent duplicate of the request may be the reason for the refusal.
-                Err(refusal) => return command.earlier_response(&self.store).await?.ok_or(refusal),
-            };
-            if events.is_empty() && !command.has_idempotency_key() {
-                return show(&loaded.value, loaded.version);
-            }
-            let answer = show(&loaded.value, loaded.next_version())?;
-            if let Some(answer) = self.commit_aggregate(command, &loaded, events, answer).await? {
-                return Ok(answer);
-            }
-            tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            let events = decide(&mut loaded.value, ctx)?;
+            self.decide_on_aggregate(command, &loaded, events, &show)
+        };
+        self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    fn decide_on_aggregate<A: Aggregate>(
+        &self,
+        command: &CommandContext,
+        loaded: &LoadedAggregate<A>,
+        events: Events,
+        show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
+    ) -> Result<Decision<CommandResponse>, Problem> {
+        if events.is_empty() {
+            return Ok(Decision::Unchanged(show(&loaded.value, loaded.version)?));
         }
-        Err(Problem::VersionConflict)
+        let answer = show(&loaded.value, loaded.next_version())?;
+        let mut commit = Commit::new();
+        self.record_aggregate(&mut commit, loaded, command.cause(), events)?;
+        Ok(Decision::Commit(commit, answer))
     }
 
     /// Loads an aggregate of the caller.
@@ -120,40 +123,6 @@ impl App {
             }
         }
         Ok(Page { items, next_cursor: after.map(|position| scope.encode(&position)) })
-    }
-
-    /// Commits an aggregate with its response. Returns `None` after a write conflict.
-    async fn commit_aggregate<A: Aggregate>(
-        &self,
-        command: &CommandContext,
-        loaded: &LoadedAggregate<A>,
-        events: Events,
-        answer: CommandResponse,
-    ) -> Result<Option<CommandResponse>, Problem> {
-        let mut commit = Commit::new();
-        self.record_aggregate(
-            &mut commit,
-            loaded,
-            Cause::Owner { function: command.function.to_owned() },
-            events,
-        )?;
-        command.store_response(&mut commit, &answer, self)?;
-        match self.store.commit(commit).await {
-            Ok(()) => {
-                tracing::trace!(target: METRICS, commands = 1_u64);
-                Ok(Some(answer))
-            }
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tracing::trace!(target: METRICS, conflicts = 1_u64);
-                Ok(None)
-            }
-            // A concurrent duplicate of the request may have taken the name.
-            Err(CommitError::NameTaken) => {
-                let earlier = command.earlier_response(&self.store).await?;
-                earlier.map(Some).ok_or(Problem::NameTaken)
-            }
-            Err(other) => Err(other.into()),
-        }
     }
 
     /// Adds a changed aggregate to a commit, with one journal entry for `events`.

@@ -1,7 +1,7 @@
-//! Changes a session: loads it, decides, commits under the loaded versions, and retries after a write conflict.
+//! Changes a session by one unit of work.
 //!
 //! Every command uses this module. The function provides the domain call; this module handles what all commands share: ownership,
-//! `If-Match`, `Idempotency-Key`, the consequences of the change, the journal entry and the bounded retry.
+//! `If-Match`, `Idempotency-Key`, the consequences of the change and the journal entry.
 
 use crate::texts;
 use axum::Json;
@@ -15,9 +15,7 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{AgentSessionId, DomainContext, DomainEvent, Events, SessionChain, TurnId, UserId};
-use pilothouse_store::{
-    Commit, CommitError, LoadedAggregate, LoadedConversation, SentMessage, Store, StoredResponse,
-};
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, SentMessage, Store, StoredResponse};
 use pilothouse_wire::keys::sha256_hex;
 use serde::Serialize;
 use serde_json::Value;
@@ -27,12 +25,8 @@ use crate::function::FunctionName;
 use crate::http::auth::Owner;
 use crate::http::{AgentCaller, IfMatch, Problem, RequestId};
 use crate::trace;
-use crate::{App, FreshIds, METRICS};
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 12;
-/// The same for an owner's stop, which must not fail because of conflicts (decision 16).
-const TRIES_OF_A_STOP: u32 = 400;
+use crate::unit_of_work::{Decision, RetryPolicy};
+use crate::{App, FreshIds};
 
 /// The context of a command: the owner, the function and the preconditions of the request.
 #[derive(Debug, Clone)]
@@ -44,7 +38,7 @@ pub struct CommandContext {
     if_match: IfMatch,
     key_hash: Option<String>,
     request: String,
-    stop: bool,
+    policy: RetryPolicy,
 }
 
 impl FromRequestParts<App> for CommandContext {
@@ -62,7 +56,7 @@ impl FromRequestParts<App> for CommandContext {
             if_match: IfMatch::from_request_parts(parts, app).await?,
             key_hash: RequestId::from_request_parts(parts, app).await?.key_hash,
             request: format!("{function} {}", parts.uri.path()),
-            stop: false,
+            policy: RetryPolicy::COMMAND,
         })
     }
 }
@@ -81,13 +75,14 @@ impl CommandContext {
                 .as_ref()
                 .map(|key| sha256_hex(format!("agent {session} {key}").as_bytes())),
             request: format!("{function} {session} {body_hash}"),
-            stop: false,
+            policy: RetryPolicy::COMMAND,
         }
     }
 
     /// The context of a stop that the server itself orders for an owner.
     pub const fn for_server(owner: UserId, function: &'static str) -> Self {
-        Self { owner, function, if_match: IfMatch(None), key_hash: None, request: String::new(), stop: true }
+        let policy = RetryPolicy::STOP;
+        Self { owner, function, if_match: IfMatch(None), key_hash: None, request: String::new(), policy }
     }
 
     /// Adds the body to the request that an idempotency key identifies.
@@ -100,8 +95,17 @@ impl CommandContext {
     /// Marks the command as an owner's stop, which retries until it succeeds (decision 16).
     #[must_use]
     pub const fn as_stop(mut self) -> Self {
-        self.stop = true;
+        self.policy = RetryPolicy::STOP;
         self
+    }
+
+    pub(crate) const fn retry_policy(&self) -> RetryPolicy {
+        self.policy
+    }
+
+    /// The cause of journal entries of this command.
+    pub fn cause(&self) -> Cause {
+        Cause::Owner { function: self.function.to_owned() }
     }
 
     /// Returns an error if `If-Match` requires another version.
@@ -131,7 +135,7 @@ impl CommandContext {
     }
 
     /// Adds the response to the commit, so that it is stored if and only if the change is.
-    pub fn store_response(
+    pub(crate) fn store_response(
         &self,
         commit: &mut Commit,
         answer: &CommandResponse,
@@ -260,45 +264,23 @@ impl App {
         mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
         show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        if let Some(answer) = command.earlier_response(&self.store).await? {
-            return Ok(answer);
-        }
-        let tries = if command.stop { TRIES_OF_A_STOP } else { TRIES };
-        for attempt in 0..tries {
+        let load = async || {
             let loaded = self.store.conversation_of(&command.owner, id).await?;
-            let mut loaded = loaded.ok_or_else(Problem::no_session)?;
-            let cause = Cause::Owner { function: command.function.to_owned() };
-            let mut ids = FreshIds;
-            let mut ctx = self.domain_context(&mut ids);
-            let decided = command.check_version(loaded.conversation.session.control_version());
-            let events = match decided.and_then(|()| decide(&mut loaded.conversation, &mut ctx)) {
-                Ok(events) => self.with_consequences(&mut loaded.conversation, events, &mut ctx),
-                // A concurrent duplicate of the request may be the reason for the refusal.
-                Err(refusal) => return command.earlier_response(&self.store).await?.ok_or(refusal),
-            };
+            loaded.ok_or_else(Problem::no_session)
+        };
+        let decide = |mut loaded: LoadedConversation, ctx: &mut DomainContext<'_>| {
+            command.check_version(loaded.conversation.session.control_version())?;
+            let events = decide(&mut loaded.conversation, ctx)?;
+            let events = self.with_consequences(&mut loaded.conversation, events, ctx);
             let answer = show(&loaded.conversation)?;
-            if events.is_empty() && command.key_hash.is_none() {
-                return Ok(answer);
+            if events.is_empty() {
+                return Ok(Decision::Unchanged(answer));
             }
             let mut commit = Commit::new();
-            self.record(&mut commit, &mut loaded, cause, events)?;
-            command.store_response(&mut commit, &answer, self)?;
-            match self.store.commit(commit).await {
-                Ok(()) => {
-                    tracing::trace!(target: METRICS, commands = 1_u64);
-                    return Ok(answer);
-                }
-                Err(CommitError::ResponseExists) => {
-                    if let Some(answer) = command.earlier_response(&self.store).await? {
-                        return Ok(answer);
-                    }
-                }
-                Err(CommitError::Conflict) => tracing::trace!(target: METRICS, conflicts = 1_u64),
-                Err(other) => return Err(other.into()),
-            }
-            tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-        }
-        Err(Problem::VersionConflict)
+            self.record(&mut commit, &mut loaded, command.cause(), events)?;
+            Ok(Decision::Commit(commit, answer))
+        };
+        self.unit_of_work().run_command(command, load, decide).await
     }
 
     /// Appends the events that follow from a change.

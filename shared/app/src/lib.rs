@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`function`] | the declaration of a function: triggers, schemas, permissions; the router and [`openapi`] use it |
 //! | [`http`] | callers, request bodies, path and query parameters, problem documents |
-//! | [`command`], [`aggregate`] | load, decide, commit, retry: for sessions, and for the other aggregates of an owner |
+//! | [`unit_of_work`] | load, decide, commit, and after a lost race again: every change of the state |
+//! | [`command`], [`aggregate`] | commands: on sessions, and on the other aggregates of an owner |
 //! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
 //! | [`batch`], [`queues`] | processing batches of messages; the queues of the broker |
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
@@ -37,6 +38,7 @@ pub mod session_config;
 pub mod session_start;
 pub mod texts;
 pub mod trace;
+pub mod unit_of_work;
 
 pub use app::{App, Fleet, FreshIds, METRICS, Parts};
 pub use error::error_chain;

@@ -2,7 +2,6 @@
 //! the views of the journal.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
@@ -501,14 +500,5 @@ impl Store {
     /// Parses an entry of the feed.
     pub fn read_entry(item: &Item) -> Result<JournalEntry, StoreError> {
         read(item)
-    }
-
-    /// Pause before retry number `attempt` after a conflict; `jitter` is between 0 and 1.
-    pub fn backoff(attempt: u32, jitter: f64) -> Duration {
-        let most = 1u64 << attempt.min(7);
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        // at most 128 ms
-        let micros = (most as f64 * 1000.0 * jitter.clamp(0.0, 1.0)) as u64;
-        Duration::from_micros(micros)
     }
 }

@@ -7,9 +7,10 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::NoBody;
 use pilothouse_app::http::request::Numbered;
 use pilothouse_app::http::{Owner, Problem};
-use pilothouse_domain::UserId;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::announcement::Notification;
-use pilothouse_store::{Commit, CommitError, Loaded, Store};
+use pilothouse_domain::{DomainContext, Timestamp, UserId};
+use pilothouse_store::{Commit, Loaded, StoreError};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("notifications-read", Verb::Post, "/api/notifications/{id}/read", |verb| {
@@ -19,9 +20,6 @@ pub const FUNCTION: HttpFunction =
     .summary("Mark a notification as read")
     .output::<Notification>(&[200]);
 
-/// The largest number of attempts after conflicts.
-const TRIES: u32 = 12;
-
 /// Responds with 200 and the notification. A repeated request keeps the time of the first one.
 async fn handle(
     State(app): State<App>,
@@ -29,32 +27,28 @@ async fn handle(
     Numbered(sequence): Numbered,
     _: NoBody,
 ) -> Result<Json<Notification>, Problem> {
-    for attempt in 0..TRIES {
+    let load = async || {
         let loaded = app.store.notification(&owner, sequence).await?;
-        let loaded = loaded.ok_or_else(|| Problem::NotFound("there is no such notification".to_owned()))?;
+        loaded.ok_or_else(|| Problem::NotFound("there is no such notification".to_owned()))
+    };
+    let decide = |loaded: Loaded<Notification>, ctx: &mut DomainContext<'_>| {
         if loaded.value.read_at.is_some() {
-            return Ok(Json(loaded.value));
+            return Ok(Decision::Unchanged(loaded.value));
         }
-        match mark(&app, &owner, loaded).await {
-            Ok(read) => return Ok(Json(read)),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        let (commit, read) = mark(&owner, loaded, ctx.now)?;
+        Ok(Decision::Commit(commit, read))
+    };
+    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await.map(Json)
 }
 
 /// Marks a notification as read.
-pub(super) async fn mark(
-    app: &App,
+pub(super) fn mark(
     owner: &UserId,
     mut loaded: Loaded<Notification>,
-) -> Result<Notification, CommitError> {
-    loaded.value.read_at = Some(app.now());
+    now: Timestamp,
+) -> Result<(Commit, Notification), StoreError> {
+    loaded.value.read_at = Some(now);
     let mut commit = Commit::new();
     commit.notification(owner, &loaded)?;
-    app.store.commit(commit).await?;
-    Ok(loaded.value)
+    Ok((commit, loaded.value))
 }

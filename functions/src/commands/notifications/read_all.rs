@@ -31,8 +31,9 @@ async fn handle(
     let listing = app.store.unread(&owner, MARKED, None).await?;
     let mut read = 0;
     for loaded in listing.items {
-        match mark(&app, &owner, loaded).await {
-            Ok(_) => read += 1,
+        let (commit, _) = mark(&owner, loaded, app.now())?;
+        match app.store.commit(commit).await {
+            Ok(()) => read += 1,
             // Another request has marked it. The index lags behind.
             Err(CommitError::Conflict) => {}
             Err(other) => return Err(other.into()),

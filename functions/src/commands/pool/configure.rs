@@ -10,8 +10,9 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::record_views;
-use pilothouse_domain::journal::Cause;
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_app::unit_of_work::Decision;
+use pilothouse_domain::DomainContext;
+use pilothouse_store::Commit;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -38,10 +39,7 @@ async fn handle(
     body: Body<ConfigurePool>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    for attempt in 0..32 {
-        if let Some(answer) = command.earlier_response(&app.store).await? {
-            return Ok(answer);
-        }
+    let load = async || {
         let mut pool = app.store.pool(&command.owner).await?;
         command.check_version(pool.version)?;
         let events = pool.value.configure(body.input.max_concurrent_sessions)?;
@@ -56,21 +54,10 @@ async fn handle(
         {
             // The pool has no journal. The events are recorded in the journal of the first waiting session, so that the
             // reaction allocates the slots even if this process ends.
-            app.record(
-                &mut commit,
-                &mut loaded,
-                Cause::Owner { function: command.function.to_owned() },
-                events,
-            )?;
+            app.record(&mut commit, &mut loaded, command.cause(), events)?;
         }
-        command.store_response(&mut commit, &answer, &app)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(answer),
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok((commit, answer))
+    };
+    let decide = |(commit, answer), _: &mut DomainContext<'_>| Ok(Decision::Commit(commit, answer));
+    app.unit_of_work().run_command(&command, load, decide).await
 }

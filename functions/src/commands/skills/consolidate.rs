@@ -10,16 +10,15 @@ use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_app::session_start::show_key;
+use pilothouse_app::session_start::{Opening, show_key};
+use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
-use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{
     AdapterName, InvalidText, ModelId, Objective, SessionName, WorkingDirectory, cut,
 };
 use pilothouse_domain::value::SessionBudget;
-use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, IdSource as _, Usd};
-use pilothouse_store::{CommitError, Store};
+use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, DomainContext, IdSource as _, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -96,37 +95,26 @@ async fn handle(
     body: Body<Consolidate>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    for attempt in 0..64 {
-        if let Some(mut answer) = command.earlier_response(&app.store).await? {
-            show_key(&app, &mut answer);
-            return Ok(answer);
-        }
+    let session_id = AgentSessionId::new(FreshIds.fresh());
+    let load = async || {
         let mut skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
         command.check_version(skill.version)?;
-        let session_id = AgentSessionId::new(FreshIds.fresh());
-        let cause = || Cause::Owner { function: command.function.to_owned() };
         let events = skill.value.start_consolidation(session_id, &app.domain_context(&mut FreshIds))?;
         let new = body.input.new_session(session_id, &skill.value)?;
         let mut opening = app
-            .prepare_session(&command.owner, cause(), new, |conversation, _, _| {
+            .prepare_session(&command.owner, command.cause(), new, |conversation, _, _| {
                 conversation.session.mark_as_consolidation(id);
                 Ok(Vec::new())
             })
             .await?;
-        app.record_aggregate(&mut opening.commit, &skill, cause(), events)?;
-
-        let mut answer = opening.answer(&opening.view())?;
-        command.store_response(&mut opening.commit, &answer, &app)?;
-        match app.store.commit(opening.commit).await {
-            Ok(()) => {
-                show_key(&app, &mut answer);
-                return Ok(answer);
-            }
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        app.record_aggregate(&mut opening.commit, &skill, command.cause(), events)?;
+        Ok(opening)
+    };
+    let decide = |opening: Opening, _: &mut DomainContext<'_>| {
+        let answer = opening.answer(&opening.view())?;
+        Ok(Decision::Commit(opening.commit, answer))
+    };
+    let mut answer = app.unit_of_work().run_command(&command, load, decide).await?;
+    show_key(&app, &mut answer);
+    Ok(answer)
 }

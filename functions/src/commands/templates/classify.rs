@@ -16,13 +16,13 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::session_start::SessionPlan;
 use pilothouse_app::session_start::show_key;
+use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::template::{AgentTemplate, Classified, EventFields, SessionSpec};
 use pilothouse_domain::text::{InvalidText, MessageContent, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{MessagePriority, MessageSource};
-use pilothouse_domain::{AgentTemplateId, DomainEvent, IdSource as _, MessageId};
-use pilothouse_store::{Commit, CommitError};
+use pilothouse_domain::{AgentTemplateId, DomainContext, DomainEvent, IdSource as _, MessageId};
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -149,33 +149,12 @@ async fn handle(
     }
     let template = app.load_aggregate::<AgentTemplate>(&command, id).await?.value;
     template.check_usable()?;
-    match body.input.plan(&app, &template).await? {
-        Some(plan) => {
-            let show = |started| Ok(body.input.answer(&template, Some(started)));
-            app.open_for_owner(&command, &plan, show).await
-        }
-        None => no_match(&app, &command, &body.input.answer(&template, None)).await,
+    if let Some(plan) = body.input.plan(&app, &template).await? {
+        let show = |started| Ok(body.input.answer(&template, Some(started)));
+        return app.open_for_owner(&command, &plan, show).await;
     }
-}
-
-/// Responds without a session. A repeated request with the same idempotency key receives the same response, even if the
-/// rules have changed.
-async fn no_match(
-    app: &App,
-    command: &CommandContext,
-    answer: &EventAnswer,
-) -> Result<CommandResponse, Problem> {
-    let answer = CommandResponse::new(StatusCode::OK, None, answer)?;
-    if !command.has_idempotency_key() {
-        return Ok(answer);
-    }
-    let mut commit = Commit::new();
-    command.store_response(&mut commit, &answer, app)?;
-    match app.store.commit(commit).await {
-        Ok(()) => Ok(answer),
-        Err(CommitError::ResponseExists) => {
-            command.earlier_response(&app.store).await?.ok_or(Problem::VersionConflict)
-        }
-        Err(other) => Err(other.into()),
-    }
+    // A repeated request with the same idempotency key receives the same response, even if the rules have changed.
+    let answer = CommandResponse::new(StatusCode::OK, None, &body.input.answer(&template, None))?;
+    let decide = |(), _: &mut DomainContext<'_>| Ok(Decision::Unchanged(answer.clone()));
+    app.unit_of_work().run_command(&command, async || Ok(()), decide).await
 }

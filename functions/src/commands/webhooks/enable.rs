@@ -8,8 +8,10 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::NoBody;
 use pilothouse_app::http::request::WebhookOf;
 use pilothouse_app::http::{Owner, Problem};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::DomainContext;
 use pilothouse_domain::webhook::Webhook;
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_store::{Commit, Loaded};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("webhooks-enable", Verb::Post, "/api/webhooks/{id}/enable", |verb| verb.route(handle))
@@ -24,20 +26,14 @@ async fn handle(
     WebhookOf(id): WebhookOf,
     _: NoBody,
 ) -> Result<Json<Webhook>, Problem> {
-    for attempt in 0..super::TRIES {
-        let mut webhook = crate::queries::webhooks::webhook_of(&app, &owner, id).await?;
+    let load = async || crate::queries::webhooks::webhook_of(&app, &owner, id).await;
+    let decide = |mut webhook: Loaded<Webhook>, _: &mut DomainContext<'_>| {
         if !webhook.value.enable() {
-            return Ok(Json(webhook.value));
+            return Ok(Decision::Unchanged(webhook.value));
         }
         let mut commit = Commit::new();
         commit.webhook(&webhook)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(Json(webhook.value)),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, webhook.value))
+    };
+    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await.map(Json)
 }

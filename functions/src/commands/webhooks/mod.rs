@@ -5,6 +5,3 @@
 pub mod enable;
 pub mod register;
 pub mod remove;
-
-/// The largest number of attempts after conflicts.
-const TRIES: u32 = 32;

@@ -5,16 +5,17 @@ use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_api::input::{Violations, optional};
 use pilothouse_api::webhooks::RegisteredWebhook;
+use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::text::{InvalidText, WebhookDescription};
 use pilothouse_domain::webhook::{EventFilter, InvalidWebhookUrl, UnknownEvent, Webhook, WebhookUrl};
-use pilothouse_domain::{IdSource as _, WebhookId};
-use pilothouse_store::{Commit, CommitError, Loaded, Store};
+use pilothouse_domain::{DomainContext, WebhookId};
+use pilothouse_store::{Commit, Loaded, WebhooksGuard};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -52,49 +53,39 @@ async fn handle(
     let command = command.with_body(&body.hash);
     let RegisterWebhook { url, events, description } = body.input;
     url.check(app.integrations.egress_policy).map_err(|error| Problem::invalid("url", error))?;
-    let id = WebhookId::new(FreshIds.fresh());
-    for attempt in 0..super::TRIES {
-        if let Some(mut answer) = command.earlier_response(&app.store).await? {
-            show_secret(&app, &mut answer);
-            return Ok(answer);
-        }
+    let owner = &command.owner;
+    let load = async || {
         // The guard is read before the webhooks are counted and written with the new webhook. Of two concurrent
         // registrations, one conflicts and counts again.
-        let guard = app.store.webhooks_guard(&command.owner).await?;
-        if app.store.webhooks(&command.owner).await?.len() >= Webhook::MAX_PER_OWNER {
+        let guard = app.store.webhooks_guard(owner).await?;
+        Ok((guard, app.store.webhooks(owner).await?.len()))
+    };
+    let decide = |(guard, count): (Loaded<WebhooksGuard>, usize), ctx: &mut DomainContext<'_>| {
+        if count >= Webhook::MAX_PER_OWNER {
             return Err(Problem::invalid(
                 "url",
                 format!("is one too many: an owner has at most {} webhooks", Webhook::MAX_PER_OWNER),
             ));
         }
         let webhook = Webhook {
-            id,
-            owner_id: command.owner.clone(),
+            id: WebhookId::new(ctx.uuid()),
+            owner_id: owner.clone(),
             url: url.clone(),
             events: events.clone(),
             description: description.clone(),
-            created_at: app.now(),
+            created_at: ctx.now,
             disabled: None,
             failing: None,
         };
         let mut commit = Commit::new();
         commit.webhook(&Loaded::new(webhook.clone()))?;
-        commit.webhooks_guard(&command.owner, &guard)?;
+        commit.webhooks_guard(owner, &guard)?;
         let registered = RegisteredWebhook { webhook, secret: String::new() };
-        let mut answer = CommandResponse::new(StatusCode::CREATED, None, &registered)?;
-        command.store_response(&mut commit, &answer, &app)?;
-        match app.store.commit(commit).await {
-            Ok(()) => {
-                show_secret(&app, &mut answer);
-                return Ok(answer);
-            }
-            Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, CommandResponse::new(StatusCode::CREATED, None, &registered)?))
+    };
+    let mut answer = app.unit_of_work().run_command(&command, load, decide).await?;
+    show_secret(&app, &mut answer);
+    Ok(answer)
 }
 
 /// Adds the secret to a response. The secret is derived and never stored, so a replayed response can contain it (decision 8).

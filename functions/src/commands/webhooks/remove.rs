@@ -6,7 +6,10 @@ use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::WebhookOf;
 use pilothouse_app::http::{Owner, Problem};
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::DomainContext;
+use pilothouse_domain::webhook::Webhook;
+use pilothouse_store::{Commit, Loaded};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("webhooks-remove", Verb::Delete, "/api/webhooks/{id}", |verb| verb.route(handle))
@@ -20,17 +23,11 @@ async fn handle(
     Owner(owner): Owner,
     WebhookOf(id): WebhookOf,
 ) -> Result<StatusCode, Problem> {
-    for attempt in 0..super::TRIES {
-        let webhook = crate::queries::webhooks::webhook_of(&app, &owner, id).await?;
+    let load = async || crate::queries::webhooks::webhook_of(&app, &owner, id).await;
+    let decide = |webhook: Loaded<Webhook>, _: &mut DomainContext<'_>| {
         let mut commit = Commit::new();
         commit.remove_webhook(&webhook);
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(StatusCode::NO_CONTENT),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, StatusCode::NO_CONTENT))
+    };
+    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
 }

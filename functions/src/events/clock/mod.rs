@@ -13,13 +13,14 @@ use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues::{self, DeadlineOf};
 use pilothouse_app::run_exit::RunExitReporter;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_app::{App, FreshIds};
 use pilothouse_broker::{MAX_BATCH, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{DeadlineKind, Observation, ProcessState};
-use pilothouse_domain::{AgentSessionId, AgentTemplate, Aggregate as _, Events, RunId};
+use pilothouse_domain::{AgentSessionId, AgentTemplate, Aggregate as _, DomainContext, Events, RunId};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{AggregateRef, Commit, CommitError, LoadedConversation, Store};
+use pilothouse_store::{AggregateRef, Commit, LoadedConversation};
 
 use crate::events::intake::apply_ready;
 use crate::events::relay;
@@ -50,8 +51,6 @@ const A_TICK: usize = 50;
 const A_SWEEP: usize = 1000;
 /// The lower bound of the gap that counts as an absence. Short deadlines must not turn a busy machine into an absent one.
 const SHORTEST_GAP: Duration = Duration::from_secs(1);
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 40;
 
 /// Processes due deadlines. A failure is logged, and the next tick tries again.
 pub async fn tick(app: &App) -> Result<(), Problem> {
@@ -137,25 +136,24 @@ fn longest_gap(app: &App) -> Duration {
 
 /// Processes the due deadline of a session.
 pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
+    RetryPolicy::EVENT.retry(async || attempt(app, id).await).await
+}
+
+async fn attempt(app: &App, id: AgentSessionId) -> Result<(), Problem> {
+    loop {
         let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(()) };
         let session = &loaded.conversation.session;
         let Some(due) =
             session.next_deadline(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due)
         else {
-            match postpone_deadline(app, loaded).await {
-                // A concurrent change may have left an outdated deadline in the index.
-                Err(Problem::VersionConflict) => continue,
-                other => return other,
-            }
+            // After a concurrent change the index may still have an outdated deadline.
+            return postpone_deadline(app, loaded).await;
         };
         if session.has_ready() {
             // An intake that stopped between two commits left ready envelopes. The deadline may end the run, so these envelopes
             // are applied first.
-            match apply_ready(app, Commit::new(), loaded).await {
-                Ok(()) | Err(Problem::VersionConflict) => continue,
-                Err(other) => return Err(other),
-            }
+            apply_ready(app, Commit::new(), loaded).await?;
+            continue;
         }
         let run = session.run().map(|run| run.id);
         let observed = observe(app, id, run, due).await?;
@@ -175,10 +173,8 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
                 if !lost.is_empty() {
                     let mut commit = Commit::new();
                     app.record_entry(&mut commit, &mut loaded, Cause::Clock, lost)?;
-                    match apply_ready(app, commit, loaded).await {
-                        Ok(()) | Err(Problem::VersionConflict) => continue,
-                        Err(other) => return Err(other),
-                    }
+                    apply_ready(app, commit, loaded).await?;
+                    continue;
                 }
             }
         }
@@ -193,15 +189,8 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let events = app.with_consequences(&mut loaded.conversation, events, &mut ctx);
         let mut commit = Commit::new();
         app.record_entry(&mut commit, &mut loaded, Cause::Clock, events)?;
-        match apply_ready(app, commit, loaded).await {
-            Ok(()) => return Ok(()),
-            Err(Problem::VersionConflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other),
-        }
+        return apply_ready(app, commit, loaded).await;
     }
-    Err(Problem::VersionConflict)
 }
 
 /// Corrects the index if it lists a session too early.
@@ -214,26 +203,19 @@ async fn postpone_deadline(app: &App, loaded: LoadedConversation) -> Result<(), 
 
 /// Pauses a session with a working agent because the disk of the server is nearly full.
 pub async fn pause_for_disk(app: &App, id: AgentSessionId) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
-        let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(()) };
-        let mut ids = FreshIds;
-        let mut ctx = app.domain_context(&mut ids);
-        let events = loaded.conversation.session.pause_for_disk(&mut ctx);
+    let load = async || Ok(app.store.conversation(id).await?);
+    let decide = |loaded: Option<LoadedConversation>, ctx: &mut DomainContext<'_>| {
+        let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(())) };
+        let events = loaded.conversation.session.pause_for_disk(ctx);
         if events.is_empty() {
-            return Ok(());
+            return Ok(Decision::Unchanged(()));
         }
-        let events = app.with_consequences(&mut loaded.conversation, events, &mut ctx);
+        let events = app.with_consequences(&mut loaded.conversation, events, ctx);
         let mut commit = Commit::new();
         app.record(&mut commit, &mut loaded, Cause::Clock, events)?;
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
 /// Collects what is known about a run. Queries the runtime only if the deadline depends on it.

@@ -4,33 +4,25 @@
 //! several clocks run. Missed times count as one: a server that was down for a day starts one session when it is back.
 
 use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::template::{ScheduleSkip, SessionSpec};
 use pilothouse_domain::{AgentTemplate, AgentTemplateId, DomainContext, Events};
-use pilothouse_store::{Commit, CommitError, LoadedAggregate, Store};
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 40;
+use pilothouse_store::{Commit, LoadedAggregate};
 
 /// Processes the due time of a template's schedule, if there is one.
 ///
 /// # Errors
 /// [`Problem::VersionConflict`] after too many write conflicts, and errors of the store.
 pub async fn carry_out(app: &App, id: AgentTemplateId) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
+    let attempt = async || {
         let Some(loaded) = app.store.any_aggregate::<AgentTemplate>(id).await? else { return Ok(()) };
         let Some(commit) = prepare(app, loaded).await? else { return Ok(()) };
-        match app.store.commit(commit).await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(app.store.commit(commit).await?)
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }
 
 /// Returns the commit for the due time, or `None` if no time is due.

@@ -4,6 +4,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::run_exit::ControlMessage;
 use pilothouse_app::texts;
 use pilothouse_app::trace;
+use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_app::{App, FreshIds, METRICS};
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::journal::Cause;
@@ -11,7 +12,7 @@ use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId, TraceParent};
 use pilothouse_store::{
-    Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord, Store,
+    Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord,
 };
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::keys::sha256_hex;
@@ -22,29 +23,21 @@ use super::body;
 use super::open::Opened;
 use crate::acl;
 
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 60;
 /// The size of a commit, in writes and bytes, above which it is committed early. A transaction is limited to 100 writes and 4 MB.
 const MAX_WRITES: usize = 60;
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Applies messages of one session. After a failure some of them may be applied; the next attempt recognises those as duplicates.
 pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened]) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
+    // After a lost race some messages may be committed. The next attempt recognises them.
+    let attempt = async || {
         let Some(batch) = Batch::load(app, session).await? else {
             tracing::warn!(%session, "events of an unknown session");
             return Ok(());
         };
-        match batch.take_all(messages).await {
-            // Some messages may be committed. The next attempt recognises them.
-            Err(Problem::VersionConflict) => {
-                tracing::trace!(target: METRICS, conflicts = 1_u64);
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            other => return other,
-        }
-    }
-    Err(Problem::VersionConflict)
+        batch.take_all(messages).await
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }
 
 /// Marks the sequence of a message that keeps failing as consumed (decision 9).
@@ -55,20 +48,15 @@ pub(super) async fn quarantine_event(
     cause: &str,
 ) -> Result<(), Problem> {
     let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
-    for attempt in 0..TRIES {
+    let attempt = async || {
         let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
         if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
             return Ok(());
         }
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
-        match batch.skip(*run, *sequence, errors, cause).await {
-            Err(Problem::VersionConflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            other => return other,
-        }
-    }
-    Err(Problem::VersionConflict)
+        batch.skip(*run, *sequence, errors, cause).await
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }
 
 /// Applies the parked envelopes that became ready when the clock closed a gap.

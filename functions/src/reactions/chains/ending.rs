@@ -1,12 +1,13 @@
 //! The end of a chain: with its current session (decision 35), or by its owner.
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_app::{App, FreshIds};
-use pilothouse_domain::AgentSessionId;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::{AgentSessionId, DomainContext};
 use pilothouse_store::Commit;
 
-use super::{Member, TRIES, cause, settle};
+use super::{Member, cause};
 
 /// Completes a chain when its current session is closed or approved.
 pub(super) fn complete(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
@@ -41,30 +42,26 @@ pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Probl
 
 /// Cancels a session of a cancelled chain if it has not ended. Cancels the queued messages of an exhausted session.
 pub(super) async fn cancel(app: &App, id: AgentSessionId) -> Result<(), Problem> {
-    for attempt in 0..TRIES {
-        let Some(member) = Member::load(app, id).await? else { return Ok(()) };
-        let status = member.loaded.conversation.session.status();
-        let commit = match status {
+    let load = async || Member::load(app, id).await;
+    let decide = |member: Option<Member>, ctx: &mut DomainContext<'_>| {
+        let Some(member) = member else { return Ok(Decision::Unchanged(())) };
+        let commit = match member.loaded.conversation.session.status() {
             AgentSessionStatus::ContextExhausted if member.is_current() => abandon(app, member)?,
             status if status.is_terminal() => None,
-            _ => cancellation(app, member)?,
+            _ => cancellation(app, member, ctx)?,
         };
-        if settle(app, commit, attempt).await? {
-            return Ok(());
-        }
-    }
-    Err(Problem::VersionConflict)
+        Ok(commit.map_or(Decision::Unchanged(()), |commit| Decision::Commit(commit, ())))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-fn cancellation(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
+fn cancellation(app: &App, member: Member, ctx: &mut DomainContext<'_>) -> Result<Option<Commit>, Problem> {
     let mut loaded = member.loaded;
-    let mut ids = FreshIds;
-    let mut ctx = app.domain_context(&mut ids);
-    let asked = loaded.conversation.session.request_cancel(false, &mut ctx)?;
+    let asked = loaded.conversation.session.request_cancel(false, ctx)?;
     if asked.is_empty() {
         return Ok(None);
     }
-    let events = app.with_consequences(&mut loaded.conversation, asked, &mut ctx);
+    let events = app.with_consequences(&mut loaded.conversation, asked, ctx);
     let mut commit = Commit::new();
     app.record(&mut commit, &mut loaded, cause("cancel-chain"), events)?;
     Ok(Some(commit))

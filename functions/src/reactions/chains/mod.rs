@@ -12,13 +12,11 @@ mod handing_over;
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentSessionId, DomainEvent, SessionChain};
-use pilothouse_store::{Commit, CommitError, LoadedAggregate, LoadedConversation, Store};
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 60;
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
 /// Whether an event of a session has a reaction for its chain.
 pub(super) const fn concerns(event: &DomainEvent) -> bool {
@@ -46,18 +44,19 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     if !concerns(event) {
         return Ok(());
     }
-    for attempt in 0..TRIES {
+    let attempt = async || {
         let Some(member) = Member::load(app, entry.session_id).await? else { return Ok(()) };
         let commit = match event {
             E::LateSpend { .. } => account::count(app, &member.chain.value).await?,
             E::Closed {} | E::Approved { .. } => ending::complete(app, member)?,
             _ => next_step(app, member).await?,
         };
-        if settle(app, commit, attempt).await? {
-            return Ok(());
+        match commit {
+            Some(commit) => Ok(app.store.commit(commit).await?),
+            None => Ok(()),
         }
-    }
-    Err(Problem::VersionConflict)
+    };
+    RetryPolicy::EVENT.retry(attempt).await
 }
 
 /// Reacts to `event` of a chain.
@@ -113,17 +112,4 @@ async fn next_step(app: &App, member: Member) -> Result<Option<Commit>, Problem>
 
 fn cause(function: &str) -> Cause {
     Cause::Reaction { function: function.to_owned() }
-}
-
-/// Commits, if there is a commit. Returns false after a write conflict.
-async fn settle(app: &App, commit: Option<Commit>, attempt: u32) -> Result<bool, Problem> {
-    let Some(commit) = commit else { return Ok(true) };
-    match app.store.commit(commit).await {
-        Ok(()) => Ok(true),
-        Err(CommitError::Conflict) => {
-            tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            Ok(false)
-        }
-        Err(other) => Err(other.into()),
-    }
 }

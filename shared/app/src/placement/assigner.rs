@@ -18,9 +18,8 @@ use crate::App;
 use crate::http::Problem;
 use crate::queues;
 use crate::run_exit::RunExitReporter;
+use crate::unit_of_work::{LostRace, RetryPolicy};
 
-/// The maximum number of attempts after a write conflict.
-pub(super) const TRIES: u32 = 24;
 /// The number of workers per read.
 const PAGE: usize = 100;
 /// The label that selects a worker by name (`worker/id` on a session).
@@ -78,6 +77,12 @@ impl From<CommitError> for AssignmentError {
             | CommitError::MessageExists
             | CommitError::NameTaken => Self::Contended,
         }
+    }
+}
+
+impl LostRace for AssignmentError {
+    fn is_lost_race(&self) -> bool {
+        matches!(self, Self::Contended)
     }
 }
 
@@ -148,7 +153,7 @@ impl WorkerAssigner {
     /// Assigns a run to a worker, or queues it until one is available. If the run is already assigned, the order to the worker is
     /// sent again.
     pub async fn launch(&self, request: LaunchRequest) -> Result<(), AssignmentError> {
-        for attempt in 0..TRIES {
+        let attempt = async || {
             let Some(session) = self.session_of(&request).await? else { return Ok(()) };
             let placement = match self.store.placement(request.run_id).await? {
                 None => Loaded::new(Placement {
@@ -164,12 +169,9 @@ impl WorkerAssigner {
                     PlacementState::Claimed { .. } | PlacementState::Over { .. } => return Ok(()),
                 },
             };
-            match self.place(placement).await {
-                Err(AssignmentError::Contended) => self.pause(attempt).await,
-                placed => return placed,
-            }
-        }
-        Err(AssignmentError::Contended)
+            self.place(placement).await
+        };
+        RetryPolicy::EVENT.retry(attempt).await
     }
 
     async fn place(&self, placement: Loaded<Placement>) -> Result<(), AssignmentError> {
@@ -349,9 +351,5 @@ impl WorkerAssigner {
     ) -> Result<(), AssignmentError> {
         let detail = format!("the worker {} was declared lost", worker.id);
         Ok(self.run_exits.run_lost(request.session_id, request.run_id, detail).await?)
-    }
-
-    pub(super) async fn pause(&self, attempt: u32) {
-        tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
     }
 }

@@ -2,8 +2,8 @@
 
 use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 
-use crate::placement::assigner::TRIES;
 use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::unit_of_work::RetryPolicy;
 
 /// The number of launches per read, and the most that one heartbeat examines.
 const PAGE: usize = 50;
@@ -129,26 +129,22 @@ impl WorkerAssigner {
         key: &WorkerKey,
         run: pilothouse_domain::RunId,
     ) -> Result<(), AssignmentError> {
-        for attempt in 0..TRIES {
+        let attempt = async || {
             let worker = self.store.worker(key).await?;
             let placement = self.store.placement(run).await?;
             let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Claimed { worker, .. } if worker == key);
-            let released = match (placement.filter(is_its), worker) {
+            match (placement.filter(is_its), worker) {
                 (Some(placement), worker) => self.close(placement, worker).await,
                 (None, Some(mut worker)) if worker.value.runs.contains(&run) => {
                     worker.value.runs.remove(&run);
                     worker.value.reported.remove(&run);
                     let mut commit = Commit::new();
                     commit.worker(&worker)?;
-                    self.store.commit(commit).await.map_err(Into::into)
+                    Ok(self.store.commit(commit).await?)
                 }
                 (None, _) => Ok(()),
-            };
-            match released {
-                Err(AssignmentError::Contended) => self.pause(attempt).await,
-                released => return released,
             }
-        }
-        Err(AssignmentError::Contended)
+        };
+        RetryPolicy::EVENT.retry(attempt).await
     }
 }

@@ -1,11 +1,11 @@
 //! Workers claim the runs that they are assigned.
 
 use pilothouse_domain::RunId;
-use pilothouse_store::{Commit, CommitError, PlacementState, WorkerKey};
+use pilothouse_store::{Commit, PlacementState, WorkerKey};
 use pilothouse_wire::launch::LaunchRequest;
 
-use crate::placement::assigner::TRIES;
 use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::unit_of_work::RetryPolicy;
 
 /// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Claim {
 impl WorkerAssigner {
     /// Claims a run for the worker that it is assigned to. The conditional write decides between concurrent claims.
     pub async fn claim(&self, key: &WorkerKey, run: RunId) -> Result<Claim, AssignmentError> {
-        for attempt in 0..TRIES {
+        let attempt = async || {
             let Some(worker) = self.store.worker(key).await? else { return Ok(Claim::Unknown) };
             let Some(mut placement) = self.store.placement(run).await? else { return Ok(Claim::Unknown) };
             if !worker.value.shared && placement.value.owner != key.owner {
@@ -39,25 +39,19 @@ impl WorkerAssigner {
             };
             let request = placement.value.request.clone();
             let is_current = self.session_of(&request).await?.is_some();
-            let written = match (is_current, is_claimed) {
-                (true, true) => return Ok(Claim::Granted(request)),
-                (false, true) => return Ok(Claim::RunIsOver), // its end is reported
-                (false, false) => self.close(placement, Some(worker)).await,
+            match (is_current, is_claimed) {
+                (_, true) => {} // if its session has moved on, its end is reported
+                (false, false) => self.close(placement, Some(worker)).await?,
                 (true, false) => {
                     placement.value.place = PlacementState::Claimed { worker: key.clone(), at: self.now() };
                     let mut commit = Commit::new();
                     commit.placement(&placement)?;
                     commit.home(request.session_id, key)?;
-                    self.store.commit(commit).await.map_err(|error: CommitError| error.into())
+                    self.store.commit(commit).await?;
                 }
-            };
-            match written {
-                Ok(()) if is_current => return Ok(Claim::Granted(request)),
-                Ok(()) => return Ok(Claim::RunIsOver),
-                Err(AssignmentError::Contended) => self.pause(attempt).await,
-                Err(error) => return Err(error),
             }
-        }
-        Err(AssignmentError::Contended)
+            Ok(if is_current { Claim::Granted(request) } else { Claim::RunIsOver })
+        };
+        RetryPolicy::EVENT.retry(attempt).await
     }
 }

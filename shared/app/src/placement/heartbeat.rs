@@ -1,12 +1,12 @@
 //! Heartbeats of workers, which register workers and report their runs.
 
 use pilothouse_domain::RunId;
-use pilothouse_store::{Commit, CommitError, Loaded, PlacementState, WorkerKey, WorkerRecord};
+use pilothouse_store::{Commit, Loaded, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::worker::{Heartbeat, RunState};
 
-use crate::placement::assigner::TRIES;
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::queues;
+use crate::unit_of_work::RetryPolicy;
 
 impl WorkerAssigner {
     /// Returns the runs that the worker reports as alive although they ended, because they were declared lost (decision 13).
@@ -31,7 +31,7 @@ impl WorkerAssigner {
         key: &WorkerKey,
         heartbeat: &Heartbeat,
     ) -> Result<(), AssignmentError> {
-        for attempt in 0..TRIES {
+        let attempt = async || {
             let now = self.now();
             let known = self.store.worker(key).await?;
             if known.is_none() {
@@ -59,12 +59,8 @@ impl WorkerAssigner {
             record.seen_at = now;
             let mut commit = Commit::new();
             commit.worker(&worker)?;
-            match self.store.commit(commit).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict) => self.pause(attempt).await,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(AssignmentError::Contended)
+            Ok(self.store.commit(commit).await?)
+        };
+        RetryPolicy::EVENT.retry(attempt).await
     }
 }

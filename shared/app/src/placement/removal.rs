@@ -1,43 +1,47 @@
 //! Removes a worker, and ends the runs of a lost one.
 
+use std::collections::BTreeSet;
+
 use pilothouse_store::{Commit, CommitError, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::launch::LaunchRequest;
 
 use crate::http::Problem;
-use crate::placement::assigner::TRIES;
 use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::unit_of_work::RetryPolicy;
 
 impl WorkerAssigner {
     /// Removes a worker. Returns whether it existed.
     pub async fn remove(&self, key: &WorkerKey, lost: bool) -> Result<bool, Problem> {
-        for attempt in 0..TRIES {
-            let Some(worker) = self.store.worker(key).await? else { return Ok(attempt > 0) };
-            let claimed = self.claimed_by(&worker.value).await?;
-            if !claimed.is_empty() {
-                if !lost {
-                    return Err(Problem::WorkerHasRuns { runs: claimed.len() });
-                }
-                for request in claimed {
-                    // Reported before the release: if the request fails in between, a repeated request reports the run again.
-                    self.report_lost(key, &request).await?;
-                    self.release(key, request.run_id).await?;
-                }
-                continue;
-            }
-            let mut commit = Commit::new();
-            commit.worker_removed(&worker);
-            match self.store.commit(commit).await {
-                Ok(()) => {
-                    for run in worker.value.runs {
-                        self.take_back(key, run).await?;
+        let mut is_repeated = false;
+        let attempt = || {
+            let was_there = std::mem::replace(&mut is_repeated, true);
+            async move {
+                let Some(worker) = self.store.worker(key).await? else {
+                    return Ok(was_there.then(BTreeSet::new));
+                };
+                let claimed = self.claimed_by(&worker.value).await?;
+                if !claimed.is_empty() {
+                    if !lost {
+                        return Err(Problem::WorkerHasRuns { runs: claimed.len() });
                     }
-                    return Ok(true);
+                    for request in claimed {
+                        // Reported before the release: if the request fails in between, a repeated request reports the run again.
+                        self.report_lost(key, &request).await?;
+                        self.release(key, request.run_id).await?;
+                    }
+                    return Err(Problem::VersionConflict); // the releases changed the worker
                 }
-                Err(CommitError::Conflict) => self.pause(attempt).await,
-                Err(error) => return Err(error.into()),
+                let mut commit = Commit::new();
+                commit.worker_removed(&worker);
+                self.store.commit(commit).await?;
+                Ok(Some(worker.value.runs))
             }
+        };
+        let Some(runs) = RetryPolicy::COMMAND.retry(attempt).await? else { return Ok(false) };
+        for run in runs {
+            self.take_back(key, run).await?;
         }
-        Err(Problem::VersionConflict)
+        Ok(true)
     }
 
     /// The runs that a worker has claimed and that have not ended.

@@ -7,8 +7,8 @@ use pilothouse_store::PlacementState;
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::worker::{RunState, StopOrder};
 
-use crate::placement::assigner::TRIES;
 use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::unit_of_work::RetryPolicy;
 
 /// Runs sidecars on workers (`pilothouse worker`).
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl WorkerRuntime {
 
     async fn end(&self, session: AgentSessionId, run: RunId, mode: StopOrder) -> Result<(), AssignmentError> {
         let assigner = &self.assigner;
-        for attempt in 0..TRIES {
+        let attempt = async || {
             let Some(placement) = assigner.store.placement(run).await? else { return Ok(()) };
             let request = placement.value.request.clone();
             if request.session_id != session {
@@ -70,13 +70,10 @@ impl WorkerRuntime {
                 PlacementState::Over { worker: Some(_), .. } => return Ok(()),
                 PlacementState::Over { worker: None, .. } => return self.never_started(&request).await,
             };
-            match assigner.close(placement, holder).await {
-                Ok(()) => return self.never_started(&request).await,
-                Err(AssignmentError::Contended) => assigner.pause(attempt).await,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(AssignmentError::Contended)
+            assigner.close(placement, holder).await?;
+            self.never_started(&request).await
+        };
+        RetryPolicy::EVENT.retry(attempt).await
     }
 
     /// Reports the end of a run that never started, unless its session has already moved on.

@@ -16,13 +16,14 @@ use pilothouse_domain::template::{ResolvedSession, SessionSpec};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
 };
-use pilothouse_store::{Commit, CommitError, Loaded, LoadedConversation, Store};
+use pilothouse_store::{Commit, Loaded, LoadedConversation};
 use serde::Serialize;
 use serde_json::Value;
 
 use self::attachment::Attachment;
 use crate::command::{CommandContext, CommandResponse};
 use crate::http::Problem;
+use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 
 /// A session that is ready to be committed.
@@ -79,9 +80,6 @@ pub struct SessionPlan {
     /// The events that record the origin of the session.
     pub events: Events,
 }
-
-/// The maximum number of attempts after a write conflict.
-const TRIES: u32 = 64;
 
 impl App {
     /// Resolves a start request with its current template.
@@ -153,30 +151,23 @@ impl App {
         plan: &SessionPlan,
         show: impl Fn(StartedSession) -> Result<V, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        for attempt in 0..TRIES {
-            if let Some(mut answer) = command.earlier_response(&self.store).await? {
-                show_key(self, &mut answer);
-                return Ok(answer);
-            }
-            if attempt == 0 {
-                self.runtime.admit_start()?;
-            }
-            let cause = Cause::Owner { function: command.function.to_owned() };
-            let mut opening = self.prepare_plan(&command.owner, cause, plan.clone()).await?;
-            let mut answer = opening.answer(&show(opening.view())?)?;
-            command.store_response(&mut opening.commit, &answer, self)?;
-            match self.store.commit(opening.commit).await {
-                Ok(()) => {
-                    show_key(self, &mut answer);
-                    return Ok(answer);
+        let mut admitted = false;
+        let load = || {
+            let is_admitted = std::mem::replace(&mut admitted, true);
+            async move {
+                if !is_admitted {
+                    self.runtime.admit_start()?;
                 }
-                Err(CommitError::Conflict | CommitError::ResponseExists) => {
-                    tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-                }
-                Err(other) => return Err(other.into()),
+                self.prepare_plan(&command.owner, command.cause(), plan.clone()).await
             }
-        }
-        Err(Problem::VersionConflict)
+        };
+        let decide = |opening: Opening, _: &mut DomainContext<'_>| {
+            let answer = opening.answer(&show(opening.view())?)?;
+            Ok(Decision::Commit(opening.commit, answer))
+        };
+        let mut answer = self.unit_of_work().run_command(command, load, decide).await?;
+        show_key(self, &mut answer);
+        Ok(answer)
     }
 }
 
