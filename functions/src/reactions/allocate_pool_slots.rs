@@ -4,8 +4,9 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::{AgentSessionId, DomainEvent, UserId};
-use pilothouse_store::Commit;
+use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
 /// The most sessions that one reaction gives slots to.
 const HANDED_ON: usize = 1000;
@@ -25,19 +26,21 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
 
 /// Reacts to `event`.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+    let owner = &entry.owner_id;
     match event {
-        DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } | DomainEvent::PoolExhausted { .. } => {
+        DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } => {
             allocate(app, entry.session_id).await?;
-            fill(app, &entry.owner_id).await
+            fill(app, owner).await
         }
-        DomainEvent::PoolConfigured { .. } => fill(app, &entry.owner_id).await,
+        // A session that joined the line looks again: its slot may have become free meanwhile.
+        DomainEvent::PoolExhausted { .. } | DomainEvent::PoolConfigured { .. } => fill(app, owner).await,
         DomainEvent::RunEnded { run_id, .. } => {
-            change_pool(app, &entry.owner_id, |pool| !pool.release(entry.session_id, *run_id).is_empty())
-                .await?;
-            fill(app, &entry.owner_id).await
+            let release = |pool: &mut SessionPool| !pool.release(entry.session_id, *run_id).is_empty();
+            change_pool(app, owner, LineScope::Nothing, release).await?;
+            fill(app, owner).await
         }
         DomainEvent::Cancelled {} => {
-            change_pool(app, &entry.owner_id, |pool| pool.stop_waiting(entry.session_id)).await
+            change_pool(app, owner, LineScope::Whole, |pool| pool.stop_waiting(entry.session_id)).await
         }
         _ => Ok(()),
     }
@@ -46,12 +49,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
 /// Gives free slots to waiting sessions in order.
 pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
     for _ in 0..HANDED_ON {
-        let pool = app.store.pool(owner).await?;
-        let Some(next) = pool.value.next_waiting() else { return Ok(()) };
-        if app.store.session(next).await?.is_none() {
-            // A deleted session must not block the others.
-            change_pool(app, owner, |pool| pool.stop_waiting(next)).await?;
-        } else if !allocate(app, next).await? {
+        if !allocate_next(app, owner).await? {
             return Ok(());
         }
     }
@@ -61,10 +59,11 @@ pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
 async fn change_pool(
     app: &App,
     owner: &UserId,
-    change: impl Fn(&mut pilothouse_domain::pool::SessionPool) -> bool,
+    line: LineScope,
+    change: impl Fn(&mut SessionPool) -> bool,
 ) -> Result<(), Problem> {
     let attempt = async || {
-        let mut pool = app.store.pool(owner).await?;
+        let mut pool = app.store.pool_with(owner, line).await?;
         if !change(&mut pool.value) {
             return Ok(());
         }
@@ -75,27 +74,64 @@ async fn change_pool(
     RetryPolicy::EVENT.retry(attempt).await
 }
 
-/// Gives a session a slot or a position among the waiting sessions. Returns whether anything changed.
-async fn allocate(app: &App, id: AgentSessionId) -> Result<bool, Problem> {
+/// Gives a free slot to the first session in line that can start. Returns whether there may be another one.
+async fn allocate_next(app: &App, owner: &UserId) -> Result<bool, Problem> {
     let attempt = async || {
-        let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(false) };
-        let owner = loaded.conversation.session.owner_id().clone();
-        let mut pool = app.store.pool(&owner).await?;
-        let before = pool.value.clone();
-        let mut ids = FreshIds;
-        let mut ctx = app.domain_context(&mut ids);
-        let (_, events) = pool.value.allocate(&mut loaded.conversation.session, &mut ctx)?;
-        if events.is_empty() && pool.value == before {
-            return Ok(false);
-        }
+        let mut pool = app.store.pool_with(owner, LineScope::Head).await?;
+        let Some(next) = pool.value.next_waiting() else { return Ok(false) };
         let mut commit = Commit::new();
-        commit.pool(&owner, &pool)?;
-        if !events.is_empty() {
-            let cause = Cause::Reaction { function: "hand-on-slots".to_owned() };
-            app.record(&mut commit, &mut loaded, cause, events)?;
+        if let Some(loaded) = app.store.conversation(next).await? {
+            if !allocate_in(app, owner, &mut commit, &mut pool, loaded)? {
+                return Ok(false);
+            }
+        } else {
+            // A deleted session must not block the others.
+            pool.value.stop_waiting(next);
+            commit.pool(owner, &pool)?;
         }
         app.store.commit(commit).await?;
         Ok(true)
     };
     RetryPolicy::EVENT.retry(attempt).await
+}
+
+/// Gives a session a slot or a position among the waiting sessions.
+async fn allocate(app: &App, id: AgentSessionId) -> Result<(), Problem> {
+    let attempt = async || {
+        let Some(loaded) = app.store.conversation(id).await? else { return Ok(()) };
+        let owner = loaded.conversation.session.owner_id().clone();
+        let mut pool = app.store.pool(&owner).await?;
+        let mut commit = Commit::new();
+        if allocate_in(app, &owner, &mut commit, &mut pool, loaded)? {
+            app.store.commit(commit).await?;
+        }
+        Ok(())
+    };
+    RetryPolicy::EVENT.retry(attempt).await
+}
+
+/// Adds the allocation of a slot, or the change of the line, to a commit. Returns whether anything changed.
+fn allocate_in(
+    app: &App,
+    owner: &UserId,
+    commit: &mut Commit,
+    pool: &mut LoadedPool,
+    mut loaded: LoadedConversation,
+) -> Result<bool, Problem> {
+    let before = pool.value.clone();
+    let mut ids = FreshIds;
+    let mut ctx = app.domain_context(&mut ids);
+    let (_, events) = pool.value.allocate(&mut loaded.conversation.session, &mut ctx)?;
+    if events.is_empty() && pool.value == before {
+        return Ok(false);
+    }
+    commit.pool(owner, pool)?;
+    if events.is_empty() {
+        // The session leaves the line, because it needs no slot. It must not need one again meanwhile.
+        commit.unchanged_session(&loaded);
+    } else {
+        let cause = Cause::Reaction { function: "hand-on-slots".to_owned() };
+        app.record(commit, &mut loaded, cause, events)?;
+    }
+    Ok(true)
 }

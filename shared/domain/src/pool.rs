@@ -72,8 +72,17 @@ impl SessionPool {
     pub const DEFAULT_MAX: u32 = 20;
     /// Most slots of one owner.
     pub const MAX_SLOTS: u32 = 1000;
-    /// Most sessions in line; the pool is stored as a single item.
+    /// Most sessions in line.
     pub const MAX_WAITING: usize = 1000;
+
+    /// A stored pool. `waiting` may lack sessions that the next operation does not concern.
+    pub const fn from_parts(
+        max_concurrent_sessions: u32,
+        leases: BTreeMap<AgentSessionId, Lease>,
+        waiting: Vec<Waiting>,
+    ) -> Self {
+        Self { max_concurrent_sessions, leases, waiting }
+    }
 
     pub const fn max_concurrent_sessions(&self) -> u32 {
         self.max_concurrent_sessions

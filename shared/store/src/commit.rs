@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -219,13 +218,6 @@ impl Commit {
         }
         // The session's version guards the sequence. This condition additionally rules out overwriting an entry.
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
-        Ok(())
-    }
-
-    /// Adds the pool of an owner.
-    pub fn pool(&mut self, owner: &UserId, pool: &Loaded<SessionPool>) -> Result<(), StoreError> {
-        let row = item(layout::pool(owner), "pool", body(&pool.value)?);
-        self.push(guarded(row, pool.version), Purpose::Guard);
         Ok(())
     }
 

@@ -24,7 +24,9 @@
 //! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
 //! | guard of the number of webhooks | `O#{owner}` | `WEBHOOKS` | `webhooks-guard` |
 //! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
-//! | pool | `O#{owner}` | `POOL` | `pool` |
+//! | guard of a pool, with its leases | `O#{owner}` | `POOL` | `pool` |
+//! | session that waits for a slot | `P#{owner}` | `LINE#{since}#{session}` | `waiting` |
+//! | occupied place of the waiting line | `P#{owner}` | `PLACE#{place}` | `waiting-place` |
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | placement of a run | `R#{run}` | `PLACE` | `placement` |
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
@@ -277,6 +279,22 @@ pub(crate) fn home(id: AgentSessionId) -> Key {
 
 pub(crate) fn pool(owner: &UserId) -> Key {
     Key::new(owner_partition(owner), "POOL")
+}
+
+/// Partition of the sessions that wait for a slot of an owner.
+pub(crate) fn pool_partition(owner: &UserId) -> String {
+    format!("P#{owner}")
+}
+
+pub(crate) const POOL_LINE: &str = "LINE#";
+
+pub(crate) fn pool_line(owner: &UserId, since: Timestamp, id: AgentSessionId) -> Key {
+    let since = since.as_millis().max(0);
+    Key::new(pool_partition(owner), format!("{POOL_LINE}{since:016}#{id}"))
+}
+
+pub(crate) fn pool_place(owner: &UserId, place: u16) -> Key {
+    Key::new(pool_partition(owner), format!("PLACE#{place:03}"))
 }
 
 pub(crate) fn answer(owner: &UserId, key_hash: &str) -> Key {

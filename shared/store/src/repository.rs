@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
 use pilothouse_domain::session::{AgentSession, SubAgentSession, SubAgentStatus};
 use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, SubAgentId, Timestamp, UserId};
@@ -232,11 +231,6 @@ impl Store {
         message: MessageId,
     ) -> Result<Option<SessionMessage>, StoreError> {
         Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
-    }
-
-    /// The pool of an owner; a default one if there is none yet.
-    pub async fn pool(&self, owner: &UserId) -> Result<Loaded<SessionPool>, StoreError> {
-        Ok(self.load(&layout::pool(owner)).await?.unwrap_or_else(|| Loaded::new(SessionPool::default())))
     }
 
     /// The stored response for an idempotency key.

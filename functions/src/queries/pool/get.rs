@@ -16,6 +16,6 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200, the number of slots, the leases and the waiting sessions.
 async fn handle(State(app): State<App>, Owner(owner): Owner) -> Result<CommandResponse, Problem> {
-    let pool = app.store.pool(&owner).await?;
+    let pool = app.store.pool_snapshot(&owner).await?;
     CommandResponse::ok(pool.version, &record_views::pool(&app.store, &pool.value, pool.version).await?)
 }

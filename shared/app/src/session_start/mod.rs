@@ -16,7 +16,7 @@ use pilothouse_domain::template::{ResolvedSession, SessionSpec};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
 };
-use pilothouse_store::{Commit, Loaded, LoadedConversation};
+use pilothouse_store::{Commit, LoadedConversation, LoadedPool};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub struct Opening {
     /// The session with its queue.
     pub loaded: LoadedConversation,
     /// The pool after the allocation.
-    pub pool: Loaded<SessionPool>,
+    pub pool: LoadedPool,
     /// Whether the session waits for a slot.
     pub waits: bool,
     /// The commit with the session, to which more may be added.
@@ -177,7 +177,7 @@ impl Opening {
         StartedSession {
             session: SessionView::of(&self.loaded.conversation.session),
             api_key: String::new(),
-            pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.version + 1)),
+            pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.next_version())),
         }
     }
 
