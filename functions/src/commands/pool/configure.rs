@@ -11,8 +11,9 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::record_views;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_domain::DomainContext;
-use pilothouse_store::Commit;
+use pilothouse_domain::pool::SessionPool;
+use pilothouse_domain::{DomainContext, DomainEvent};
+use pilothouse_store::{Commit, LoadedConversation, StoreError};
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -42,22 +43,36 @@ async fn handle(
     let load = async || {
         let mut pool = app.store.pool(&command.owner).await?;
         command.check_version(pool.version)?;
-        let events = pool.value.configure(body.input.max_concurrent_sessions)?;
-        let answer = CommandResponse::ok(
-            pool.version + 1,
-            &record_views::pool(&app.store, &pool.value, pool.version + 1).await?,
-        )?;
+        pool.value.configure(body.input.max_concurrent_sessions)?;
+        let version = pool.next_version();
+        let answer =
+            CommandResponse::ok(version, &record_views::pool(&app.store, &pool.value, version).await?)?;
         let mut commit = Commit::new();
         commit.pool(&command.owner, &pool)?;
-        if let Some(next) = pool.value.next_waiting()
-            && let Some(mut loaded) = app.store.conversation(next).await?
-        {
-            // The pool has no journal. The events are recorded in the journal of the first waiting session, so that the
+        if let Some(mut loaded) = next_in_line(&app, &pool.value).await? {
+            // The pool has no journal. The event is recorded in the journal of the first waiting session, so that the
             // reaction allocates the slots even if this process ends.
-            app.record(&mut commit, &mut loaded, command.cause(), events)?;
+            let event = DomainEvent::PoolConfigured {
+                max_count: pool.value.max_concurrent_sessions(),
+                next: Some(loaded.conversation.session.id()),
+            };
+            app.record(&mut commit, &mut loaded, command.cause(), vec![event])?;
         }
         Ok((commit, answer))
     };
     let decide = |(commit, answer), _: &mut DomainContext<'_>| Ok(Decision::Commit(commit, answer));
     app.unit_of_work().run_command(&command, load, decide).await
+}
+
+/// The session that receives the first free slot. Skips sessions that no longer exist; the reaction removes them from the line.
+async fn next_in_line(app: &App, pool: &SessionPool) -> Result<Option<LoadedConversation>, StoreError> {
+    let mut pool = pool.clone();
+    while let Some(next) = pool.next_waiting() {
+        let loaded = app.store.conversation(next).await?;
+        if loaded.is_some() {
+            return Ok(loaded);
+        }
+        pool.stop_waiting(next);
+    }
+    Ok(None)
 }

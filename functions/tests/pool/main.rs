@@ -1,0 +1,156 @@
+//! The waiting line of a pool when one of its sessions no longer exists, and the requests that it limits (decision 21).
+
+// Helpers of tests report errors by panicking, like the tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use axum::body::Body;
+use http::Request;
+use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_broker::{Receipt, Received};
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent, UserId};
+use pilothouse_functions::reactions;
+use pilothouse_store::table::{Condition, Key, Table as _, Write};
+use pilothouse_store::{Commit, system_clock};
+use pilothouse_test_support::{EmbeddedEngines, new_session};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+struct PoolFixture {
+    app: App,
+    engines: EmbeddedEngines,
+}
+
+impl PoolFixture {
+    async fn open() -> Self {
+        let engines = EmbeddedEngines::open(system_clock()).await;
+        Self { app: App::new(engines.parts()), engines }
+    }
+
+    async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("/api/agents{path}"))
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        request.extensions_mut().insert(VerifiedOwner(UserId::parse("ada").unwrap()));
+        let response = pilothouse_functions::router(self.app.clone()).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 4 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    async fn set_slots(&self, slots: usize) {
+        let (status, body) = self.call("PATCH", "/pool", json!({ "maxConcurrentSessions": slots })).await;
+        assert_eq!(status, 200, "{body}");
+    }
+
+    async fn start(&self, status: u16) -> AgentSessionId {
+        let body = json!({ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1" });
+        let (actual, body) = self.call("POST", "/sessions", body).await;
+        assert_eq!(actual, status, "{body}");
+        body["session"]["id"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Adds sessions to the line, without storing the sessions.
+    async fn join_many(&self, count: usize) -> Vec<String> {
+        let owner = UserId::parse("ada").unwrap();
+        let mut joined = Vec::new();
+        while joined.len() < count {
+            let mut pool = self.app.store.pool(&owner).await.unwrap();
+            for _ in 0..(count - joined.len()).min(40) {
+                let mut ids = FreshIds;
+                let mut ctx = self.app.domain_context(&mut ids);
+                let (mut session, _) = AgentSession::create(new_session(&owner, "1"), &ctx);
+                joined.push(session.id().to_string());
+                assert_eq!(pool.value.allocate(&mut session, &mut ctx).unwrap().0, Allocation::Waits);
+            }
+            let mut commit = Commit::new();
+            commit.pool(&owner, &pool).unwrap();
+            self.app.store.commit(commit).await.unwrap();
+        }
+        joined
+    }
+
+    async fn delete(&self, id: AgentSessionId) {
+        let key = Key::new(format!("S#{id}"), "SESSION");
+        self.engines.table.transact(vec![Write::Delete(key, Condition::Version(1))]).await.unwrap();
+    }
+
+    /// Reacts to the whole journal of a session.
+    async fn react(&self, id: AgentSessionId) {
+        let entries = self.app.store.journal(id, 0, 100).await.unwrap();
+        for message in entries.iter().filter_map(reactions::message) {
+            let receipt = Receipt("r".to_owned());
+            let (group, body) = (message.group, message.body);
+            let received = Received { receipt, group, body, receive_count: 1, redriven: false };
+            assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
+        }
+    }
+
+    async fn has_run(&self, id: AgentSessionId) -> bool {
+        self.app.store.session(id).await.unwrap().unwrap().run().is_some()
+    }
+
+    async fn line(&self) -> Vec<String> {
+        let pool = self.call("GET", "/pool", Value::Null).await.1;
+        let waiting = pool["waiting"].as_array().unwrap();
+        waiting.iter().map(|waiting| waiting["sessionId"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// A raised maximum starts the sessions behind one that no longer exists.
+#[tokio::test]
+async fn configure_skips_a_waiting_session_that_no_longer_exists() {
+    let fixture = PoolFixture::open().await;
+    fixture.set_slots(1).await;
+    fixture.start(201).await;
+    let deleted = [fixture.start(202).await, fixture.start(202).await];
+    let waiting = fixture.start(202).await;
+    for id in deleted {
+        fixture.delete(id).await;
+    }
+    fixture.set_slots(2).await;
+    let entries = fixture.app.store.journal(waiting, 0, 100).await.unwrap();
+    let configured = DomainEvent::PoolConfigured { max_count: 2, next: Some(waiting) };
+    assert!(entries.iter().any(|entry| entry.events.contains(&configured)), "{entries:?}");
+    fixture.react(waiting).await;
+    assert!(fixture.has_run(waiting).await && fixture.line().await.is_empty());
+}
+
+/// If no session of the line exists, a new one finds the slot by its own reaction.
+#[tokio::test]
+async fn start_passes_waiting_sessions_that_no_longer_exist() {
+    let fixture = PoolFixture::open().await;
+    fixture.set_slots(1).await;
+    fixture.start(201).await;
+    let deleted = fixture.start(202).await;
+    fixture.delete(deleted).await;
+    fixture.set_slots(2).await;
+    let new = fixture.start(202).await;
+    fixture.react(new).await;
+    assert!(fixture.has_run(new).await && fixture.line().await.is_empty());
+    fixture.set_slots(3).await;
+    fixture.start(201).await;
+}
+
+/// The line keeps the order in which the sessions joined, also across its pages, and refuses the session after its last place.
+#[tokio::test]
+async fn long_line_keeps_its_order_and_its_limit() {
+    let fixture = PoolFixture::open().await;
+    fixture.set_slots(1).await;
+    fixture.start(201).await;
+    let mut ids = fixture.join_many(SessionPool::MAX_WAITING - 1).await;
+    let last = fixture.start(202).await;
+    ids.push(last.to_string());
+    assert_eq!(fixture.line().await, ids);
+    let body = json!({ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1" });
+    let (status, body) = fixture.call("POST", "/sessions", body).await;
+    assert_eq!((status, &body["code"]), (409, &json!("pool-line-full")), "{body}");
+    fixture.call("POST", &format!("/sessions/{last}/cancel"), json!({})).await;
+    fixture.react(last).await;
+    ids.pop();
+    assert_eq!(fixture.line().await, ids);
+    fixture.start(202).await;
+}
