@@ -8,6 +8,7 @@ mod broker;
 mod clock;
 mod cloud;
 mod model;
+mod pool;
 mod sqlite;
 mod table;
 mod throttling;

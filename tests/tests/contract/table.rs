@@ -26,7 +26,7 @@ impl Subject for Sqlite {
 }
 
 /// DynamoDB's API over loopback, in this process.
-struct Dynamo {
+pub(crate) struct Dynamo {
     table: DynamoTable,
     ahead: Ahead,
     server: tokio::task::JoinHandle<()>,
@@ -39,7 +39,7 @@ impl Drop for Dynamo {
 }
 
 impl Dynamo {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let database = dynoxide::Database::memory().unwrap();
