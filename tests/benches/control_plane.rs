@@ -86,7 +86,10 @@ struct ServerProcess {
 
 impl ServerProcess {
     fn start() -> Self {
-        let data = tempfile::tempdir().unwrap();
+        let data = tempfile::Builder::new()
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .tempdir()
+            .unwrap();
         // A process that does nothing replaces the sidecar, so that only the control plane is measured.
         let sidecar = data.path().join("sidecar.sh");
         std::fs::write(&sidecar, "#!/bin/sh\nexec sleep 600\n").unwrap();
@@ -209,11 +212,23 @@ fn load(
     each: usize,
     work: impl Fn(&mut Client, usize) + Sync,
 ) {
+    load_as(|n| format!("owner-{n}"), name, server, clients, each, work);
+}
+
+/// The same with the owner that `owner` names for a thread.
+fn load_as(
+    owner: impl Fn(usize) -> String,
+    name: &str,
+    server: &ServerProcess,
+    clients: usize,
+    each: usize,
+    work: impl Fn(&mut Client, usize) + Sync,
+) {
     let begun = Instant::now();
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
             .map(|n| {
-                let (work, token) = (&work, server.token(&format!("owner-{n}")));
+                let (work, token) = (&work, server.token(&owner(n)));
                 scope.spawn(move || {
                     let mut client = Client::connect(server.address, &token);
                     (0..each)
@@ -231,8 +246,9 @@ fn load(
     let all = begun.elapsed();
     times.sort();
     println!(
-        "  {name:<34} {clients} clients  p50 {:>7.3} ms  p99 {:>7.3} ms  {:>7.0}/s",
+        "  {name:<34} {clients} clients  p50 {:>7.3} ms  p95 {:>7.3} ms  p99 {:>7.3} ms  {:>7.0}/s",
         percentile(&times, 50).as_secs_f64() * 1e3,
+        percentile(&times, 95).as_secs_f64() * 1e3,
         percentile(&times, 99).as_secs_f64() * 1e3,
         times.len() as f64 / all.as_secs_f64()
     );
@@ -274,6 +290,31 @@ fn commands() {
         client.create_session();
     });
     println!("  server with {} sessions: {:.1} MiB", 8 * 41 + 1000, server.rss_mib());
+    one_pool(&server);
+}
+
+/// Starts of one owner from many connections: with a slot each, and in the waiting line.
+fn one_pool(server: &ServerProcess) {
+    for (name, slots, clients, each) in
+        [("slots", 1000, 8, 20), ("line", 1, 8, 50), ("long-line", 1, 8, 120), ("wide-line", 1, 32, 25)]
+    {
+        let owner = format!("one-{name}");
+        let mut client = Client::connect(server.address, &server.token(&owner));
+        let pool = format!("{{\"maxConcurrentSessions\":{slots}}}");
+        client.request("PATCH", "/api/agents/pool", &pool);
+        client.create_session();
+        let title = format!("start a session (one pool, {name})");
+        load_as(
+            |_| owner.clone(),
+            &title,
+            server,
+            clients,
+            each,
+            |client, _| {
+                client.create_session();
+            },
+        );
+    }
 }
 
 /// Prints what each command writes.
