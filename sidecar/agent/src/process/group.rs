@@ -12,6 +12,13 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use {
+    nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    std::os::unix::process::ExitStatusExt as _,
+    tokio::signal::unix::{SignalKind, signal},
+};
+
 use super::tree::{ProcessId, ProcessInfo};
 use super::{Ending, guard, tree};
 
@@ -84,6 +91,30 @@ impl Group {
     }
 
     /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
+    ///
+    /// The process is reaped only when nobody signals it any more, because another process may get its id then. Without a guard
+    /// that is when the group is dropped: its id is the one of the process group, of which something may be left.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.child.stdin.take());
+        let id = self.handle.state().id;
+        // Without an id, it was reaped by an earlier call.
+        let status = if self.child.id().is_some() { Some(exit_status(id).await?) } else { None };
+        let leads_group = {
+            let mut state = self.handle.state();
+            state.ended = true;
+            matches!(state.control_method, ControlMethod::Group)
+        };
+        match status {
+            Some(status) if leads_group => Ok(status),
+            _ => self.child.wait().await,
+        }
+    }
+
+    /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
+    ///
+    /// `nix` cannot wait here without reaping.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.handle.state().ended = true;
@@ -108,6 +139,24 @@ impl Group {
     }
 }
 
+/// Waits until a child has ended, without reaping it. Cancel-safe.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+async fn exit_status(id: Pid) -> io::Result<ExitStatus> {
+    // Before the first look, so that no end is missed.
+    let mut changes = signal(SignalKind::child())?;
+    loop {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(id), look)? {
+            WaitStatus::Exited(_, code) => return Ok(ExitStatus::from_raw((code & 0xff) << 8)),
+            WaitStatus::Signaled(_, signal, dumped) => {
+                let core = if dumped { 0x80 } else { 0 };
+                return Ok(ExitStatus::from_raw(signal as i32 | core));
+            }
+            _ => _ = changes.recv().await,
+        }
+    }
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         if self.handle.release() && self.at_once {
@@ -124,7 +173,7 @@ impl ProcessHandle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the whole group has ended and was reaped.
+    /// Whether the program has ended and, with a guard, everything that it started.
     pub fn has_ended(&self) -> bool {
         self.state().ended
     }
@@ -197,7 +246,8 @@ impl ProcessHandle {
         let mut state = self.state();
         let had_ended = state.ended;
         match &mut state.control_method {
-            // Ends processes that remained in the group after its program ended.
+            // Ends processes that remained in the group after its program ended. The program is not reaped yet, so the id is
+            // still its own.
             ControlMethod::Group => _ = killpg(state.id, Signal::SIGKILL),
             ControlMethod::Guard(leash) => drop(leash.take()),
         }
@@ -230,5 +280,52 @@ impl GroupState {
         if !self.ended {
             _ = kill(self.id, Signal::SIGCONT);
         }
+    }
+}
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use std::process::Stdio;
+
+    use nix::errno::Errno;
+
+    use super::*;
+    use crate::process::Guard;
+
+    fn program(script: &str) -> Group {
+        let mut launch = Guard::GroupAlone.command("/bin/sh", Ending::default()).unwrap();
+        launch.command().args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null());
+        launch.spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn ended_group_keeps_its_id_until_it_is_dropped() {
+        for (script, code, signal) in [("exit 3", Some(3), None), ("kill -9 $$", None, Some(9))] {
+            let mut group = program(script);
+            let id = group.handle.state().id;
+            for _ in 0..2 {
+                let status = group.wait().await.unwrap();
+                assert_eq!((status.code(), status.signal()), (code, signal));
+            }
+            assert!(group.handle().has_ended());
+            assert_eq!(kill(id, None), Ok(()), "no other process can get the id that the drop signals");
+            drop(group);
+            assert_eq!(kill(id, None), Err(Errno::ESRCH), "it is reaped");
+        }
+    }
+
+    #[tokio::test]
+    async fn group_is_waited_for_like_a_child() {
+        // It reads its standard input to the end.
+        let mut group = program("cat");
+        assert!(group.wait().await.unwrap().success());
+        // A wait that was given up loses nothing.
+        let mut group = program("exit 4");
+        tokio::select! {
+            biased;
+            _ = group.wait() => {}
+            () = async {} => {}
+        }
+        assert_eq!(group.wait().await.unwrap().code(), Some(4));
     }
 }
