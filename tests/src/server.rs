@@ -156,6 +156,21 @@ impl ServerProcess {
         panic!("the server did not start:\n{}", self.log());
     }
 
+    /// Kills the server and starts it again where it cannot start. Returns its exit code and what it wrote.
+    pub fn refused_restart(&mut self) -> (Option<i32>, String) {
+        self.kill9();
+        let output = Command::new(programs::pilothouse())
+            .args(["up", "--listen", "127.0.0.1:0", "--data"])
+            .arg(self.data())
+            .env("PILOTHOUSE_SIDECAR", programs::sidecar())
+            .env("NO_COLOR", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
     async fn answers(&self) {
         let give_up = Instant::now() + START;
         while !matches!(self.http.get(format!("{}/healthz", self.url)).send().await, Ok(r) if r.status().is_success())

@@ -22,6 +22,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Size of a trial write after the disk refused a write. Large, because a small write may succeed
 /// where the next one fails.
 const TRIAL_BYTES: usize = 4 * 1024 * 1024;
+/// Space that a start needs, for the keys and for the files that SQLite keeps beside its database.
+const START_BYTES: u64 = 1024 * 1024;
 /// Name of the trial file.
 const TRIAL: &str = ".space-trial";
 
@@ -90,8 +92,19 @@ impl DiskMonitor {
 }
 
 fn reserve() -> u64 {
+    reserve_mebibytes().saturating_mul(1024 * 1024)
+}
+
+/// Space below which sessions are paused, in MiB.
+pub(super) fn reserve_mebibytes() -> u64 {
     let mebibytes = std::env::var(super::DISK_RESERVE).ok().and_then(|text| text.parse().ok());
-    mebibytes.unwrap_or(RESERVE_MIB).saturating_mul(1024 * 1024)
+    mebibytes.unwrap_or(RESERVE_MIB)
+}
+
+/// Whether the disk of a folder, which need not exist, has no space for a start.
+pub(super) fn is_full(folder: &Path) -> bool {
+    let existing = folder.ancestors().find(|folder| folder.exists());
+    existing.and_then(free).is_some_and(|free| free < START_BYTES)
 }
 
 /// Free bytes, if the system reports them.

@@ -128,6 +128,13 @@ pub enum StartError {
     OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
     #[error("failed to read the store: {0}")]
     Store(Problem),
+    /// There is not even space to open the database.
+    #[error(
+        "the disk of the data folder `{}` is full; nothing was changed. Free some space there ({} MiB let its sessions work) and \
+         start again; agents that still work keep their events until then",
+        .0.display(), disk_monitor::reserve_mebibytes()
+    )]
+    DiskFull(PathBuf),
     /// The sidecar program was not found.
     #[error("the program pilothouse-sidecar is not beside this one; build it, or name it in {SIDECAR}")]
     NoSidecar,
@@ -149,6 +156,9 @@ impl Server {
     /// Opens the data folder, adopts live sidecars, and starts background tasks. [`Self::run_until`] serves requests.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let descriptors = file_descriptors::raise_limit();
+        if disk_monitor::is_full(&options.data) {
+            return Err(StartError::DiskFull(options.data));
+        }
         let keys = LocalKeys::open_or_create(&options.data)?;
         let listener = TcpListener::bind(options.listen)
             .await

@@ -1,6 +1,9 @@
 //! A full disk (docs/failures.md): sessions are paused or held for that reason, acknowledged data is kept, and everything continues
 //! once there is space.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use pilothouse_tests::{Machine, ServerProcess, Session};
 use serde_json::{Value, json};
 
@@ -82,4 +85,34 @@ async fn a_full_disk_pauses_sessions_and_loses_nothing() {
     disk.clear();
     nothing_was_lost(&session).await;
     assert_eq!(session.view().await["currentRun"]["id"], run);
+}
+
+#[tokio::test]
+async fn server_refuses_to_start_on_a_full_disk_and_keeps_everything() {
+    let machine = Machine { disk_mebibytes: Some(64), ..Machine::default() };
+    let environment = [("PILOTHOUSE_DISK_RESERVE_MIB", "16")];
+    let Some(mut server) = ServerProcess::start_on(1, &environment, machine).await else {
+        eprintln!("skipped: only root can mount the small disk of this test");
+        return;
+    };
+    let session = talking(&server).await;
+    let run = session.view().await["currentRun"]["id"].clone();
+    server.kill9();
+    server.disk().unwrap().fill(0);
+    let before = files(&server.data());
+    let (code, said) = server.refused_restart();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is full; nothing was changed. Free some space"), "{said}");
+    assert!(said.contains("16 MiB"), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert_eq!(files(&server.data()), before, "nothing was created");
+    server.disk().unwrap().clear();
+    server.restart().await;
+    nothing_was_lost(&session).await;
+    assert_eq!(session.view().await["currentRun"]["id"], run);
+}
+
+/// The names of the files in a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
