@@ -67,6 +67,19 @@ async fn event_without_a_matching_rule_starts_nothing() {
 }
 
 #[tokio::test]
+async fn event_for_an_unmetered_agent_is_refused() {
+    let (fixture, path) = triage().await;
+    let events = format!("{path}/events");
+    fixture.post(&events, event("invoice", Value::Null)).await.expect(201);
+    fixture.is_unmetered(&fixture.sessions().await[0]).await;
+    let refused = fixture.post(&events, event("invoice", Value::Null)).await;
+    assert_eq!(refused.code(409), "unmetered");
+    assert_eq!(fixture.sessions().await.len(), 1);
+    fixture.ask("PUT", &path, json!({ "allowUnmetered": true })).await.expect(200);
+    fixture.post(&events, event("invoice", Value::Null)).await.expect(201);
+}
+
+#[tokio::test]
 async fn duplicate_event_starts_one_session() {
     let (fixture, path) = triage().await;
     let ask = async |subject: &str| {

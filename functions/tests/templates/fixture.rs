@@ -2,12 +2,14 @@
 
 use axum::body::Body;
 use http::Request;
-use pilothouse_app::App;
 use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{AgentTemplateId, DomainEvent, UserId};
 use pilothouse_functions::events::clock;
 use pilothouse_store::AggregateRef;
-use pilothouse_test_support::{EmbeddedEngines, TestClock};
+use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -120,6 +122,16 @@ impl TemplatesFixture {
         let mut items = std::mem::take(page["items"].as_array_mut().unwrap());
         items.reverse();
         items
+    }
+
+    /// Records that the spend of a session's agent is unknown, as its sidecar reports it.
+    pub(crate) async fn is_unmetered(&self, session: &Value) {
+        let id = session["id"].as_str().unwrap().parse().unwrap();
+        let mut loaded = self.app.store.conversation(id).await.unwrap().unwrap();
+        let mut ids = FreshIds;
+        let ready = AgentFact::SidecarReady(Capabilities { unmetered: true, ..Capabilities::default() });
+        let observed = loaded.conversation.observe(ready, "hash", &mut self.app.domain_context(&mut ids));
+        commit_events(&self.app, loaded, observed.events).await;
     }
 
     /// The events of a template's journal.

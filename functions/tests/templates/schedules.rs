@@ -99,6 +99,27 @@ async fn deactivated_template_skips_its_time_with_a_notice() {
 }
 
 #[tokio::test]
+async fn unmetered_agent_skips_its_time_until_it_is_allowed() {
+    let (fixture, path) = nightly().await;
+    fixture.set(DUE);
+    fixture.tick().await;
+    fixture.is_unmetered(&fixture.sessions().await[0]).await;
+    fixture.set("2026-05-03T00:00:00.000Z");
+    fixture.tick().await;
+    assert_eq!(fixture.sessions().await.len(), 1, "its cap cannot be enforced");
+    let skipped = fixture.journal(&path).await.into_iter().rev().find_map(|event| match event {
+        DomainEvent::TemplateScheduleSkipped { reason, next_run_at, .. } => Some((reason, next_run_at)),
+        _ => None,
+    });
+    let next = "2026-05-04T00:00:00.000Z";
+    assert_eq!(skipped, Some((ScheduleSkip::Unmetered, Some(next.parse().unwrap()))));
+    fixture.ask("PUT", &path, json!({ "allowUnmetered": true })).await.expect(200);
+    fixture.set(next);
+    fixture.tick().await;
+    assert_eq!(fixture.sessions().await.len(), 2);
+}
+
+#[tokio::test]
 async fn scheduled_session_queues_when_the_pool_is_full() {
     let (fixture, _) = nightly().await;
     fixture.ask("PATCH", "/pool", json!({ "maxConcurrentSessions": 1 })).await.expect(200);

@@ -15,11 +15,10 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_app::session_start::show_key;
-use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, ThinkingLevel};
-use pilothouse_domain::{AgentSession, AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
+use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -217,30 +216,8 @@ async fn handle(
     let template = input.template(&app, &command).await?;
     let mut plan = app.plan_session(&command.owner, input.order(), template.as_ref()).await?;
     plan.chain = input.chain_id;
-    refuse_unmetered(&app, &plan.session.new).await?;
+    app.refuse_unmetered(&plan.session.new).await?;
     app.open_for_owner(&command, &plan, Ok).await
-}
-
-/// How many of the owner's latest sessions [`refuse_unmetered`] reads.
-const LATEST: usize = 20;
-
-/// Refuses a cap that cannot be enforced (decision 32). The decision depends on the owner's latest session with the same
-/// adapter, model and options whose metering is known. Without such a session, the sidecar detects unmetered agents.
-async fn refuse_unmetered(app: &App, new: &NewSession) -> Result<(), Problem> {
-    if new.budget.allows_unmetered() {
-        return Ok(());
-    }
-    let latest = app.store.sessions(&new.owner_id, LATEST, None).await?.items;
-    let is_same = |session: &&AgentSession| {
-        let (settings, requested) = (session.settings(), &new.settings);
-        session.model_id() == &new.model_id
-            && settings.adapter == requested.adapter
-            && settings.adapter_options == requested.adapter_options
-    };
-    match latest.iter().filter(is_same).find_map(AgentSession::is_unmetered) {
-        Some(true) => Err(Problem::UnmeteredStart),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -135,7 +135,8 @@ impl Event {
 }
 
 /// Responds with 201 or 202 and the session, like the function that starts sessions. Responds with 200 when no rule matches,
-/// and with 409 `template-inactive` while the template is deactivated.
+/// with 409 `template-inactive` while the template is deactivated, and with 409 `unmetered` when an earlier session showed that the
+/// cost of the template's agent is unknown.
 async fn handle(
     State(app): State<App>,
     command: CommandContext,
@@ -150,6 +151,7 @@ async fn handle(
     let template = app.load_aggregate::<AgentTemplate>(&command, id).await?.value;
     template.check_usable()?;
     if let Some(plan) = body.input.plan(&app, &template).await? {
+        app.refuse_unmetered(&plan.session.new).await?;
         let show = |started| Ok(body.input.answer(&template, Some(started)));
         return app.open_for_owner(&command, &plan, show).await;
     }

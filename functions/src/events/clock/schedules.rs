@@ -34,6 +34,11 @@ async fn prepare(app: &App, loaded: LoadedAggregate<AgentTemplate>) -> Result<Op
     }
     let plan =
         app.plan_session(template.owner_id(), SessionSpec::scheduled(due.launch), Some(template)).await?;
+    match app.refuse_unmetered(&plan.session.new).await {
+        Ok(()) => {}
+        Err(Problem::UnmeteredStart) => return skip(app, loaded, ScheduleSkip::Unmetered).map(Some),
+        Err(other) => return Err(other),
+    }
     let session = plan.session.new.id;
     match app.prepare_plan(template.owner_id(), Cause::Clock, plan).await {
         Ok(opening) => {

@@ -3,6 +3,7 @@
 
 mod attachment;
 mod skills;
+mod unmetered;
 
 use http::StatusCode;
 use pilothouse_api::pool::PoolView;

@@ -59,6 +59,8 @@ pub fn notification_text(event: &DomainEvent) -> String {
                 match reason {
                     ScheduleSkip::Deactivated => "the template is deactivated",
                     ScheduleSkip::PoolLineFull => "too many sessions wait for a slot",
+                    ScheduleSkip::Unmetered =>
+                        "the spend of its agent is unknown, so that its cap cannot be enforced; allow that in the template (`allowUnmetered`)",
                 }
             )
         }

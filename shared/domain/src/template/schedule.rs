@@ -93,6 +93,8 @@ pub enum ScheduleSkip {
     Deactivated,
     /// Too many sessions wait for a slot of the pool.
     PoolLineFull,
+    /// An earlier session showed that the spend of the agent is unknown, so that its cap cannot be enforced.
+    Unmetered,
 }
 
 /// A scheduled time that is due.
@@ -138,7 +140,7 @@ impl AgentTemplate {
     pub fn record_skip(&mut self, reason: ScheduleSkip, ctx: &DomainContext<'_>) -> Events {
         let goes_on = match reason {
             ScheduleSkip::Deactivated => false,
-            ScheduleSkip::PoolLineFull => true,
+            ScheduleSkip::PoolLineFull | ScheduleSkip::Unmetered => true,
         };
         let Some((scheduled_for, next_run_at)) = self.record_occurrence(None, goes_on, ctx) else {
             return Events::new();
