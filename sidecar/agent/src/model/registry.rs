@@ -201,7 +201,8 @@ impl ModelRegistry {
             let unlisted = self.providers.iter().map(|provider| self.unlisted(&provider.name, behind));
             unlisted.into_iter().find(|model| model.price.is_some())
         };
-        model.or_else(dated)?.price
+        let listed = model.or_else(dated).and_then(|model| model.price);
+        listed.or_else(|| [name, behind, before].iter().find_map(|id| builtin::price(id)))
     }
 
     /// All models, available or not.
