@@ -43,8 +43,8 @@ pub(super) fn of(agent: &Advertised, translator: &Translator) -> Capabilities {
         plans: agent.profile.asks.plans
             && settings.mode.as_ref().is_some_and(|mode| mode.values.iter().any(|value| value == "plan")),
         subagents: translator.has_subagents(),
-        model_switch: settings.model.is_some(),
-        thinking_levels: settings.thinking.is_some(),
+        model_switch: settings.has_other_models(),
+        thinking_levels: settings.has_other_levels(),
         compaction: settings.compacts,
         unmetered: translator.meter.is_unmetered(),
         ..MAXIMUM

@@ -121,6 +121,18 @@ impl Settings {
         }
     }
 
+    /// Whether another model can be selected. An agent that lists no models may accept any.
+    pub(super) fn has_other_models(&self) -> bool {
+        self.model.as_ref().is_some_and(|model| model.values.len() != 1)
+    }
+
+    /// Whether another thinking level can be selected. An agent may offer a single one, or levels that have no name here.
+    pub(super) fn has_other_levels(&self) -> bool {
+        let values = self.thinking.iter().flat_map(|thinking| &thinking.values);
+        let mut levels = values.filter_map(|value| level(value));
+        levels.next().is_some_and(|first| levels.any(|other| other != first))
+    }
+
     /// The agent's value for a thinking level.
     pub(super) fn value_of(&self, wanted: ThinkingLevel) -> Option<&str> {
         let values = &self.thinking.as_ref()?.values;
@@ -185,6 +197,28 @@ mod tests {
         older.opened(&json!({"models": {"currentModelId": "a", "availableModels": [{"modelId": "a"}]}}));
         assert_eq!(older.model.as_ref().unwrap().set_method, SetMethod::SetModel);
         assert_eq!(older.adjacent_model(CycleDirection::Backward), Some("a"));
+    }
+
+    #[test]
+    fn single_value_is_no_choice() {
+        let offers = |models: &[&str], levels: &[&str]| {
+            let option = |category: &str, values: &[&str]| {
+                let options: Vec<_> = values.iter().map(|value| json!({ "value": value })).collect();
+                json!({"id": category, "category": category, "currentValue": values[0], "options": options})
+            };
+            let mut settings = Settings::default();
+            settings.opened(
+                &json!({"configOptions": [option("model", models), option("thought_level", levels)]}),
+            );
+            (settings.has_other_models(), settings.has_other_levels())
+        };
+        assert_eq!(offers(&["a"], &["off"]), (false, false));
+        assert_eq!(offers(&["a", "b"], &["none", "off", "own-name"]), (true, false));
+        assert_eq!(offers(&["a"], &["off", "low"]), (false, true));
+        assert_eq!(
+            (Settings::default().has_other_models(), Settings::default().has_other_levels()),
+            (false, false)
+        );
     }
 
     #[test]
