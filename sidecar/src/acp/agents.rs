@@ -47,11 +47,14 @@ pub(super) struct Metering {
     pub(super) reports_cost: Option<bool>,
     /// The model whose price is used for estimates if the agent names its model by an alias.
     pub(super) estimated_as: Option<&'static str>,
+    /// Tokens of its instructions and tools, for the calls before its first report. Measured with the versions of
+    /// `tests/agents` by the scripted model.
+    pub(super) instructions: u64,
 }
 
 impl Metering {
     /// Nothing is known.
-    pub(super) const UNKNOWN: Self = Self { reports_cost: None, estimated_as: None };
+    pub(super) const UNKNOWN: Self = Self { reports_cost: None, estimated_as: None, instructions: 0 };
 }
 
 /// An entry of the table.
@@ -99,7 +102,11 @@ pub(super) const AGENTS: &[Profile] = &[
         // A prompt during a tool joins the turn; a prompt during a model call starts the next turn.
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::AppendedByMeta,
-        metering: Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5") },
+        metering: Metering {
+            reports_cost: Some(true),
+            estimated_as: Some("claude-sonnet-4-5"),
+            instructions: 23_000,
+        },
         takes_up: true,
         announces_calls: true,
         asks: Asks { questions: true, plans: true },
@@ -112,7 +119,7 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[],
         second_prompt: SecondPrompt::Replaces,
         instructions: Instructions::FirstPrompt,
-        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        metering: Metering { reports_cost: Some(false), estimated_as: None, instructions: 14_000 },
         // In a loaded conversation, the tool calls have no results, and the model refuses such a conversation.
         takes_up: false,
         announces_calls: false,
@@ -126,7 +133,7 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[],
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
-        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        metering: Metering { reports_cost: Some(false), estimated_as: None, instructions: 13_000 },
         takes_up: true,
         announces_calls: false,
         asks: Asks { questions: false, plans: false },
@@ -139,7 +146,7 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[("OPENCODE_PERMISSION", r#"{"bash":"ask","edit":"ask","webfetch":"ask"}"#)],
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
-        metering: Metering { reports_cost: Some(true), estimated_as: None },
+        metering: Metering { reports_cost: Some(true), estimated_as: None, instructions: 9_500 },
         takes_up: true,
         announces_calls: true,
         asks: Asks { questions: false, plans: false },
@@ -152,7 +159,7 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[("GOOSE_MODE", "approve")],
         second_prompt: SecondPrompt::Refuses,
         instructions: Instructions::FirstPrompt,
-        metering: Metering::UNKNOWN,
+        metering: Metering { instructions: 6_500, ..Metering::UNKNOWN },
         takes_up: true,
         announces_calls: true,
         asks: Asks { questions: false, plans: false },
@@ -165,7 +172,7 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[],
         second_prompt: SecondPrompt::Unknown,
         instructions: Instructions::FirstPrompt,
-        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        metering: Metering { reports_cost: Some(false), estimated_as: None, instructions: 20_000 },
         takes_up: true,
         announces_calls: true,
         asks: Asks { questions: true, plans: true },

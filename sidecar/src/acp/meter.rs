@@ -6,6 +6,9 @@
 //! estimate from the context window, which agents report with each model call. Most agents report the first two only
 //! at the end of a turn. Until then, only the estimate decides whether the run may continue. It is published as spend
 //! only if the agent reports neither.
+//!
+//! The estimate of a call is the cost of reading the last reported context and the bytes added since. A later report of
+//! the same call replaces its estimate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +27,8 @@ use super::agents::Metering;
 
 /// Assumed bytes per token, for agents that report no tokens.
 const BYTES_A_TOKEN: u64 = 3;
+/// How many times an output token costs an input token, where no price is known.
+const OUTPUT_RATIO: u64 = 5;
 
 /// Cost of one model in a conversation so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,6 +51,15 @@ pub(super) struct Totals {
     /// Ratio of the agent's report to the estimate for the same calls. `None` before its first report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     calibration: Option<Decimal>,
+    /// Tokens of the conversation by the last report. The next model call reads them.
+    #[serde(default)]
+    context: u64,
+    /// Tokens by which each call of the last turn added to the context, if the agent reports only its turns.
+    #[serde(default)]
+    growth: u64,
+    /// Dollars per million input tokens of a model without a price, by the last cost that the agent reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    learned: Option<Decimal>,
 }
 
 impl Totals {
@@ -75,6 +89,15 @@ struct Reported {
     turn_end: bool,
 }
 
+/// The estimate of a call that is not reported.
+#[derive(Debug, Clone, Copy)]
+struct Guess {
+    usd: Usd,
+    tokens: u64,
+    /// Bytes that the call read and no report includes.
+    read: u64,
+}
+
 /// The meter of one conversation.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -94,10 +117,16 @@ pub(super) struct Meter {
     /// Whether the next report of the window belongs to a new model call. `None` before the first turn, when an agent
     /// repeats earlier updates.
     call_follows: Option<bool>,
-    /// Bytes added to the conversation since the last report of the window.
+    /// Bytes added to the conversation since its context was reported.
     unreported: u64,
-    /// The provisional estimate of the current model call, until the agent reports the call.
-    guessed: Option<Usd>,
+    /// The estimate of the last model call, until the agent reports the call.
+    guessed: Option<Guess>,
+    /// Model calls of the turn.
+    calls: u64,
+    /// Tokens that the first of them read, by its estimate.
+    first_call: u64,
+    /// Input tokens since the last reported cost, by the estimate. An output token counts as several.
+    estimated_tokens: u64,
     /// The estimate of an earlier sidecar that no turn has charged yet.
     carried_estimate: Usd,
 }
@@ -122,6 +151,9 @@ impl Meter {
             call_follows: None,
             unreported: 0,
             guessed: None,
+            calls: 0,
+            first_call: 0,
+            estimated_tokens: 0,
         }
     }
 
@@ -130,6 +162,9 @@ impl Meter {
         self.prices = prices;
         self.metering = metering;
         self.price = self.price_of(&self.model);
+        if self.totals.context == 0 {
+            self.totals.context = metering.instructions;
+        }
         self
     }
 
@@ -140,15 +175,34 @@ impl Meter {
 
     /// Sets the current model.
     pub(super) fn model(&mut self, model: &str) {
+        if self.model != model {
+            self.totals.learned = None;
+        }
         model.clone_into(&mut self.model);
         self.price = self.price_of(model);
     }
 
-    /// Records that a prompt or a tool result goes to the model, so the next report of the window belongs to a new
-    /// call.
+    /// The price for estimates.
+    fn estimation_price(&self) -> Option<Price> {
+        let learned = |input: Decimal| Price {
+            input,
+            output: input * Decimal::from(OUTPUT_RATIO),
+            cache_read: input,
+            cache_write: input,
+            tiers: &[],
+        };
+        self.price.or_else(|| self.totals.learned.map(learned))
+    }
+
+    /// Records that a prompt goes to the model.
+    pub(super) const fn turn_begins(&mut self) {
+        (self.calls, self.first_call, self.guessed) = (0, 0, None);
+        self.model_call_follows();
+    }
+
+    /// Records that a prompt or a tool result goes to the model, so that a new call follows.
     pub(super) const fn model_call_follows(&mut self) {
         self.call_follows = Some(true);
-        self.guessed = None;
     }
 
     /// Counts bytes that were added to the conversation by the owner, the agent or a tool.
@@ -156,24 +210,62 @@ impl Meter {
         self.unreported = self.unreported.saturating_add(bytes as u64);
     }
 
+    /// Counts a tool result. Some agents do not report it; then the average growth per call of the last turn counts.
+    pub(super) fn hears_result(&mut self, bytes: usize) {
+        let usual = self.totals.growth.saturating_mul(BYTES_A_TOKEN);
+        self.unreported = self.unreported.saturating_add(usual.max(bytes as u64));
+    }
+
+    /// Estimated input tokens of the next model call.
+    const fn next_input(&self) -> u64 {
+        self.totals.context.saturating_add(self.unreported / BYTES_A_TOKEN)
+    }
+
     /// Handles a response of the model. If the agent has not reported the call, it may not do so within the turn, so the call
-    /// is estimated from the last window and the bytes added since.
+    /// is estimated from the last context and the bytes added since.
     pub(super) fn model_answers(&mut self) {
         if self.call_follows == Some(true) {
-            let used = self.window.map_or(0, |(used, _)| used);
-            let before = self.totals.estimated_usd;
-            self.estimate_call(used.saturating_add(self.unreported / BYTES_A_TOKEN));
-            self.guessed = Some(self.totals.estimated_usd.excess_over(before));
+            let (before, tokens) = (self.totals.estimated_usd, self.estimated_tokens);
+            self.estimate_call(self.next_input());
+            self.guessed = Some(Guess {
+                usd: self.totals.estimated_usd.excess_over(before),
+                tokens: self.estimated_tokens.saturating_sub(tokens),
+                read: self.unreported,
+            });
         }
     }
 
-    /// Removes the provisional estimate of the current call, because the agent reports the call.
-    fn forget_guess(&mut self) {
-        self.unreported = 0;
-        if let Some(guessed) = self.guessed.take() {
-            self.totals.estimated_usd = self.totals.estimated_usd.excess_over(guessed);
-            self.call_follows = Some(true);
+    /// Handles the reported context of a call. If the last call was estimated, the report concerns that call, even if its tool
+    /// has returned meanwhile; otherwise the current or next call.
+    fn reports_call(&mut self, used: u64) {
+        let Some(guess) = self.guessed.take() else {
+            self.unreported = 0;
+            return self.estimate_call(used);
+        };
+        let follows = self.call_follows;
+        self.totals.estimated_usd = self.totals.estimated_usd.excess_over(guess.usd);
+        self.estimated_tokens = self.estimated_tokens.saturating_sub(guess.tokens);
+        self.calls = self.calls.saturating_sub(1);
+        self.unreported = self.unreported.saturating_sub(guess.read);
+        self.call_follows = Some(true);
+        self.estimate_call(used);
+        self.call_follows = follows;
+    }
+
+    /// The estimated cost of the next model call, if one follows. `follows`: a tool runs or is about to run.
+    pub(super) fn next_call(&self, follows: bool) -> Usd {
+        let Some(price) = self.estimation_price() else { return Usd::ZERO };
+        if self.totals.context == 0 || !(follows || self.call_follows == Some(true)) {
+            return Usd::ZERO;
         }
+        let hidden = if self.call_follows == Some(true) { 0 } else { self.totals.growth };
+        let usage = Usage { input: self.next_input().saturating_add(hidden), ..Usage::default() };
+        self.calibrated(price.of(&usage))
+    }
+
+    fn calibrated(&self, estimate: Decimal) -> Usd {
+        let ratio = self.totals.calibration.filter(|_| self.price.is_some()).unwrap_or(Decimal::ONE);
+        Usd::new(estimate * ratio).unwrap_or_default()
     }
 
     /// Cost of the conversation, as reported by the agent.
@@ -183,8 +275,7 @@ impl Meter {
 
     /// Estimated cost of model calls that the agent has not reported yet.
     pub(super) fn estimate(&self) -> Usd {
-        let ratio = self.totals.calibration.unwrap_or(Decimal::ONE);
-        Usd::new(self.totals.estimated_usd.as_decimal() * ratio).unwrap_or_default()
+        self.calibrated(self.totals.estimated_usd.as_decimal())
     }
 
     /// Whether the agent's spend is unknown: as far as is known, it reports neither its cost nor tokens that have a
@@ -222,9 +313,9 @@ impl Meter {
         }
         let count = |key| update.get(key).and_then(Value::as_u64);
         if let (Some(used), Some(size)) = (count("used"), count("size").filter(|size| *size > 0)) {
-            self.forget_guess();
-            self.estimate_call(used);
+            self.reports_call(used);
             self.window = Some((used, size));
+            self.totals.context = used;
         }
         let dollars = crate::kit::json::text_at(update, &["cost", "currency"])
             .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
@@ -242,12 +333,14 @@ impl Meter {
     pub(super) fn turn(&mut self, answer: &Value) -> Vec<RawEvent> {
         self.reported.turn_end = true;
         let published = self.turn_tokens(answer);
-        if !self.has_window() && !self.reported.cost {
+        if !self.has_window() && !self.reported.cost && self.reported.tokens == Tokens::Nothing {
             // An agent that reported nothing is charged only the estimate of an earlier sidecar, which may have had reports.
             self.totals.estimated_usd = self.totals.estimated_usd.min(self.carried_estimate);
         }
         self.carried_estimate = Usd::ZERO;
+        self.guessed = None;
         if !self.reported.cost
+            && self.price.is_some()
             && self.metering.reports_cost != Some(true)
             && !self.totals.estimated_usd.is_zero()
         {
@@ -266,12 +359,42 @@ impl Meter {
         let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
         let (input, cached) = (count("inputTokens"), count("cachedReadTokens"));
         self.reported.tokens = Tokens::Calls;
+        let output = count("outputTokens").max(count("totalTokens").saturating_sub(input));
+        if input > 0 {
+            self.totals.context = input.saturating_add(output);
+            let read = self.guessed.map_or(self.unreported, |guess| guess.read);
+            self.unreported = self.unreported.saturating_sub(read);
+            if self.guessed.is_none() && self.call_follows == Some(true) {
+                // It came before the words of its call.
+                self.call_follows = Some(false);
+            }
+        }
         self.add(TokenUsage {
             input_tokens: input.saturating_sub(cached),
-            output_tokens: count("outputTokens").max(count("totalTokens").saturating_sub(input)),
+            output_tokens: output,
             cache_read_tokens: cached,
             cache_write_tokens: 0,
         })
+    }
+
+    /// Derives the context from the tokens of a turn, for an agent that does not report it. All calls of a turn read what the first
+    /// one read, and each adds to that.
+    fn learn_context(&mut self, tokens: TokenUsage) {
+        let input = [tokens.cache_read_tokens, tokens.cache_write_tokens]
+            .iter()
+            .fold(tokens.input_tokens, |sum, more| sum.saturating_add(*more));
+        if self.has_window() || input == 0 {
+            return;
+        }
+        let calls = self.calls.max(1);
+        let average = input / calls;
+        let first = if calls == 1 { input } else { self.first_call.min(average) };
+        let pairs = calls.saturating_mul(calls - 1);
+        let added = input.saturating_sub(first.saturating_mul(calls)).saturating_mul(2);
+        self.totals.growth = added.checked_div(pairs).unwrap_or(self.totals.growth);
+        let last = if calls == 1 { 0 } else { self.totals.growth.saturating_mul(calls - 1) };
+        self.totals.context = first.saturating_add(last).saturating_add(tokens.output_tokens / calls);
+        self.unreported = 0;
     }
 
     fn turn_tokens(&mut self, answer: &Value) -> Vec<RawEvent> {
@@ -289,6 +412,7 @@ impl Meter {
             cache_read_tokens: count("cachedReadTokens"),
             cache_write_tokens: count("cachedWriteTokens"),
         };
+        self.learn_context(tokens);
         self.add(tokens)
     }
 
@@ -337,6 +461,11 @@ impl Meter {
             let ratio = since.as_decimal() / estimated;
             self.totals.calibration = Some(ratio.clamp(Decimal::new(1, 1), Decimal::TEN).round_dp(6));
         }
+        let tokens = std::mem::take(&mut self.estimated_tokens);
+        if self.price.is_none() && tokens > 0 && !since.is_zero() {
+            let million = Decimal::from(1_000_000);
+            self.totals.learned = Some((since.as_decimal() * million / Decimal::from(tokens)).round_dp(6));
+        }
         self.totals.by_model.entry(self.model.clone()).or_default().cost_usd += since;
         !since.is_zero()
     }
@@ -345,7 +474,7 @@ impl Meter {
     /// is output. Nothing is assumed to be read from a cache, because that is not reported; a later report of the
     /// agent corrects the estimate.
     fn estimate_call(&mut self, used: u64) {
-        let (Some(price), Some(new)) = (self.price, self.call_follows) else { return };
+        let Some(new) = self.call_follows else { return };
         self.call_follows = Some(false);
         let before = self.window.map_or(0, |(used, _)| used);
         let usage = if new {
@@ -353,6 +482,15 @@ impl Meter {
         } else {
             Usage { output: used.saturating_sub(before), ..Usage::default() }
         };
+        if new {
+            self.calls = self.calls.saturating_add(1);
+            if self.calls == 1 {
+                self.first_call = used;
+            }
+        }
+        let tokens = usage.input.saturating_add(usage.output.saturating_mul(OUTPUT_RATIO));
+        self.estimated_tokens = self.estimated_tokens.saturating_add(tokens);
+        let Some(price) = self.estimation_price() else { return };
         self.totals.estimated_usd += Usd::new(price.of(&usage)).unwrap_or_default();
     }
 
@@ -474,7 +612,7 @@ mod tests {
 
     /// Three dollars per million input tokens, fifteen per million output tokens.
     fn priced(totals: Totals, reports_cost: Option<bool>) -> Meter {
-        let metering = Metering { reports_cost, estimated_as: None };
+        let metering = Metering { reports_cost, estimated_as: None, instructions: 0 };
         let registry = ModelRegistry::from_env(|_| None);
         Meter::new("s", totals, "claude-sonnet-4-5", 80).priced(Arc::new(registry), metering)
     }
@@ -525,7 +663,8 @@ mod tests {
         meter.update(&window(10_000));
         assert_eq!(meter.estimate().to_string(), "0.006");
         // If an agent names its model by an alias, a model of the same vendor is used for the estimate.
-        let metering = Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5") };
+        let metering =
+            Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5"), instructions: 0 };
         let registry = Arc::new(ModelRegistry::from_env(|_| None));
         let mut meter = Meter::new("s", Totals::default(), "default", 80).priced(registry, metering);
         meter.model_call_follows();
@@ -563,6 +702,94 @@ mod tests {
     }
 
     #[test]
+    fn report_after_the_tool_replaces_the_guess_of_its_call() {
+        let mut meter = priced(Totals::default(), Some(true));
+        meter.turn_begins();
+        meter.update(&window(10_000));
+        meter.model_answers();
+        assert_eq!(meter.estimate().to_string(), "0.03", "it came before the answer");
+        for used in [10_000_u64, 20_000] {
+            meter.turn_begins();
+            meter.model_answers();
+            meter.hears_result(30_000);
+            meter.model_call_follows();
+            meter.update(&window(used));
+        }
+        assert_eq!(meter.estimate().to_string(), "0.12", "three calls, of 10,000, 10,000 and 20,000");
+        // What the tool has said is not in that report, and the next call reads it.
+        assert_eq!(meter.next_call(false).to_string(), "0.09");
+        meter.model_answers();
+        assert_eq!(meter.estimate().to_string(), "0.21");
+    }
+
+    #[test]
+    fn context_is_derived_from_the_tokens_of_turns() {
+        let mut meter = priced(Totals::default(), Some(false));
+        let tokens = |input: u64| json!({"usage": {"inputTokens": input}});
+        meter.turn_begins();
+        meter.model_answers();
+        assert!(meter.estimate().is_zero(), "nothing is known of its instructions");
+        meter.turn(&tokens(10_000));
+        // Its tool shows nothing, and adds 2,000 tokens.
+        let mut two_calls = |meter: &mut Meter| {
+            meter.turn_begins();
+            meter.model_answers();
+            meter.hears_result(0);
+            meter.model_call_follows();
+            meter.model_answers();
+        };
+        two_calls(&mut meter);
+        assert_eq!(meter.estimate().to_string(), "0.06");
+        meter.turn(&tokens(22_000));
+        assert_eq!((meter.spent().to_string(), meter.estimate()), ("0.096".to_owned(), Usd::ZERO));
+        // Another sidecar knows that as well.
+        let mut meter = priced(meter.totals().clone(), Some(false));
+        two_calls(&mut meter);
+        assert_eq!(meter.estimate().to_string(), "0.078", "12,000 and 14,000");
+        assert_eq!(meter.next_call(false), Usd::ZERO, "none follows the answer");
+        assert_eq!(meter.next_call(true).to_string(), "0.048", "16,000 if a tool runs");
+        // A turn without a report, such as an interrupted one, is charged by its estimate.
+        meter.turn(&tokens(1));
+        let before = meter.spent();
+        two_calls(&mut meter);
+        let estimate = meter.estimate();
+        assert!(!estimate.is_zero());
+        meter.turn(&json!({"stopReason": "cancelled"}));
+        assert_eq!(meter.spent(), before + estimate);
+    }
+
+    #[test]
+    fn price_is_learned_from_the_reported_cost() {
+        let metering = Metering { reports_cost: Some(true), estimated_as: None, instructions: 5_000 };
+        let mut meter = Meter::new("s", Totals::default(), "m", 80).priced(Arc::default(), metering);
+        meter.turn_begins();
+        assert!(meter.next_call(false).is_zero(), "neither table nor report has a price");
+        meter.update(&window(10_000));
+        assert!(meter.estimate().is_zero());
+        meter.update(&json!({"cost": {"amount": 0.05, "currency": "USD"}}));
+        meter.turn(&json!({"stopReason": "end_turn"}));
+        meter.turn_begins();
+        assert_eq!(meter.next_call(false).to_string(), "0.05");
+        meter.update(&window(10_000));
+        assert_eq!((meter.estimate().to_string(), meter.spent().to_string()), ("0.05".into(), "0.05".into()));
+        meter.model("another");
+        assert!(meter.next_call(true).is_zero());
+    }
+
+    #[test]
+    fn instructions_count_before_the_first_report() {
+        let metering = Metering { reports_cost: Some(true), estimated_as: None, instructions: 9_000 };
+        let registry = Arc::new(ModelRegistry::from_env(|_| None));
+        let mut meter =
+            Meter::new("s", Totals::default(), "claude-sonnet-4-5", 80).priced(registry, metering);
+        meter.hears(3_000);
+        meter.turn_begins();
+        assert_eq!(meter.next_call(false).to_string(), "0.03");
+        meter.model_answers();
+        assert_eq!(meter.estimate().to_string(), "0.03");
+    }
+
+    #[test]
     fn estimate_is_charged_without_a_better_source() {
         let mut meter = priced(Totals::default(), Some(false));
         meter.update(&window(50_000));
@@ -579,7 +806,7 @@ mod tests {
     #[test]
     fn agent_without_price_reports_is_unmetered() {
         let unpriced = |reports_cost| {
-            let metering = Metering { reports_cost, estimated_as: None };
+            let metering = Metering { reports_cost, estimated_as: None, instructions: 0 };
             Meter::new("s", Totals::default(), "m", 80).priced(Arc::default(), metering)
         };
         assert!(unpriced(Some(false)).is_unmetered(), "known before its first turn");

@@ -33,13 +33,20 @@ impl Driver {
         Some((left, left.excess_over(meter.estimate())))
     }
 
-    fn is_spent(&self) -> bool {
-        self.turn.is_some() && self.left().is_some_and(|(_, left)| left.is_zero())
+    /// The estimated cost of the model call that follows; nothing if none is known to follow.
+    fn next_call(&self) -> Usd {
+        let follows = self.translator.calls.any_open() || !self.deferred_requests.is_empty();
+        self.translator.meter.next_call(follows)
     }
 
-    /// Holds the agent if the allowance is spent. A running tool ends first, because it costs nothing more.
+    /// Whether the allowance is spent, or does not cover the model call that follows.
+    fn is_spent(&self) -> bool {
+        self.turn.is_some() && self.left().is_some_and(|(_, left)| left.is_zero() || left < self.next_call())
+    }
+
+    /// Holds the agent if the allowance is spent. A running tool is stopped as well: its result would begin a model call.
     pub(super) async fn hold_when_spent(&mut self) -> Result<(), DriverExit> {
-        if self.spending.held || !self.is_spent() || self.translator.calls.any_open() {
+        if self.spending.held || !self.is_spent() {
             return Ok(());
         }
         self.hold().await
@@ -50,8 +57,8 @@ impl Driver {
             return Ok(());
         }
         self.suspend();
-        let estimate = self.translator.meter.estimate();
-        let needed_usd = if estimate.is_zero() { String::new() } else { estimate.to_string() };
+        let needed = self.translator.meter.estimate() + self.next_call();
+        let needed_usd = if needed.is_zero() { String::new() } else { needed.to_string() };
         let left_usd = self.left().map_or(Usd::ZERO, |(left, _)| left).to_string();
         Ok(self.events.emit(RawEvent::BudgetExceeded { needed_usd, left_usd }).await?)
     }
@@ -59,11 +66,19 @@ impl Driver {
     /// If the allowance is spent, keeps a request of the agent until the agent continues, so that no further tool
     /// starts.
     pub(super) async fn defer_when_spent(&mut self, inbound: Inbound) -> Result<Option<Inbound>, DriverExit> {
-        if !matches!(inbound, Inbound::Request(..)) || !self.is_spent() {
+        if !matches!(inbound, Inbound::Request(..)) {
             return Ok(Some(inbound));
         }
-        self.hold().await?;
+        if self.turn.is_some() {
+            // Some agents announce no call before they ask about it.
+            self.translator.meter.model_answers();
+        }
+        // What it asks for leads to another model call.
         self.deferred_requests.push_back(inbound);
+        if !self.is_spent() {
+            return Ok(self.deferred_requests.pop_back());
+        }
+        self.hold().await?;
         Ok(None)
     }
 

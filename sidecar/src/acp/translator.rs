@@ -75,7 +75,7 @@ impl Translator {
     pub(super) fn begin_turn(&mut self, turn: TurnId) {
         self.turn = Some(turn);
         self.update_mode = UpdateMode::Live;
-        self.meter.model_call_follows();
+        self.meter.turn_begins();
     }
 
     /// Ends the turn: publishes incomplete blocks and calls, and ends calls without a result with the error `why`.
@@ -145,7 +145,7 @@ impl Translator {
         self.stamp(&mut events);
         for event in &events {
             if let RawEvent::ToolResult { content, .. } = event {
-                self.meter.hears(content.text().len());
+                self.meter.hears_result(content.text().len());
                 self.meter.model_call_follows();
             }
         }

@@ -124,9 +124,12 @@ impl Driver {
         if !self.introduction.is_empty() {
             texts.splice(0..0, std::mem::take(&mut self.introduction));
         }
+        self.translator.meter.hears(texts.iter().map(String::len).sum());
         if let Some(agent) = &mut self.agent {
             agent.process.tools.turn_begins();
         }
+        // The agent reads the prompt once its allowance covers a call.
+        self.hold_when_spent().await?;
         self.connection()?.prompt(number, session::prompt(&self.conversation.id, &texts));
         self.conversation.introduced = true;
         self.save_conversation().await

@@ -239,6 +239,20 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
 }
 
 #[tokio::test]
+async fn agent_is_held_before_a_call_that_exceeds_its_allowance() {
+    // No table has the price of its model. It is learned from the first two dollars: the third call takes one as well.
+    let stage = Stage::empty().await;
+    stage.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2.5".into()));
+    let held = stage.event("budget_exceeded").await;
+    assert_eq!((held["neededUsd"].as_str(), held["leftUsd"].as_str()), (Some("1"), Some("0.5")));
+    let told = stage.told();
+    let has = |what: &str| told.iter().any(|line| line == what);
+    assert!(has("assistant_message text b") && !has("assistant_message text c"), "{told:#?}");
+    stage.gateway.send(allowance("10"));
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
 async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
     // This agent reports no cost, and its model has no price.
     let mut options = fake("");
