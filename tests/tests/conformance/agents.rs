@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pilothouse_model_server::ModelServer;
+use pilothouse_model_server::{ModelServer, Tokens};
 use serde_json::{Value, json};
 
 /// The API key. The scripted model accepts any.
@@ -70,13 +70,26 @@ impl Agent {
         !matches!(self, Self::Script)
     }
 
-    /// The maximum number of model calls that may begin after the cap is reached: none if the agent reports the cost of each
-    /// call, a few if the cost within a turn is estimated.
+    /// The maximum number of model calls that may begin after the one that reached the cap: none if the agent reports the cost
+    /// of each call, one if the cost within a turn is estimated.
     pub(crate) const fn calls_after_cap(self) -> usize {
         match self {
             Self::Native | Self::Script | Self::Claude | Self::Qwen => 0,
-            Self::ClaudeAcp | Self::OpenCode | Self::CodexZed | Self::Codex | Self::Gemini | Self::Goose => 2,
+            Self::ClaudeAcp | Self::OpenCode | Self::CodexZed | Self::Codex | Self::Gemini | Self::Goose => 1,
         }
+    }
+
+    /// What a model call costs, in parts of an input token: where the agent is charged less for cached tokens, that counts.
+    pub(crate) fn cost(self, tokens: Tokens) -> f64 {
+        let count = |tokens: u64| u32::try_from(tokens).map_or(f64::MAX, f64::from);
+        let (read, write) = match self {
+            Self::Native | Self::Claude | Self::ClaudeAcp => (0.1, 1.25),
+            _ => (1.0, 1.0),
+        };
+        count(tokens.input)
+            + read * count(tokens.cache_read)
+            + write * count(tokens.cache_write)
+            + 5.0 * count(tokens.output)
     }
 
     /// Whether the agent runs in its own process.

@@ -107,9 +107,6 @@ impl AgentFixture {
         }
         // An agent that reports no cost accepts no cap; the control plane refuses the start of such an agent with this message.
         body["budgetCapUsd"] = json!("1000");
-        if std::env::var("PROBE").is_ok() {
-            body["allowUnmetered"] = json!(true);
-        }
         let reply = self.server.api().post("/api/agents/sessions", body).await;
         if !matches!(reply.status, 201 | 202) {
             return Err(Fault(format!("the start was refused: {}", reply.text)));
@@ -222,6 +219,15 @@ impl AgentFixture {
     pub(crate) fn calls(&self) -> usize {
         let prompts = self.model.as_ref().map(ModelServer::prompts).unwrap_or_default();
         prompts.iter().filter(|prompt| prompt.step.is_some()).count()
+    }
+
+    /// The cost of the model calls from index `from` on, each as a share of their total.
+    pub(crate) fn cost_shares(&self, from: usize) -> Vec<f64> {
+        let prompts = self.model.as_ref().map(ModelServer::prompts).unwrap_or_default();
+        let calls = prompts.iter().filter(|prompt| prompt.step.is_some()).skip(from);
+        let costs: Vec<f64> = calls.map(|call| self.agent.cost(call.usage.unwrap_or_default())).collect();
+        let all: f64 = costs.iter().sum();
+        costs.iter().map(|cost| cost / all).collect()
     }
 
     /// The requests that the agent sent to its model, from index `from` on. Side requests are included.

@@ -192,7 +192,7 @@ async fn perform(fixture: &mut AgentFixture, verb: Verb) -> Seen<Observed> {
         Verb::ContextUsage => return context_usage(fixture).await,
         // These are observed together with the previous verb.
         Verb::Queue => return queue(fixture).await,
-        Verb::BudgetBeforeCall => return Ok(budget_before_call(fixture)),
+        Verb::BudgetBeforeCall => return Ok(budget_before_call(fixture).await),
         Verb::KillAgent if !fixture.agent.has_process() => return Ok(Observed::NotApplicable),
         Verb::Continue => {}
         _ => ready(fixture).await?,
@@ -406,29 +406,21 @@ async fn budget_cap(fixture: &AgentFixture) -> Seen<Observed> {
         _ => fixture.say("verb-spend finished-spending", "Queued").await.map(drop)?,
     }
     fixture.until_said("All spent.").await?;
-    // Agents that report cost at the end of a turn have reported by now. All calls cost about the same, except the last one,
-    // which costs almost nothing.
-    let calls = (fixture.calls() - calls_before).saturating_sub(1);
     let percent = |spent: f64| whole((spent / cap * 100.0).round());
-    let found = if calls == 0 {
+    // Agents that report cost at the end of a turn have reported by now.
+    let shares = fixture.cost_shares(calls_before);
+    let found = if shares.is_empty() {
         Overshoot { percent: percent(cap + overshoot), calls: 0 }
     } else {
-        let one = (spent().await - before) / number(calls);
-        if overshoot > 0.0 {
-            // The agent had reported the excess cost when it stopped.
-            Overshoot { percent: percent(cap + overshoot), calls: whole((overshoot / one).floor()) }
-        } else {
-            let until_cap = whole((cap / one).ceil());
-            let percent = percent(one * number(calls_until_stop));
-            Overshoot { percent, calls: calls_until_stop.saturating_sub(until_cap) }
-        }
+        let all = spent().await - before;
+        let until_stop = &shares[..calls_until_stop.min(shares.len())];
+        let until = |calls: usize| all * until_stop.iter().take(calls).sum::<f64>();
+        let until_cap = (0..=until_stop.len()).find(|calls| until(*calls) >= cap);
+        let calls = until_cap.map_or(0, |calls| until_stop.len() - calls);
+        Overshoot { percent: percent(until(until_stop.len())), calls }
     };
     *fixture.overshoot.lock().unwrap() = Some(found);
     within_bound(fixture, found)
-}
-
-fn number(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 /// Converts a number to an integer; 0 if it is negative or not finite.
@@ -444,11 +436,14 @@ fn within_bound(fixture: &AgentFixture, found: Overshoot) -> Seen<Observed> {
     Ok(Observed::Yes)
 }
 
-/// Whether spending in [`budget_cap`] stayed within the cap.
-fn budget_before_call(fixture: &AgentFixture) -> Observed {
-    match *fixture.overshoot.lock().unwrap() {
+/// Whether spending in [`budget_cap`] stayed within the cap, and the agent declares that it always does.
+async fn budget_before_call(fixture: &AgentFixture) -> Observed {
+    let found = *fixture.overshoot.lock().unwrap();
+    let promises = fixture.declared().await["budgetBeforeCall"] == true;
+    match found {
         None => Observed::NotApplicable,
-        Some(Overshoot { percent, .. }) if percent <= 100 => Observed::Yes,
+        Some(Overshoot { percent, .. }) if percent <= 100 && promises => Observed::Yes,
+        Some(Overshoot { percent, calls: 0 }) => Observed::No(format!("{percent} %")),
         Some(Overshoot { percent, calls }) => {
             Observed::No(format!("{percent} %, {calls} calls after it was reached"))
         }

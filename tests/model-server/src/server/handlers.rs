@@ -76,6 +76,7 @@ impl Incoming {
             body: self.body.clone(),
             conversation: None,
             step: None,
+            usage: None,
             status: None,
             outcome: Outcome::Open,
             refused: None,
@@ -156,6 +157,7 @@ async fn play(
         }
     }
     let answer = Answer::new(&choice, script, prompt, &next_id());
+    exchange.usage(answer.usage);
     exchange.status(200);
     if !prompt.stream {
         if matches!(choice.failure, Some(Failure::Cut { .. } | Failure::Short { .. })) {

@@ -9,6 +9,8 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::script::Tokens;
+
 /// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -26,6 +28,8 @@ pub struct Request {
     pub conversation: Option<String>,
     /// Index of the step within its conversation.
     pub step: Option<usize>,
+    /// The tokens that the answer reports; `None` until there is one.
+    pub usage: Option<Tokens>,
     /// The response's status; `None` until there is a response.
     pub status: Option<u16>,
     pub outcome: Outcome,
@@ -132,6 +136,11 @@ impl Exchange {
             all.len() - 1
         });
         Self { records: Arc::clone(records), place, is_over: false }
+    }
+
+    /// Records the tokens that the answer reports.
+    pub(crate) fn usage(&self, usage: Tokens) {
+        self.records.change(|all| all[self.place].usage = Some(usage));
     }
 
     /// Records the status.
