@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::http::keyring::LEEWAY_SECONDS;
@@ -20,6 +21,10 @@ use crate::failure::Failure;
 
 /// The maximum size of a response body in bytes. Lambda accepts 6 MB, and base64 and JSON make the body larger.
 const MAX_ANSWER_BYTES: usize = 4_400_000;
+
+/// All bytes except slashes and those that never have to be escaped (RFC 3986, 2.3).
+const ESCAPED_IN_PATHS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// An HTTP request from API Gateway (payload format 2.0), limited to the fields that are used.
 #[derive(Debug, Deserialize)]
@@ -137,7 +142,8 @@ impl Event {
                 _ => self.raw_path.as_str(),
             },
         };
-        let mut target = escaped(path);
+        // API Gateway passes the path unescaped.
+        let mut target = utf8_percent_encode(path, ESCAPED_IN_PATHS).to_string();
         if !self.raw_query_string.is_empty() {
             target.push('?');
             target.push_str(&self.raw_query_string);
@@ -191,20 +197,6 @@ impl Event {
         }
         Ok(request)
     }
-}
-
-/// Escapes a path, because API Gateway passes it unescaped.
-fn escaped(path: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
-            out.push(byte as char);
-        } else {
-            let _ = write!(out, "%{byte:02X}"); // writing to a String cannot fail
-        }
-    }
-    out
 }
 
 /// Runs a request on `service`.

@@ -8,7 +8,6 @@
 //! [`LocalKeys`] creates both at first use, readable by their owner alone (mode 0600). The embedded server verifies tokens
 //! with the public key; any program that can read the folder acts as the server's operator and mints tokens for itself.
 
-mod pkcs8;
 mod secret_files;
 mod token;
 
@@ -102,9 +101,10 @@ impl LocalKeys {
         let secret = RootSecret::new("local", secret).ok_or_else(|| {
             damaged(SECRET_FILE, format!("it has fewer than {} bytes", RootSecret::MIN_BYTES))
         })?;
-        let key = pkcs8::rsa_private_key(signing)
-            .ok_or_else(|| damaged(SIGNING_KEY_FILE, "it is not an RSA key in PKCS #8".into()))?;
-        let encoding = EncodingKey::from_rsa_der(key);
+        // `jsonwebtoken` reads PKCS #8 only as PEM.
+        let pem = pem::encode(&pem::Pem::new("PRIVATE KEY", signing));
+        let encoding = EncodingKey::from_rsa_pem(pem.as_bytes())
+            .map_err(|_| damaged(SIGNING_KEY_FILE, "it is not an RSA key in PKCS #8".into()))?;
         let mut jwk = Jwk::from_encoding_key(&encoding, Algorithm::RS256)
             .map_err(|e| damaged(SIGNING_KEY_FILE, e.to_string()))?;
         let kid: String = jwk.thumbprint(ThumbprintHash::SHA256)?.chars().take(KID_LENGTH).collect();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
+use pilothouse_wire::keys::sha256_hex;
 
 pub use files::FileBlobs;
 #[cfg(feature = "s3")]
@@ -68,19 +68,6 @@ fn is_prefix(prefix: &str) -> bool {
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
     };
     prefix.split('/').count() <= MAX_SEGMENTS && prefix.split('/').all(fits)
-}
-
-fn sha256_hex(content: &[u8]) -> String {
-    hex(&Sha256::digest(content))
-}
-
-fn hex(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -11,26 +11,9 @@ use sha2::{Digest, Sha256};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Encodes bytes as lowercase hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-        let _ = write!(out, "{b:02x}"); // writing to a String cannot fail
-        out
-    })
-}
-
-/// Decodes lowercase or uppercase hexadecimal digits.
-pub fn decode_hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
-}
-
 /// SHA-256 in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    hex::encode(Sha256::digest(bytes))
 }
 
 fn mac(key: &[u8]) -> HmacSha256 {
@@ -84,7 +67,7 @@ impl RootSecret {
     pub fn gateway_token(&self, session: AgentSessionId, run: RunId) -> GatewayToken {
         GatewayToken(format!(
             "{session}.{run}.{}",
-            hex(&self.derive("gateway", &[&session.to_string(), &run.to_string()]))
+            hex::encode(self.derive("gateway", &[&session.to_string(), &run.to_string()]))
         ))
     }
 
@@ -95,7 +78,7 @@ impl RootSecret {
 
     /// API key of a session's agent: `ph_{session}.{retry}.{hmac}`.
     pub fn api_key(&self, session: AgentSessionId, retry_count: u32) -> String {
-        let tag = hex(&self.derive("api", &[&session.to_string(), &retry_count.to_string()]));
+        let tag = hex::encode(self.derive("api", &[&session.to_string(), &retry_count.to_string()]));
         format!("ph_{session}.{retry_count}.{tag}")
     }
 }
@@ -115,14 +98,14 @@ impl EnvelopeKey {
     pub fn sign(&self, bytes: &[u8]) -> String {
         let mut mac = mac(&self.0);
         mac.update(bytes);
-        hex(&mac.finalize().into_bytes())
+        hex::encode(mac.finalize().into_bytes())
     }
 
     /// Whether `signature` is this key's signature of `bytes`. Takes constant time.
     pub fn verifies(&self, bytes: &[u8], signature: &str) -> bool {
         let mut mac = mac(&self.0);
         mac.update(bytes);
-        decode_hex(signature).is_some_and(|given| mac.verify_slice(&given).is_ok())
+        hex::decode(signature).is_ok_and(|given| mac.verify_slice(&given).is_ok())
     }
 }
 
@@ -134,17 +117,17 @@ impl fmt::Debug for EnvelopeKey {
 
 impl Serialize for EnvelopeKey {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        hex(&self.0).serialize(serializer)
+        hex::encode(self.0).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for EnvelopeKey {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        decode_hex(&digits)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(Self)
-            .ok_or_else(|| serde::de::Error::custom("an envelope key has 64 hexadecimal digits"))
+        let mut key = [0; 32];
+        hex::decode_to_slice(digits, &mut key)
+            .map_err(|_| serde::de::Error::custom("an envelope key has 64 hexadecimal digits"))?;
+        Ok(Self(key))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The event bus (`EventBridge`) and the topic of notifications (SNS). Their two requests are signed here, because the SDKs of
 //! both services would add megabytes to the artifact.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -10,6 +9,7 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use axum::body::{Body, to_bytes};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pilothouse_app::integrations::{EventBus, PublishError};
 use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use super::clients::Clients;
 use crate::http_client::{HttpClient, HttpClientError};
 
+/// All bytes except those that never have to be escaped (RFC 3986, 2.3).
+const ESCAPED_IN_FORMS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
 /// The timeout of a request.
@@ -178,20 +180,10 @@ fn form(topic: &str, owner: &UserId, notification: &Notification) -> String {
         fields.push((format!("{attribute}.Value.DataType"), "String".to_owned()));
         fields.push((format!("{attribute}.Value.StringValue"), value.to_owned()));
     }
+    let escaped = |text| utf8_percent_encode(text, ESCAPED_IN_FORMS);
     let fields: Vec<_> =
         fields.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
     fields.join("&")
-}
-
-fn escaped(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte as char);
-        } else {
-            let _ = write!(out, "%{byte:02X}"); // writing to a String cannot fail
-        }
-        out
-    })
 }
 
 #[cfg(test)]

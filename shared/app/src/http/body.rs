@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use deserr::Deserr;
 use futures_util::StreamExt as _;
 use pilothouse_api::input::Violations;
+use pilothouse_wire::keys::sha256_hex;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::Problem;
 
@@ -83,7 +83,7 @@ impl<T: Deserr<Violations>, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
         let bytes = bytes_of(request).await.map_err(IntoResponse::into_response)?;
         let input = read(&bytes).map_err(IntoResponse::into_response)?;
-        Ok(Self { input, hash: pilothouse_wire::keys::hex(&Sha256::digest(&bytes)) })
+        Ok(Self { input, hash: sha256_hex(&bytes) })
     }
 }
 

@@ -62,12 +62,7 @@ pub(super) fn printable(cause: &str) -> String {
 
 /// SHA-256 in hex.
 pub(super) fn digest(text: &str) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(Sha256::digest(text))
 }
 
 pub(super) fn text(value: &str) -> Result<MessageAttributeValue, QueueError> {

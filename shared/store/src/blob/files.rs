@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pilothouse_wire::keys::sha256_hex;
 
-use super::{BlobError, BlobKey, Blobs, sha256_hex};
+use super::{BlobError, BlobKey, Blobs};
 
 /// Blobs in a folder.
 #[derive(Debug, Clone)]

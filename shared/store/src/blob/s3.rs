@@ -11,9 +11,10 @@ use aws_sdk_s3::primitives::ByteStream;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use pilothouse_wire::keys::sha256_hex;
 use sha2::{Digest as _, Sha256};
 
-use super::{BlobError, BlobKey, Blobs, hex};
+use super::{BlobError, BlobKey, Blobs};
 
 /// Blobs in an S3 bucket. Clones share the same blobs.
 ///
@@ -44,7 +45,7 @@ impl S3Blobs {
 impl Blobs for S3Blobs {
     async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError> {
         let digest = Sha256::digest(&content);
-        if hex(&digest) != key.digest() {
+        if hex::encode(digest) != key.digest() {
             return Err(BlobError::WrongContent);
         }
         let stored = self
@@ -76,7 +77,7 @@ impl Blobs for S3Blobs {
         let content = output.body.collect().await.map_err(|error| BlobError::Engine(Box::new(error)))?;
         let content = content.into_bytes();
         // Sidecars store blobs directly, so the content need not match its name.
-        if hex(&Sha256::digest(&content)) != key.digest() {
+        if sha256_hex(&content) != key.digest() {
             return Err(BlobError::WrongContent);
         }
         Ok(Some(content))

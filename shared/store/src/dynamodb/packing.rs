@@ -68,11 +68,9 @@ fn inflate(dictionary: &[u8], deflated: &[u8]) -> Result<String, UnpackError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::fmt::Write as _;
-
     use miniz_oxide::deflate::compress_to_vec;
+    use pilothouse_wire::keys::sha256_hex;
     use proptest::prelude::*;
-    use sha2::{Digest as _, Sha256};
 
     use super::*;
 
@@ -81,13 +79,7 @@ mod tests {
 
     #[test]
     fn no_dictionary_ever_changes() {
-        let found = DICTIONARIES.map(|(version, dictionary)| {
-            let hash = Sha256::digest(dictionary).iter().fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            });
-            (version, hash)
-        });
+        let found = DICTIONARIES.map(|(version, dictionary)| (version, sha256_hex(dictionary)));
         assert_eq!(found, KNOWN.map(|(version, hash)| (version, hash.to_owned())));
         // Deflate refers back at most this far.
         assert!(DICTIONARIES.iter().all(|(_, dictionary)| dictionary.len() <= 32 * 1024));

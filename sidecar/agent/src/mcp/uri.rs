@@ -1,5 +1,7 @@
 //! URIs of servers.
 
+use percent_encoding::percent_decode_str;
+
 /// How to reach the server of a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -42,17 +44,8 @@ impl Endpoint {
     }
 }
 
-/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = (*first == b'%').then(|| after.get(..2)).flatten();
-        let byte = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

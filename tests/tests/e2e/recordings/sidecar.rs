@@ -9,9 +9,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use hex::encode as hex;
 use hmac::{Hmac, KeyInit, Mac};
 use pilothouse_tests::{PATIENCE, Reply, programs};
-use pilothouse_wire::keys::hex;
 use reqwest::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -131,9 +131,9 @@ async fn sidecar() {
     let token = access["broker"]["token"].as_str().unwrap().to_owned();
     let envelope_key = hmac(&secret, &format!("envelope\0{run}"));
     assert_eq!(access["envelopeKey"], hex(&envelope_key));
-    let tag = hex(&hmac(&secret, &format!("gateway\0{}\0{run}", session.id)));
+    let tag = hex(hmac(&secret, &format!("gateway\0{}\0{run}", session.id)));
     assert_eq!(token, format!("{}.{run}.{tag}", session.id));
-    let tag = hex(&hmac(&secret, &format!("api\0{}\x000", session.id)));
+    let tag = hex(hmac(&secret, &format!("api\0{}\x000", session.id)));
     assert_eq!(access["agentApi"]["apiKey"], format!("ph_{}.0.{tag}", session.id));
 
     let proxy = Proxy::start(on.server.url()).await;
@@ -230,7 +230,7 @@ fn write_envelopes(on: &mut Recorder, proxy: &Proxy, key: &[u8]) {
             let text = entry["body"].as_str().unwrap();
             let signed: Signed = serde_json::from_str(text).unwrap();
             let envelope = signed.envelope.get();
-            assert_eq!(signed.signature, hex(&hmac(key, envelope)), "signed by the key of the run");
+            assert_eq!(signed.signature, hex(hmac(key, envelope)), "signed by the key of the run");
             let read: Value = serde_json::from_str(envelope).unwrap();
             let message = read["messageId"].as_str().unwrap();
             let deduplication = entry["deduplicationId"].as_str().unwrap();

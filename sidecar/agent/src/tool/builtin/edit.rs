@@ -1,13 +1,14 @@
 //! `edit`: replaces parts of a file.
 
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::diff::{Change, unified};
+use super::diff::unified;
 use super::{Answer, blocking, spec};
 use crate::model::ToolSpec;
 use crate::tool::text::{MAX_BYTES, head};
@@ -33,6 +34,13 @@ struct Arguments {
 pub(super) struct Replacement {
     pub(super) old_text: String,
     pub(super) new_text: String,
+}
+
+/// A replacement of a byte range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) range: Range<usize>,
+    pub(super) text: String,
 }
 
 impl Edit {
@@ -99,7 +107,7 @@ fn edit(workspace: &Workspace, Arguments { path, edits }: &Arguments) -> Answer 
     // Resolved again for writing, because only the working directory is writable.
     let target = workspace.find_to_write(path).map_err(|error| error.to_string())?;
     target.replace(edited.as_bytes()).map_err(|error| error.to_string())?;
-    let diff = unified(&content, &changes);
+    let diff = unified(&content, &edited);
     let shown = head(&diff, MAX_BYTES);
     let cut = if shown.len() < diff.len() { "\n[The rest of the difference is left out.]" } else { "" };
     Ok(ToolOutput::text(format!("Edited {}:\n{shown}{cut}", entry.relative().display())))

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::diff::{Change, unified};
-use super::edit::{Replacement, locate};
+use super::diff::unified;
+use super::edit::{Change, Replacement, locate};
 use super::*;
 use crate::bash::BashConfig;
 use crate::message::UserContent;
@@ -318,7 +318,8 @@ fn patched(content: &str, diff: &str) -> String {
     let mut hunks = diff.lines().peekable();
     while let Some(line) = hunks.next() {
         if let Some(header) = line.strip_prefix("@@ -") {
-            let (start, count) = header.split(' ').next().unwrap().split_once(',').unwrap();
+            let range = header.split(' ').next().unwrap();
+            let (start, count) = range.split_once(',').unwrap_or((range, "1"));
             let start: usize = start.parse().unwrap();
             let start = if count == "0" { start } else { start - 1 };
             lines[at..start].iter().for_each(|line| patched.push_str(line));
@@ -364,8 +365,9 @@ proptest! {
             .zip(texts)
             .map(|(cut, text)| Change { range: cut[0].min(content.len())..cut[1].min(content.len()), text })
             .collect();
-        let diff = unified(&content, &changes);
-        prop_assert_eq!(patched(&content, &diff), apply(&content, &changes), "{}", diff);
+        let edited = apply(&content, &changes);
+        let diff = unified(&content, &edited);
+        prop_assert_eq!(patched(&content, &diff), edited, "{}", diff);
     }
 
     /// An edit leaves everything else unchanged, byte for byte, whatever the line ends.
