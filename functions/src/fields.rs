@@ -1,9 +1,8 @@
 //! Conversions and limits of fields that several inputs share.
 
-use pilothouse_api::input::{FieldError, distinct_ids, optional_from_json, parse};
-use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
+use pilothouse_api::input::{FieldError, distinct_ids, parse};
+use pilothouse_domain::value::SessionBudget;
 use pilothouse_domain::{AgentSkillId, Usd};
-use pilothouse_wire::coverage::CoveragePattern;
 use serde_json::Value;
 
 pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, FieldError> {
@@ -59,15 +58,4 @@ pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Fie
         }
         other => Ok(other),
     }
-}
-
-pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, FieldError> {
-    let Some(config) = optional_from_json::<AutoContinueConfig>(value)? else { return Ok(None) };
-    let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    config.check().map_err(|wrong| FieldError(all(wrong)))?;
-    for criterion in &config.validation_criteria {
-        CoveragePattern::new(criterion.coverage_pattern.as_deref())
-            .map_err(|wrong| FieldError(wrong.to_string()))?;
-    }
-    Ok(Some(config))
 }

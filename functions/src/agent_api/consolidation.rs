@@ -12,7 +12,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_domain::MemoryPillId;
-use pilothouse_domain::text::{InvalidText, SkillInstructions};
+use pilothouse_domain::text::SkillInstructions;
 use schemars::JsonSchema;
 
 use super::skills::{Asked, change};
@@ -38,7 +38,6 @@ pub struct ProposeConsolidation {
     #[deserr(try_from(Vec<String>) = distinct_ids -> FieldError)]
     pub pill_ids: Vec<MemoryPillId>,
     /// The complete new instructions. They replace the present ones.
-    #[deserr(try_from(String) = SkillInstructions::try_from -> InvalidText)]
     pub updated_instructions: SkillInstructions,
 }
 

@@ -4,7 +4,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -12,7 +12,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::conversation::{Conversation, FactOutcome};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus, Operation, SessionError};
-use pilothouse_domain::text::{Feedback, HandoffText, InvalidText};
+use pilothouse_domain::text::{Feedback, HandoffText};
 use pilothouse_domain::value::HandoffDocument;
 use pilothouse_domain::{DomainContext, Events};
 use schemars::JsonSchema;
@@ -35,16 +35,13 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HandOver {
     /// Why the agent hands over.
-    #[deserr(try_from(String) = Feedback::try_from -> InvalidText)]
     pub reason: Feedback,
     /// The work that is done.
-    #[deserr(try_from(String) = HandoffText::try_from -> InvalidText)]
     pub summary: HandoffText,
     /// The work that remains.
-    #[deserr(try_from(String) = HandoffText::try_from -> InvalidText)]
     pub remaining_work: HandoffText,
     /// Decisions that the next session must respect.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub key_decisions: Option<HandoffText>,
 }
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_api::agent::RecordedLearning;
-use pilothouse_api::input::{FieldError, Violations, from_json, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -12,7 +12,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_domain::DomainEvent;
 use pilothouse_domain::agent_api::{LearningKind, NewAgentLearning};
-use pilothouse_domain::text::{InvalidText, LearningContent, LearningSubject, cut};
+use pilothouse_domain::text::{LearningContent, LearningSubject, cut};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -31,13 +31,11 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordLearning {
     /// The kind of learning.
-    #[deserr(try_from(Value) = from_json -> FieldError)]
     pub kind: LearningKind,
     /// The person or channel that the learning concerns.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub subject: Option<LearningSubject>,
     /// The learning itself.
-    #[deserr(try_from(String) = LearningContent::try_from -> InvalidText)]
     pub content: LearningContent,
 }
 

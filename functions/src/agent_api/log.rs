@@ -30,7 +30,6 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LogDecision {
     /// The decision and its reasons.
-    #[deserr(try_from(String) = DecisionText::try_from -> pilothouse_domain::text::InvalidText)]
     pub content: DecisionText,
 }
 

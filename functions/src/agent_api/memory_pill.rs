@@ -4,7 +4,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{FieldError, Violations, from_json};
+use pilothouse_api::input::Violations;
 use pilothouse_api::skills::RecordedPill;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
@@ -12,9 +12,8 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_domain::skill::MemoryPillCategory;
-use pilothouse_domain::text::{InvalidText, MemoryPillContent};
+use pilothouse_domain::text::MemoryPillContent;
 use schemars::JsonSchema;
-use serde_json::Value;
 
 use super::skills::{Asked, change};
 use crate::path::Skill;
@@ -34,10 +33,8 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordMemoryPill {
     /// The learning, tip, mistake or convention as text.
-    #[deserr(try_from(String) = MemoryPillContent::try_from -> InvalidText)]
     pub content: MemoryPillContent,
     /// The category of the pill.
-    #[deserr(try_from(Value) = from_json::<MemoryPillCategory> -> FieldError)]
     pub category: MemoryPillCategory,
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -38,7 +38,7 @@ pub struct SubmitOutput {
     /// Whether all tests pass.
     pub all_tests_passing: bool,
     /// The Git commit that contains the work.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::value::InvalidCommitSha)]
+    #[deserr(default)]
     pub commit_sha: Option<CommitSha>,
 }
 

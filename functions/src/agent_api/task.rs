@@ -4,15 +4,15 @@ use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_api::agent::CreatedTask;
-use pilothouse_api::input::{FieldError, Violations, from_json, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
-use pilothouse_domain::agent_api::{AgentTaskPriority, AgentTaskSource, InvalidTags, NewAgentTask, Tags};
-use pilothouse_domain::text::{InvalidText, TaskDescription, TaskTitle};
-use pilothouse_domain::{DomainEvent, InvalidId, LinkedTaskId};
+use pilothouse_domain::agent_api::{AgentTaskPriority, AgentTaskSource, NewAgentTask, Tags};
+use pilothouse_domain::text::{TaskDescription, TaskTitle};
+use pilothouse_domain::{DomainEvent, LinkedTaskId};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -31,20 +31,18 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateTask {
     /// A short title.
-    #[deserr(try_from(String) = TaskTitle::try_from -> InvalidText)]
     pub title: TaskTitle,
     /// The full description.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub description: Option<TaskDescription>,
     /// The priority of the task.
-    #[deserr(try_from(Value) = from_json -> FieldError)]
     pub priority: AgentTaskPriority,
     /// Tags: at most 20, without duplicates.
-    #[deserr(default, try_from(Vec<String>) = Tags::try_from -> InvalidTags)]
+    #[deserr(default)]
     #[schemars(default)]
     pub tags: Tags,
     /// The id, in another system, of the task that this one follows from.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidId)]
+    #[deserr(default)]
     pub linked_task_id: Option<LinkedTaskId>,
 }
 

@@ -4,8 +4,29 @@
 //! value objects of the domain, so that each rule and its message exist once, in the domain.
 
 use std::ops::ControlFlow;
+use std::str::FromStr;
 
-use deserr::{DeserializeError, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
+use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
+use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
+use pilothouse_domain::skill::MemoryPillCategory;
+use pilothouse_domain::template::cron::CronExpression;
+use pilothouse_domain::template::zone::TimeZoneName;
+use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
+use pilothouse_domain::text::{
+    AdapterName, AnswerText, Classification, DecisionText, EventField, Feedback, HandoffText,
+    LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective, SessionName,
+    SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
+    TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
+};
+use pilothouse_domain::value::{
+    AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ServerUri,
+    ThinkingLevel,
+};
+use pilothouse_domain::webhook::{EventFilter, WebhookUrl};
+use pilothouse_domain::{
+    AgentTemplateId, LinkedTaskId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd,
+};
+use pilothouse_wire::coverage::CoveragePattern;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -91,9 +112,34 @@ impl<E: std::error::Error> MergeWithError<E> for Violations {
 #[error("{0}")]
 pub struct FieldError(pub String);
 
-/// Converts an optional string into a value object. Absent and `null` are the same.
-pub fn optional<T: TryFrom<String>>(value: Option<String>) -> Result<Option<T>, T::Error> {
-    value.map(T::try_from).transpose()
+/// Reads value objects: a value of the first type, and a function that converts it.
+macro_rules! value_objects {
+    ($($from:ty, $convert:expr => $($object:ty),+;)*) => {$($(
+        impl Deserr<Violations> for $object {
+            fn deserialize_from_value<V: IntoValue>(
+                value: deserr::Value<V>,
+                location: ValuePointerRef<'_>,
+            ) -> Result<Self, Violations> {
+                let value = <$from as Deserr<Violations>>::deserialize_from_value(value, location)?;
+                let object: Result<Self, _> = $convert(value);
+                object.map_err(|error| Violations::default().with(location, None, error.to_string()))
+            }
+        }
+    )+)*};
+}
+
+value_objects! {
+    String, TryFrom::try_from => AdapterName, AnswerText, Classification, CommitSha, CronExpression, DecisionText, EventField,
+        Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
+        ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
+        TaskDescription, TaskTitle, TemplateDescription, TemplateName, TimeZoneName, ToolDescription, ToolName, WebhookDescription,
+        WebhookUrl, WorkingDirectory;
+    String, parse => AgentTemplateId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
+    Vec<String>, TryFrom::try_from => EventFilter, Tags;
+    Vec<String>, AllowedTools::new => AllowedTools;
+    Value, from_json => AgentTaskPriority, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind,
+        MemoryPillCategory, MessagePriority, ThinkingLevel;
+    Value, auto_continue => AutoContinueConfig;
 }
 
 /// Reads a value of the domain with serde.
@@ -101,20 +147,21 @@ pub fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
     serde_json::from_value(value).map_err(|error| FieldError(error.to_string()))
 }
 
-/// Reads an optional value of the domain with serde. Absent and `null` are the same.
-pub fn optional_from_json<T: DeserializeOwned>(value: Option<Value>) -> Result<Option<T>, FieldError> {
-    value.filter(|v| !v.is_null()).map(from_json).transpose()
-}
-
 /// Parses a string.
 #[allow(clippy::needless_pass_by_value)] // deserr passes values
-pub fn parse<T: std::str::FromStr>(value: String) -> Result<T, T::Err> {
+pub fn parse<T: FromStr>(value: String) -> Result<T, T::Err> {
     value.parse()
 }
 
-/// Parses an optional string. Absent and `null` are the same.
-pub fn optional_parse<T: std::str::FromStr>(value: Option<String>) -> Result<Option<T>, T::Err> {
-    value.map(|v| v.parse()).transpose()
+fn auto_continue(value: Value) -> Result<AutoContinueConfig, FieldError> {
+    let config: AutoContinueConfig = from_json(value)?;
+    let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    config.check().map_err(|wrong| FieldError(all(wrong)))?;
+    for criterion in &config.validation_criteria {
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| FieldError(wrong.to_string()))?;
+    }
+    Ok(config)
 }
 
 /// Parses a list of ids and refuses duplicates.

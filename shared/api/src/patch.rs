@@ -49,11 +49,6 @@ impl<T> Patch<T> {
     }
 }
 
-/// Converts the patch of a string into the patch of a value object.
-pub fn patch_of<T: TryFrom<String>>(patch: Patch<String>) -> Result<Patch<T>, T::Error> {
-    patch.try_map(T::try_from)
-}
-
 #[cfg(feature = "server")]
 impl<T: Deserr<E>, E: DeserializeError> Deserr<E> for Patch<T> {
     fn deserialize_from_value<V: IntoValue>(

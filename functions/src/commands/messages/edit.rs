@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_api::messages::QueueView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -30,7 +30,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Edit {
     /// The new text.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub content: Option<MessageContent>,
     /// The new position among the messages of the same priority, counted from 0.
     #[deserr(default)]

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{FieldError, Violations, optional_from_json, optional_parse};
+use pilothouse_api::input::Violations;
 use pilothouse_api::messages::EnqueuedMessage;
 use pilothouse_app::command::{CommandContext, CommandResponse, message_hash};
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -32,17 +32,16 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Enqueue {
     /// The text of the message.
-    #[deserr(try_from(String) = MessageContent::try_from -> pilothouse_domain::text::InvalidText)]
     pub content: MessageContent,
     /// `Immediate` delivers the message during the running turn. `Queued` (the default) delivers one message per turn, after
     /// the running turn.
-    #[deserr(default, try_from(Option<serde_json::Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub priority: Option<MessagePriority>,
     /// An id that the caller chooses. A repeated request with the same id is answered but not delivered again (decision 28).
-    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    #[deserr(default)]
     pub message_id: Option<MessageId>,
     /// The turn that the message is meant for. The response is 409 `turn-over` when this turn is over (decision 30).
-    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    #[deserr(default)]
     pub expected_turn_id: Option<TurnId>,
 }
 

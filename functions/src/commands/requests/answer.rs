@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, parse};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -29,7 +29,6 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerRequest {
     /// The id of the request in the session's `pendingRequests`. The response is 409 `request-over` when it is not open.
-    #[deserr(try_from(String) = parse -> pilothouse_domain::InvalidId)]
     pub request_id: ToolCallId,
     /// One answer for each question of the request.
     pub answers: Vec<OneAnswer>,
@@ -43,7 +42,6 @@ pub struct OneAnswer {
     /// The text of the question, unchanged.
     pub question: String,
     /// The label of an option, several labels separated by commas, or free text.
-    #[deserr(try_from(String) = AnswerText::try_from -> pilothouse_domain::text::InvalidText)]
     pub answer: AnswerText,
 }
 

@@ -5,7 +5,7 @@ pub mod approve_plan;
 pub mod reject_plan;
 
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, parse};
+use pilothouse_api::input::Violations;
 use pilothouse_domain::ToolCallId;
 use schemars::JsonSchema;
 
@@ -15,6 +15,5 @@ use schemars::JsonSchema;
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamedRequest {
     /// The id of the request in the session's `pendingRequests`. The response is 409 `request-over` when it is not open.
-    #[deserr(try_from(String) = parse -> pilothouse_domain::InvalidId)]
     pub request_id: ToolCallId,
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, parse};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -28,10 +28,8 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RejectPlan {
     /// The id of the request in the session's `pendingRequests`. The response is 409 `request-over` when it is not open.
-    #[deserr(try_from(String) = parse -> pilothouse_domain::InvalidId)]
     pub request_id: ToolCallId,
     /// What the agent should change. The agent receives this text.
-    #[deserr(try_from(String) = Feedback::try_from -> pilothouse_domain::text::InvalidText)]
     pub feedback: Feedback,
 }
 

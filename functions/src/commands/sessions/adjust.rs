@@ -4,7 +4,7 @@
 use axum::extract::State;
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_api::Violation;
-use pilothouse_api::input::{FieldError, Violations, optional, optional_from_json};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -29,13 +29,13 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdjustSession {
     /// The model that the agent uses from its next model call on.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub model_id: Option<ModelId>,
     /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub thinking_level: Option<ThinkingLevel>,
     /// Switches to the next (`forward`) or the previous (`backward`) model that the agent knows.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub cycle_model: Option<CycleDirection>,
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{FieldError, Violations, optional_parse};
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -30,7 +30,7 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChangeBudget {
     /// The budget cap in US dollars. It must exceed what the session has spent. Default: unchanged.
-    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::money::InvalidUsd)]
+    #[deserr(default)]
     pub cap_usd: Option<Usd>,
     /// The percentage of the cap at which the owner is warned. Default: unchanged.
     #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]

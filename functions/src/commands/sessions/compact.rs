@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -28,7 +28,7 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compact {
     /// What the summary should emphasise.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub instructions: Option<Feedback>,
 }
 

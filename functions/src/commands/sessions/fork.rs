@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, parse};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -28,7 +28,6 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fork {
     /// The first turn that the new branch omits. This turn and all later turns stay in the session's records.
-    #[deserr(try_from(String) = parse -> pilothouse_domain::InvalidId)]
     pub before_turn_id: TurnId,
 }
 

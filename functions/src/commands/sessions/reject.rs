@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, optional, parse};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -28,10 +28,9 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reject {
     /// The id of the reviewed output. The response is 409 `output-changed` when there is a newer one (decision 18).
-    #[deserr(try_from(String) = parse -> pilothouse_domain::InvalidId)]
     pub output_id: OutputId,
     /// Why the output is rejected.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub reason: Option<Feedback>,
 }
 

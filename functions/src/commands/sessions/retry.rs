@@ -3,7 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_api::sessions::{SessionView, StartedSession};
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -30,7 +30,7 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retry {
     /// An instruction that the agent receives at the start of the new run.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub additional_instruction: Option<Feedback>,
     /// Whether the agent starts a new conversation. Default: it continues the old one.
     #[deserr(default)]

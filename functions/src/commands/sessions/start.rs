@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_api::Violation;
-use pilothouse_api::input::{FieldError, Violations, optional, optional_from_json, optional_parse};
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::StartedSession;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -22,7 +22,7 @@ use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionCha
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::fields::{auto_continue, fitting_options, idle_time, listed_skills, maybe_cap, percent, timeout};
+use crate::fields::{fitting_options, idle_time, listed_skills, maybe_cap, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-start", Verb::Post, "/api/agents/sessions", |verb| verb.route(handle))
@@ -38,13 +38,11 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartSession {
     /// The working directory of the agent: an absolute path.
-    #[deserr(try_from(String) = WorkingDirectory::try_from -> pilothouse_domain::text::InvalidText)]
     pub working_directory: WorkingDirectory,
     /// The task of the agent.
-    #[deserr(try_from(String) = Objective::try_from -> pilothouse_domain::text::InvalidText)]
     pub objective: Objective,
     /// The template of the session. It supplies the fields that this request omits.
-    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    #[deserr(default)]
     pub template_id: Option<AgentTemplateId>,
     /// Ids of the skills to enable, in order. Default: the skills of the template.
     #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
@@ -62,16 +60,16 @@ pub struct StartSession {
     #[deserr(default)]
     pub allow_unmetered: Option<bool>,
     /// The name of the session. Default: derived from the objective.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub name: Option<SessionName>,
     /// The model of the agent. Default: `default`, which stands for the adapter's default model.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub model_id: Option<ModelId>,
     /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub thinking_level: Option<ThinkingLevel>,
     /// The adapter that drives the agent. Default: `script`.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub adapter: Option<AdapterName>,
     /// Options that the adapter defines. At most 64 KiB of JSON.
     #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
@@ -81,7 +79,7 @@ pub struct StartSession {
     #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
     pub allowed_tools: Vec<String>,
     /// How the session is executed. Default: `Standalone`.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub execution_mode: Option<ExecutionMode>,
     /// Labels for the owner's own use: at most 20.
     #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> FieldError)]
@@ -94,7 +92,7 @@ pub struct StartSession {
     #[schemars(range(min = 1, max = 2_592_000))]
     pub request_timeout_seconds: Option<u64>,
     /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    #[deserr(default)]
     pub default_answer: Option<pilothouse_domain::text::AnswerText>,
     /// The fill level of the context window, in percent, at which a warning is raised. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
@@ -107,13 +105,13 @@ pub struct StartSession {
     #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
     pub paused_timeout_seconds: Option<u64>,
     /// The action when the context window fills up: `handoff` (the default) or `compact`.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub context_policy: Option<ContextPolicy>,
     /// The chain that the session continues. The chain's current session must be over. The budget cap then applies to the chain.
-    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    #[deserr(default)]
     pub chain_id: Option<SessionChainId>,
     /// The conditions for automatic continuation. Default: none.
-    #[deserr(default, try_from(Option<Value>) = auto_continue -> FieldError)]
+    #[deserr(default)]
     pub auto_continue_config: Option<AutoContinueConfig>,
 }
 

@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{FieldError, Violations, optional};
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::StartedSession;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
@@ -14,9 +14,7 @@ use pilothouse_app::session_start::{Opening, show_key};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::session::{NewSession, SessionSettings};
-use pilothouse_domain::text::{
-    AdapterName, InvalidText, ModelId, Objective, SessionName, WorkingDirectory, cut,
-};
+use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory, cut};
 use pilothouse_domain::value::SessionBudget;
 use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, DomainContext, IdSource as _, Usd};
 use schemars::JsonSchema;
@@ -40,16 +38,15 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Consolidate {
     /// The working directory of the agent: an absolute path.
-    #[deserr(try_from(String) = WorkingDirectory::try_from -> InvalidText)]
     pub working_directory: WorkingDirectory,
     /// The budget cap in US dollars.
     #[deserr(try_from(String) = cap -> FieldError)]
     pub budget_cap_usd: Usd,
     /// The model of the agent. Default: the adapter's default model.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub model_id: Option<ModelId>,
     /// The adapter that drives the agent. Default: `script`.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub adapter: Option<AdapterName>,
     /// Options that the adapter defines. At most 64 KiB of JSON.
     #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]

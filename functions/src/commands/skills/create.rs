@@ -10,12 +10,12 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_domain::skill::NewSkill;
-use pilothouse_domain::text::{InvalidText, SkillDescription, SkillInstructions, SkillName};
+use pilothouse_domain::text::{SkillDescription, SkillInstructions, SkillName};
 use pilothouse_domain::{AgentSkill, AgentSkillId};
 use schemars::JsonSchema;
 
 use super::created;
-use super::definitions::{SubAgentInput, ToolInput, nothing};
+use super::definitions::{SubAgentInput, ToolInput};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-create", Verb::Post, "/api/agents/skills", |verb| verb.route(handle))
@@ -30,14 +30,12 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateSkill {
     /// The name of the skill. It must be unique among the owner's skills.
-    #[deserr(try_from(String) = SkillName::try_from -> InvalidText)]
     pub name: SkillName,
     /// The purpose of the skill.
-    #[deserr(try_from(String) = SkillDescription::try_from -> InvalidText)]
     pub description: SkillDescription,
     /// Instructions for the agent. Default: empty.
-    #[deserr(default = nothing(), try_from(String) = SkillInstructions::try_from -> InvalidText)]
-    #[schemars(default = "nothing")]
+    #[deserr(default)]
+    #[schemars(default)]
     pub instructions: SkillInstructions,
     /// Tools of the skill: at most 50. Default: none.
     #[deserr(default)]

@@ -3,12 +3,8 @@
 use deserr::Deserr;
 use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_app::http::json_schema;
-use pilothouse_domain::text::{
-    InvalidText, ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName,
-};
-use pilothouse_domain::value::{
-    InputSchema, InvalidServerUri, McpToolDefinition, ServerUri, SkillSubAgentDefinition,
-};
+use pilothouse_domain::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName};
+use pilothouse_domain::value::{InputSchema, McpToolDefinition, ServerUri, SkillSubAgentDefinition};
 use schemars::JsonSchema;
 
 /// A tool of an MCP server.
@@ -17,16 +13,13 @@ use schemars::JsonSchema;
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolInput {
     /// The name of the tool. It must be unique in its skill, subagent or template.
-    #[deserr(try_from(String) = ToolName::try_from -> InvalidText)]
     pub name: ToolName,
     /// A description of the tool for the agent.
-    #[deserr(try_from(String) = ToolDescription::try_from -> InvalidText)]
     pub description: ToolDescription,
     /// The JSON Schema of the tool's input, as text.
     #[deserr(try_from(String) = schema_text -> FieldError)]
     pub input_schema: InputSchema,
     /// The absolute URI of the MCP server.
-    #[deserr(try_from(String) = ServerUri::try_from -> InvalidServerUri)]
     pub server_uri: ServerUri,
 }
 
@@ -36,27 +29,19 @@ pub struct ToolInput {
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubAgentInput {
     /// The name by which the agent starts the subagent. It must be unique in its skill.
-    #[deserr(try_from(String) = SubAgentName::try_from -> InvalidText)]
     pub name: SubAgentName,
     /// The purpose of the subagent.
-    #[deserr(try_from(String) = ToolDescription::try_from -> InvalidText)]
     pub description: ToolDescription,
     /// The model of the subagent.
-    #[deserr(try_from(String) = ModelId::try_from -> InvalidText)]
     pub model_id: ModelId,
     /// Instructions for the subagent, added to its system prompt. Default: empty.
-    #[deserr(default = nothing(), try_from(String) = SkillInstructions::try_from -> InvalidText)]
-    #[schemars(default = "nothing")]
+    #[deserr(default)]
+    #[schemars(default)]
     pub instructions: SkillInstructions,
     /// Tools of the subagent. Default: none.
     #[deserr(default)]
     #[schemars(default)]
     pub tool_definitions: Vec<ToolInput>,
-}
-
-/// The default of fields with instructions: empty text.
-pub(super) fn nothing() -> SkillInstructions {
-    SkillInstructions::default()
 }
 
 /// Checks that a text is a JSON Schema that conforms to the meta-schema.

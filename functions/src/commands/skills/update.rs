@@ -3,14 +3,14 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_api::skills::SkillView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_domain::text::{InvalidText, SkillDescription, SkillInstructions, SkillName};
+use pilothouse_domain::text::{SkillDescription, SkillInstructions, SkillName};
 use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events};
 use schemars::JsonSchema;
 
@@ -29,13 +29,13 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateSkill {
     /// The name of the skill. It must be unique among the owner's skills.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub name: Option<SkillName>,
     /// The purpose of the skill.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub description: Option<SkillDescription>,
     /// Instructions for the agent. They keep their version number, which only a consolidation increments.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub instructions: Option<SkillInstructions>,
 }
 

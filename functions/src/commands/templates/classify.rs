@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{FieldError, Violations, optional};
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::StartedSession;
 use pilothouse_api::templates::EventAnswer;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -20,7 +20,7 @@ use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::template::{AgentTemplate, Classified, EventFields, SessionSpec};
-use pilothouse_domain::text::{InvalidText, MessageContent, Objective, SessionName, WorkingDirectory};
+use pilothouse_domain::text::{MessageContent, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_domain::{AgentTemplateId, DomainContext, DomainEvent, IdSource as _, MessageId};
 use schemars::JsonSchema;
@@ -45,13 +45,12 @@ pub struct Event {
     #[deserr(try_from(BTreeMap<String, String>) = fitting_fields -> FieldError)]
     pub event: EventFields,
     /// The working directory of the agent: an absolute path.
-    #[deserr(try_from(String) = WorkingDirectory::try_from -> InvalidText)]
     pub working_directory: WorkingDirectory,
     /// The task of the agent. Default: to handle the event. The agent receives the event as a message.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub objective: Option<Objective>,
     /// The name of the session. Default: derived from the objective.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub name: Option<SessionName>,
 }
 

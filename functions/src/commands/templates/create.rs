@@ -3,7 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{FieldError, Violations, optional, optional_from_json};
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::templates::TemplateView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -12,10 +12,10 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_domain::template::{
-    AgentSchedule, AgentTemplate, AllowedTools, InvalidTools, NewRule, NewTemplate, TemplateContent,
+    AgentSchedule, AgentTemplate, AllowedTools, NewRule, NewTemplate, TemplateContent,
 };
 use pilothouse_domain::text::{
-    AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
+    AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentSkillId, AgentTemplateId, DomainContext, Usd, UserId};
@@ -25,7 +25,7 @@ use serde_json::Value;
 use super::input::{RuleInput, ScheduleInput};
 use super::shown;
 use crate::commands::skills::definitions::ToolInput;
-use crate::fields::{auto_continue, cap, fitting_options, idle_time, listed_skills, percent, timeout};
+use crate::fields::{cap, fitting_options, idle_time, listed_skills, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-create", Verb::Post, "/api/agents/templates", |verb| verb.route(handle))
@@ -40,19 +40,16 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateTemplate {
     /// The name of the template.
-    #[deserr(try_from(String) = TemplateName::try_from -> InvalidText)]
     pub name: TemplateName,
     /// The purpose of the template.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub description: Option<TemplateDescription>,
     /// The model of the template's sessions.
-    #[deserr(try_from(String) = ModelId::try_from -> InvalidText)]
     pub model_id: ModelId,
     /// The base system prompt. The instructions of skills follow it.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub system_prompt: Option<SystemPrompt>,
     /// Names of the tools that the agent may use: at least one.
-    #[deserr(try_from(Vec<String>) = AllowedTools::new -> InvalidTools)]
     pub allowed_tools: AllowedTools,
     /// The budget cap of a session, in US dollars.
     #[deserr(try_from(String) = cap -> FieldError)]
@@ -71,7 +68,7 @@ pub struct CreateTemplate {
     #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
     pub default_skill_ids: Option<Vec<AgentSkillId>>,
     /// The conditions for automatic continuation of the sessions. Default: none.
-    #[deserr(default, try_from(Option<Value>) = auto_continue -> FieldError)]
+    #[deserr(default)]
     pub default_auto_continue_config: Option<AutoContinueConfig>,
     /// Whether the owner must approve a plan before the agent leaves plan mode. Default: `true`.
     #[deserr(default)]
@@ -83,10 +80,10 @@ pub struct CreateTemplate {
     #[deserr(default)]
     pub schedule: Option<ScheduleInput>,
     /// How the sessions are executed. Default: `Standalone`.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub execution_mode: Option<ExecutionMode>,
     /// The adapter that drives the agent. Default: the default adapter of sessions.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub adapter: Option<AdapterName>,
     /// Options that the adapter defines. At most 64 KiB of JSON.
     #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
@@ -95,13 +92,13 @@ pub struct CreateTemplate {
     #[deserr(default, try_from(Option<u64>) = timeout -> FieldError)]
     pub request_timeout_seconds: Option<u64>,
     /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub default_answer: Option<AnswerText>,
     /// The fill level of the context window, in percent, at which a warning is raised. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
     pub context_warn_at_percent: Option<u8>,
     /// The action when the context window fills up: `handoff` (the default) or `compact`.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub context_policy: Option<ContextPolicy>,
     /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation. Default: 15 minutes.
     #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]

@@ -1,18 +1,12 @@
 //! Input types that several functions of templates share.
 
 use deserr::Deserr;
-use pilothouse_api::input::{FieldError, Violations, optional, optional_from_json};
-use pilothouse_domain::template::cron::{CronExpression, InvalidCron};
-use pilothouse_domain::template::zone::{InvalidTimeZone, TimeZoneName};
-use pilothouse_domain::template::{
-    AgentSchedule, AllowedTools, EventPriority, InvalidPattern, InvalidTools, MatchPattern, NewRule,
-    ScheduledLaunch,
-};
-use pilothouse_domain::text::{
-    Classification, EventField, InvalidText, Objective, SessionName, WorkingDirectory,
-};
+use pilothouse_api::input::Violations;
+use pilothouse_domain::template::cron::CronExpression;
+use pilothouse_domain::template::zone::TimeZoneName;
+use pilothouse_domain::template::{AgentSchedule, EventPriority, MatchPattern, NewRule, ScheduledLaunch};
+use pilothouse_domain::text::{Classification, EventField, Objective, SessionName, WorkingDirectory};
 use schemars::JsonSchema;
-use serde_json::Value;
 
 /// A schedule on which a template starts sessions (S0 8.5 `AgentSchedule`).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -20,11 +14,9 @@ use serde_json::Value;
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleInput {
     /// A cron expression with five fields: minute, hour, day of month, month, day of week. Example: `0 9 * * mon-fri`.
-    #[deserr(try_from(String) = CronExpression::try_from -> InvalidCron)]
     #[schemars(with = "String")]
     pub cron_expression: CronExpression,
     /// The time zone of the expression: a name of the IANA database, such as `Europe/Berlin`.
-    #[deserr(try_from(String) = TimeZoneName::try_from -> InvalidTimeZone)]
     #[schemars(with = "String")]
     pub time_zone: TimeZoneName,
     /// Whether the schedule is enabled. Default: `true`.
@@ -45,13 +37,11 @@ const fn yes() -> bool {
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LaunchInput {
     /// The working directory of the agent: an absolute path.
-    #[deserr(try_from(String) = WorkingDirectory::try_from -> InvalidText)]
     pub working_directory: WorkingDirectory,
     /// The task of the agent.
-    #[deserr(try_from(String) = Objective::try_from -> InvalidText)]
     pub objective: Objective,
     /// The name of the sessions. Default: derived from the objective.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub name: Option<SessionName>,
 }
 
@@ -73,17 +63,14 @@ impl From<ScheduleInput> for AgentSchedule {
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuleInput {
     /// The field of the event that the rule matches.
-    #[deserr(try_from(String) = EventField::try_from -> InvalidText)]
     pub match_field: EventField,
     /// The pattern that the whole field must match, regardless of case. `*` matches any text and `?` matches any character. `\`
     /// escapes the next character.
-    #[deserr(try_from(String) = MatchPattern::try_from -> InvalidPattern)]
     pub match_pattern: MatchPattern,
     /// The classification of matching events.
-    #[deserr(try_from(String) = Classification::try_from -> InvalidText)]
     pub classify_as: Classification,
     /// The lowest priority of matching events. Default: the priority that the event states.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub min_priority: Option<EventPriority>,
 }
 
@@ -92,8 +79,4 @@ impl From<RuleInput> for NewRule {
         let RuleInput { match_field, match_pattern, classify_as, min_priority } = input;
         Self { match_field, match_pattern, classify_as, min_priority }
     }
-}
-
-pub(super) fn maybe_allowed_tools(names: Option<Vec<String>>) -> Result<Option<AllowedTools>, InvalidTools> {
-    names.map(AllowedTools::new).transpose()
 }

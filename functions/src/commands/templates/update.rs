@@ -2,25 +2,24 @@
 
 use axum::extract::State;
 use deserr::Deserr;
-use pilothouse_api::input::{FieldError, Violations, from_json, optional, optional_from_json};
-use pilothouse_api::patch::{Patch, patch_of};
+use pilothouse_api::input::{FieldError, Violations};
+use pilothouse_api::patch::Patch;
 use pilothouse_api::templates::TemplateView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_domain::template::{AllowedTools, InvalidTools, TemplateContent};
+use pilothouse_domain::template::{AllowedTools, TemplateContent};
 use pilothouse_domain::text::{
-    AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
+    AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::input::maybe_allowed_tools;
-use crate::fields::{auto_continue, fitting_options, idle_time, maybe_cap, percent, timeout};
+use crate::fields::{fitting_options, idle_time, maybe_cap, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-update", Verb::Put, "/api/agents/templates/{id}", |verb| verb.route(handle))
@@ -35,19 +34,19 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateTemplate {
     /// The name of the template.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub name: Option<TemplateName>,
     /// The purpose of the template.
-    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    #[deserr(default)]
     pub description: Patch<TemplateDescription>,
     /// The model of the template's sessions.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub model_id: Option<ModelId>,
     /// The base system prompt. The instructions of skills follow it.
-    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    #[deserr(default)]
     pub system_prompt: Patch<SystemPrompt>,
     /// Names of the tools that the agent may use: at least one.
-    #[deserr(default, try_from(Option<Vec<String>>) = maybe_allowed_tools -> InvalidTools)]
+    #[deserr(default)]
     pub allowed_tools: Option<AllowedTools>,
     /// The budget cap of a session, in US dollars.
     #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
@@ -59,16 +58,16 @@ pub struct UpdateTemplate {
     #[deserr(default)]
     pub allow_unmetered: Option<bool>,
     /// The conditions for automatic continuation of the sessions.
-    #[deserr(default, try_from(Patch<Value>) = patched_auto_continue -> FieldError)]
+    #[deserr(default)]
     pub default_auto_continue_config: Patch<AutoContinueConfig>,
     /// Whether the owner must approve a plan before the agent leaves plan mode.
     #[deserr(default)]
     pub plan_approval_required: Option<bool>,
     /// How the sessions are executed.
-    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    #[deserr(default)]
     pub execution_mode: Option<ExecutionMode>,
     /// The adapter that drives the agent.
-    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    #[deserr(default)]
     pub adapter: Patch<AdapterName>,
     /// Options that the adapter defines. At most 64 KiB of JSON.
     #[deserr(default, try_from(Patch<Value>) = patched_options -> FieldError)]
@@ -77,13 +76,13 @@ pub struct UpdateTemplate {
     #[deserr(default, try_from(Patch<u64>) = patched_timeout -> FieldError)]
     pub request_timeout_seconds: Patch<u64>,
     /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    #[deserr(default)]
     pub default_answer: Patch<AnswerText>,
     /// The fill level of the context window, in percent, at which a warning is raised.
     #[deserr(default, try_from(Patch<u64>) = patched_percent -> FieldError)]
     pub context_warn_at_percent: Patch<u8>,
     /// The action when the context window fills up: `handoff` or `compact`.
-    #[deserr(default, try_from(Patch<Value>) = patched_policy -> FieldError)]
+    #[deserr(default)]
     pub context_policy: Patch<ContextPolicy>,
     /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation.
     #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> FieldError)]
@@ -100,20 +99,12 @@ fn there<T, U>(
     |value| read(Some(value))?.ok_or_else(|| FieldError("must not be null".to_owned()))
 }
 
-fn patched_auto_continue(patch: Patch<Value>) -> Result<Patch<AutoContinueConfig>, FieldError> {
-    patch.try_map(there(auto_continue))
-}
-
 fn patched_options(patch: Patch<Value>) -> Result<Patch<Value>, FieldError> {
     patch.try_map(there(fitting_options))
 }
 
 fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
     patch.try_map(there(timeout))
-}
-
-fn patched_policy(patch: Patch<Value>) -> Result<Patch<ContextPolicy>, FieldError> {
-    patch.try_map(from_json)
 }
 
 fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::input::Violations;
 use pilothouse_api::webhooks::RegisteredWebhook;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -12,8 +12,8 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_domain::text::{InvalidText, WebhookDescription};
-use pilothouse_domain::webhook::{EventFilter, InvalidWebhookUrl, UnknownEvent, Webhook, WebhookUrl};
+use pilothouse_domain::text::WebhookDescription;
+use pilothouse_domain::webhook::{EventFilter, Webhook, WebhookUrl};
 use pilothouse_domain::{DomainContext, WebhookId};
 use pilothouse_store::{Commit, Loaded, WebhooksGuard};
 use schemars::JsonSchema;
@@ -33,14 +33,13 @@ pub const FUNCTION: HttpFunction =
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisterWebhook {
     /// The HTTPS URL that receives the events.
-    #[deserr(try_from(String) = WebhookUrl::try_from -> InvalidWebhookUrl)]
     pub url: WebhookUrl,
     /// Names of the events to deliver. An empty list means all events.
-    #[deserr(default, try_from(Vec<String>) = EventFilter::try_from -> UnknownEvent)]
+    #[deserr(default)]
     #[schemars(default)]
     pub events: EventFilter,
     /// A description for the owner's own use.
-    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    #[deserr(default)]
     pub description: Option<WebhookDescription>,
 }
 
