@@ -30,7 +30,6 @@ pub struct Style {
 impl Style {
     /// Without colours.
     pub const PLAIN: Self = Self { colour: false };
-    /// With colours.
     pub const COLOUR: Self = Self { colour: true };
 
     /// Colours if `stream` is a terminal and the environment does not disable them (<https://no-color.org>).
@@ -54,7 +53,6 @@ impl Style {
         if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The text in bold.
     pub fn bold(self, text: &str) -> String {
         self.paint(Paint::Bold, text)
     }

@@ -57,7 +57,6 @@ pub struct Batch {
     unread: BTreeSet<String>,
 }
 
-/// The response to a batch.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {

@@ -20,7 +20,6 @@ use super::queue_consumers::{consume_deliveries, consume_events, consume_notific
 const INTAKE_CONSUMERS: usize = 4;
 const REACTION_CONSUMERS: usize = 3;
 const NOTIFICATION_CONSUMERS: usize = 1;
-/// Interval of the clock.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of the removal of expired items, and the most items at once.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);

@@ -5,7 +5,6 @@ use pilothouse_domain::value::{AgentSettings, ThinkingLevel};
 
 use super::Mapping;
 
-/// Maps the model, the thinking level and the available models.
 pub fn map(model_id: &str, thinking_level: Option<ThinkingLevel>, available_models: &[String]) -> Mapping {
     let settings = AgentSettings {
         model_id: model_id.to_owned(),

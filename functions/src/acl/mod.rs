@@ -72,7 +72,6 @@ impl Mapping {
         self
     }
 
-    /// Sets the line of activity.
     #[must_use]
     pub fn line(mut self, kind: ActivityItemType, summary: &str, now: Timestamp) -> Self {
         self.line = Some(ActivityItem::new(kind, summary, now));

@@ -6,7 +6,6 @@ use pilothouse_domain::{SubAgentId, Timestamp};
 
 use super::{Mapping, first_line};
 
-/// Maps the subagent, its model and its objective.
 pub fn map(subagent: &SubAgentId, model: Option<&str>, objective: &str, now: Timestamp) -> Mapping {
     let fact = AgentFact::SubAgentStarted {
         subagent: subagent.clone(),

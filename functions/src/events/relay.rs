@@ -26,7 +26,6 @@ pub const SOON: Duration = Duration::from_mins(1);
 /// The messages and notifications that result from a written item.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Follows {
-    /// A message for the reactions.
     pub reaction: Option<OutgoingMessage>,
     /// A message for the event feed.
     pub announcement: Option<OutgoingMessage>,

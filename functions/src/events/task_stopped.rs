@@ -28,7 +28,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 /// The event, limited to the fields that are used.
 #[derive(Debug, Deserialize)]
 pub struct TaskStateChange {
-    /// The task.
     pub detail: Task,
 }
 
@@ -36,7 +35,6 @@ pub struct TaskStateChange {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// The ARN of the task.
     pub task_arn: String,
     /// The status of the task. `STOPPED` is final.
     pub last_status: String,

@@ -147,7 +147,6 @@ async fn deliver(app: &App, part: Part) -> BatchOutcome {
     }
 }
 
-/// The outcome of a message.
 type Outcome = Result<MessageOutcome, Problem>;
 
 /// Delivers messages to one endpoint concurrently. If the endpoint was paused, the first message is sent alone.

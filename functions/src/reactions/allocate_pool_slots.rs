@@ -24,7 +24,6 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
     )
 }
 
-/// Reacts to `event`.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
     let owner = &entry.owner_id;
     match event {

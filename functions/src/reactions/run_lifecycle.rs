@@ -18,7 +18,6 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
     )
 }
 
-/// Reacts to `event`.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
     match event {
         DomainEvent::RunRequested { run_id, .. } => launch(app, entry, *run_id).await,

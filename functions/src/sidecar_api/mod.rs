@@ -26,7 +26,6 @@ pub const MAX_BODY_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;
 pub struct Caller {
     /// The session of the run.
     pub session: AgentSessionId,
-    /// The run.
     pub run: RunId,
 }
 

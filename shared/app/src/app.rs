@@ -38,7 +38,6 @@ pub struct Parts {
     pub secret: RootSecret,
     /// The deadlines of sessions and runs.
     pub deadlines: Deadlines,
-    /// The clock.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Notifies live streams of new journal entries.
     pub change_notifier: Arc<dyn ChangeNotifier>,

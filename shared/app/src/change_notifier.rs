@@ -5,7 +5,6 @@ use pilothouse_domain::{AgentSessionId, UserId};
 
 /// Notifies subscribers that a journal has changed. Subscribers read the journal from the store.
 pub trait ChangeNotifier: Send + Sync + 'static {
-    /// Subscribes to changes of a session.
     fn subscribe(&self, id: AgentSessionId) -> Box<dyn ChangeSubscription>;
 
     /// Subscribes to changes of an owner's notifications. By default there are none to wait for.
@@ -24,7 +23,6 @@ impl ChangeSubscription for Never {
     }
 }
 
-/// A subscription to changes.
 #[async_trait]
 pub trait ChangeSubscription: Send {
     /// Waits until the journal has changed since the last call. Returns false when the server shuts down.

@@ -148,14 +148,12 @@ impl CommandContext {
     }
 }
 
-/// The response of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The version of the changed object, sent as its `ETag`.
     pub version: Option<u64>,
-    /// The body.
     pub body: Value,
     replayed: bool,
 }

@@ -27,7 +27,6 @@ pub trait EventBus: Send + Sync + 'static {
     async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), PublishError>;
 }
 
-/// A request to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRequest {
     /// The owner of the webhook.

@@ -19,7 +19,6 @@ pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_
         .map(move |(at, item)| ActivityView { id: place(at), item: item.clone() })
 }
 
-/// The raw event in an entry.
 pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
     match &entry.cause {
         Cause::Agent { body, .. } => serde_json::from_value(body.clone()).ok(),
@@ -170,7 +169,6 @@ pub fn orphan(id: ToolCallId, sub_agent_id: Option<SubAgentId>, entry: &JournalE
     }
 }
 
-/// The tool result in an entry, with the id of its call.
 pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentId>, ToolResultView)> {
     let RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } = raw_event(entry)? else {
         return None;
@@ -179,7 +177,6 @@ pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentI
     Some((tool_call_id, subagent_id, ToolResultView { content, is_error, truncated, blob }))
 }
 
-/// The log chunk in an entry.
 pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
     let (stream, content) = match raw_event(entry) {
         Some(RawEvent::LogChunk { stream, content }) => (stream, content),

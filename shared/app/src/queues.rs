@@ -54,7 +54,6 @@ pub fn deadlines() -> QueueName {
 /// The prefix of the names of command queues.
 pub const COMMANDS: &str = "commands-";
 
-/// Commands to a run.
 pub fn commands(run: RunId) -> QueueName {
     named(format!("{COMMANDS}{run}.fifo"))
 }
@@ -85,7 +84,6 @@ pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
     Ok(())
 }
 
-/// Creates the command queue of a run.
 pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), QueueError> {
     broker
         .create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None })
@@ -96,9 +94,7 @@ pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), Queu
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum DeadlineOf {
-    /// A session.
     Session {
-        /// The session.
         session_id: AgentSessionId,
     },
     /// An aggregate other than a session.

@@ -37,7 +37,6 @@ pub struct About {
     pub function: &'static str,
     /// The source of the message: a queue, by its logical name, or `journal`.
     pub source: &'static str,
-    /// The session.
     pub session: AgentSessionId,
     /// The run, if the message names one.
     pub run: Option<RunId>,

@@ -47,7 +47,6 @@ impl EmbeddedBroker {
         lock(&self.state)
     }
 
-    /// Number of a queue.
     fn number(&self, queue: &QueueName) -> Result<i64, QueueError> {
         self.state().number(queue).ok_or_else(|| no_such_queue(queue))
     }

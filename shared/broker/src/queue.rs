@@ -46,7 +46,6 @@ impl QueueName {
     }
 }
 
-/// Options of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
     /// How long a received message is hidden.

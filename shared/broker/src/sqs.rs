@@ -88,7 +88,6 @@ impl SqsBroker {
         Ok(Self { client, names, addresses })
     }
 
-    /// URL of a queue.
     pub async fn url(&self, queue: &QueueName) -> Result<Arc<str>, QueueError> {
         self.addresses.get(&self.names.of(queue)?).await?.ok_or_else(|| errors::no_such_queue(queue))
     }

@@ -46,6 +46,7 @@ pub mod queue;
 pub mod rate;
 pub mod session;
 pub mod skill;
+mod string_value;
 pub mod template;
 pub mod text;
 pub mod time;

@@ -1,9 +1,8 @@
 //! Bounded strings. Each type declares its limits, in characters, and rejects other strings.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use crate::string_value::string_value;
 
 /// Why a string was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,38 +52,12 @@ macro_rules! texts {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = InvalidText;
-            fn try_from(s: String) -> Result<Self, InvalidText> {
-                Self::parse(s)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(text: $name) -> Self {
-                text.0
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({
-                    "type": "string",
-                    "minLength": $min,
-                    "maxLength": $max,
-                    "pattern": if $min == 0 { ANYTHING } else { texts!(@pattern $rule) },
-                })
-            }
-        }
+        string_value!($name.0, InvalidText, Self::parse, {
+            "type": "string",
+            "minLength": $min,
+            "maxLength": $max,
+            "pattern": if $min == 0 { ANYTHING } else { texts!(@pattern $rule) },
+        });
     )*};
     // The rules as JSON Schema patterns.
     (@pattern trimmed) => { r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$" };

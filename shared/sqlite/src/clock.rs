@@ -8,7 +8,6 @@ use pilothouse_domain::Timestamp;
 /// Returns the current time. Tests use their own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The system clock.
 pub fn system_clock() -> Clock {
     Arc::new(|| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

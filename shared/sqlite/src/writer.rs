@@ -99,7 +99,6 @@ where
     }
 }
 
-/// Receiver of a job's result.
 pub(crate) type JobReceiver<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
 
 /// Makes a job of a closure.

@@ -35,7 +35,6 @@ impl Commit {
 }
 
 impl Store {
-    /// The rate gauge of a session's agent.
     pub async fn calls(&self, id: AgentSessionId) -> Result<Loaded<RateGauge>, StoreError> {
         Ok(self.load(&layout::calls(id)).await?.unwrap_or_else(|| Loaded::new(RateGauge::default())))
     }

@@ -15,7 +15,6 @@ use crate::table::{Index, Position};
 const VERSION: u8 = 1;
 /// Longest accepted cursor. A position contains three keys of at most DynamoDB's sizes.
 const MAX_CHARS: usize = 8 * 1024;
-/// Bytes of the digest.
 const DIGEST_BYTES: usize = 12;
 
 /// The list that a cursor belongs to.

@@ -100,7 +100,6 @@ impl Commit {
 }
 
 impl Store {
-    /// Head of an owner's feed.
     pub async fn feed(&self, owner: &UserId) -> Result<Loaded<FeedHead>, StoreError> {
         Ok(self.load(&layout::feed(owner)).await?.unwrap_or_else(|| Loaded::new(FeedHead::default())))
     }

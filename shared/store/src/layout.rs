@@ -195,7 +195,6 @@ pub(crate) fn unread(owner: &UserId, sequence: u64) -> Key {
     Key::new(unread_partition(owner), format!("{sequence:016}"))
 }
 
-/// Partition of an owner's webhooks.
 pub fn webhooks_partition(owner: &UserId) -> String {
     format!("H#{owner}")
 }
@@ -208,7 +207,6 @@ pub(crate) fn webhooks_guard(owner: &UserId) -> Key {
     Key::new(owner_partition(owner), "WEBHOOKS")
 }
 
-/// Partition of a webhook's deliveries.
 pub fn deliveries_partition(id: WebhookId) -> String {
     format!("D#{id}")
 }
@@ -236,7 +234,6 @@ pub fn owner_partition(owner: &UserId) -> String {
     format!("O#{owner}")
 }
 
-/// Partition of an owner's workers.
 pub fn workers_partition(owner: &UserId) -> String {
     format!("W#{owner}")
 }

@@ -485,7 +485,6 @@ impl Store {
         Ok(self.load::<RelayPosition>(&layout::relay()).await?.map_or(0, |place| place.value.after))
     }
 
-    /// Sets the position of the relay.
     pub async fn set_relay_position(&self, after: u64) -> Result<(), StoreError> {
         let item = write(layout::relay(), "place", &RelayPosition { after })?;
         Ok(self.table.put_all(vec![item]).await?)

@@ -143,7 +143,6 @@ pub struct Page {
     pub next: Option<Position>,
 }
 
-/// Errors of a table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// A condition did not hold, and nothing was written.

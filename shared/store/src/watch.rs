@@ -9,7 +9,6 @@ use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Store, write};
 
-/// Sweeps of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClockSweep {
@@ -31,7 +30,6 @@ impl Store {
         Ok(self.load::<ClockSweep>(&layout::clock_sweep()).await?.map(|loaded| loaded.value))
     }
 
-    /// Records a sweep of the clock.
     pub async fn record_clock_sweep(&self, sweep: &ClockSweep) -> Result<(), StoreError> {
         Ok(self.table.put_all(vec![write(layout::clock_sweep(), "sweep", sweep)?]).await?)
     }

@@ -22,7 +22,6 @@ use crate::table::{Condition, Index, Item, Key, Position, Query, SortRange, Writ
 /// How long the placement of an ended run is kept.
 const ENDED_RUN_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// Key of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerKey {
@@ -56,11 +55,6 @@ pub struct WorkerRecord {
 }
 
 impl WorkerRecord {
-    /// Whether it sent a heartbeat after `since` and accepts runs.
-    pub fn accepts_runs_since(&self, since: Timestamp) -> bool {
-        self.seen_at >= since && !self.draining
-    }
-
     /// Number of runs that it can still accept.
     pub fn free_capacity(&self) -> usize {
         (self.capacity as usize).saturating_sub(self.runs.len())
@@ -74,9 +68,14 @@ pub enum PlacementState {
     /// Waiting for a worker with capacity.
     Waiting,
     /// Assigned to a worker that has not claimed it yet.
-    Given { worker: WorkerKey, at: Timestamp },
-    /// Claimed by a worker.
-    Claimed { worker: WorkerKey, at: Timestamp },
+    Given {
+        worker: WorkerKey,
+        at: Timestamp,
+    },
+    Claimed {
+        worker: WorkerKey,
+        at: Timestamp,
+    },
     /// Ended, or will never start.
     Over {
         /// The worker that had claimed it.

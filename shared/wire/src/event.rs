@@ -276,11 +276,6 @@ impl RawEvent {
             Self::RunExited(_) => "run_exited",
         }
     }
-
-    /// Whether the event has a sequence number. Heartbeats and events of the runtime do not.
-    pub const fn is_sequenced(&self) -> bool {
-        !matches!(self, Self::Heartbeat { .. } | Self::RunExited(_))
-    }
 }
 
 /// Text, or a reference to text that is too large for a message (decision 6).

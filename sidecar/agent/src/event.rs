@@ -12,7 +12,9 @@ pub enum SessionEvent {
     /// A run of the loop began (S1 3.1).
     AgentStart,
     /// The run of the loop ended (S1 3.2).
-    AgentEnd { outcome: AgentOutcome },
+    AgentEnd {
+        outcome: AgentOutcome,
+    },
     /// The context is about to be sent to the model.
     TurnStart,
     /// The answer and the results of its tools are complete.
@@ -22,14 +24,16 @@ pub enum SessionEvent {
     /// A piece of the answer's thoughts.
     ThinkingDelta(String),
     /// A message is complete and in the tree (S1 9, `message_end`).
-    MessageEnd { entry_id: String, message: AgentMessage },
+    MessageEnd {
+        entry_id: String,
+        message: AgentMessage,
+    },
     /// A tagged message entered the conversation. Follows its `MessageEnd`.
     Injected {
         /// The tag from the prompt options.
         tag: String,
         entry_id: String,
     },
-    /// A tool starts.
     ToolExecutionStart(ToolCall),
     /// A running tool wrote output.
     ToolExecutionUpdate {
@@ -65,7 +69,9 @@ pub enum SessionEvent {
         context_window: u64,
     },
     /// A compaction starts (S1 4.2).
-    CompactionStart { reason: CompactionReason },
+    CompactionStart {
+        reason: CompactionReason,
+    },
     /// A compaction ended (S1 4.2).
     CompactionEnd {
         reason: CompactionReason,
@@ -92,7 +98,10 @@ pub enum SessionEvent {
         attempts: u32,
     },
     /// Later calls use another model.
-    ModelChange { provider: String, model: String },
+    ModelChange {
+        provider: String,
+        model: String,
+    },
     /// Later calls use another thinking level.
     ThinkingLevelChange(ThinkingLevel),
 }
@@ -110,7 +119,6 @@ pub enum AgentOutcome {
     Held(String),
     /// A call failed permanently.
     Failed(String),
-    /// The quota is exceeded.
     QuotaExceeded {
         /// The provider's message.
         message: String,

@@ -10,7 +10,6 @@ use super::session::{self, SET, notice};
 use super::settings::{SetMethod, Settings};
 use super::translator::Translator;
 
-/// The settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettingKind {
     Model,

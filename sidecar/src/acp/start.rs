@@ -58,7 +58,6 @@ pub(super) struct Starter {
     /// The part of the session's home that the agent may write to.
     agent_folder: PathBuf,
     own_tools: Value,
-    /// Prices of models.
     prices: Arc<ModelRegistry>,
     /// Serves Pilothouse's own tools to the agent.
     _tool_server: ToolServer,

@@ -28,7 +28,6 @@ pub(super) enum ControlRequest {
     Other,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(super) struct ControlResponse {
     pub request: ControlRequest,

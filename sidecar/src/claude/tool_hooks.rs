@@ -60,7 +60,6 @@ struct Activity {
     tools: HashMap<String, bool>,
 }
 
-/// The outcome of a hook.
 #[derive(Debug, Default)]
 pub(super) struct HookOutcome {
     /// The answer, unless it is withheld.

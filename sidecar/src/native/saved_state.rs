@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 use crate::run_dir::until_space;
 
-/// The stored state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredState {

@@ -49,7 +49,6 @@ pub(super) struct Setup {
     notices: Mutex<Vec<String>>,
 }
 
-/// A session and its events.
 pub(super) type Opened = (AgentSession, mpsc::UnboundedReceiver<SessionEvent>);
 
 impl Setup {

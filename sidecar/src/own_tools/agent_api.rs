@@ -60,7 +60,6 @@ impl AgentApi {
         Ok(Self { http, base, key: access.api_key.clone(), session })
     }
 
-    /// The session of the agent.
     pub const fn session(&self) -> AgentSessionId {
         self.session
     }

@@ -22,7 +22,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// The maximum length of a summary in characters.
 const LIVE_WIDTH: usize = 90;
 
-/// A session of the demo.
 pub(super) struct DemoSession<'a> {
     pub(super) client: &'a Client,
     pub(super) id: AgentSessionId,

@@ -23,7 +23,6 @@ use crate::http_client::{HttpClient, HttpClientError};
 const ESCAPED_IN_FORMS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
-/// The timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;

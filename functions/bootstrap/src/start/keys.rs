@@ -11,7 +11,6 @@ use crate::http_client::{HttpClient, HttpClientError};
 
 /// The maximum size of the key set in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// The timeout of the request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A key set at a URL.

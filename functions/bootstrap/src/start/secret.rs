@@ -34,7 +34,6 @@ struct Kept {
     secret: String,
 }
 
-/// Reads the root secret.
 pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, SecretError> {
     let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
         SecretError::Unreadable { arn: arn.to_owned(), cause: DisplayErrorContext(&error).to_string() }

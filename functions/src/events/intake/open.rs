@@ -17,28 +17,20 @@ use serde::Deserialize;
 pub(super) enum Opened {
     /// The run is alive.
     Heartbeat {
-        /// The run.
         run: RunId,
         /// Whether the disk of the sidecar is full.
         disk_full: bool,
     },
     /// The runtime reports the end of the run.
     Exited {
-        /// The run.
         run: RunId,
         /// How the run ended.
         exit: RunExit,
     },
     /// The control plane sent itself a message about the run.
-    Control {
-        /// The run.
-        run: RunId,
-        /// The message.
-        message: ControlMessage,
-    },
+    Control { run: RunId, message: ControlMessage },
     /// An event of the sidecar, as JSON text that may be malformed.
     Event {
-        /// The run.
         run: RunId,
         /// The sequence of the event within the run.
         sequence: u64,

@@ -59,7 +59,6 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     RetryPolicy::EVENT.retry(attempt).await
 }
 
-/// Reacts to `event` of a chain.
 pub(super) async fn react_of_chain(app: &App, event: &DomainEvent) -> Result<(), Problem> {
     let DomainEvent::ChainCancelled { chain_id } = event else { return Ok(()) };
     let Some(chain) = app.store.any_aggregate::<SessionChain>(*chain_id).await? else { return Ok(()) };

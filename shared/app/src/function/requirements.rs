@@ -72,7 +72,6 @@ pub enum AssumedRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // independent permissions
 pub struct Access {
-    /// The table.
     pub table: TableAccess,
     /// Large bodies.
     pub blobs: BlobAccess,
@@ -80,7 +79,6 @@ pub struct Access {
     pub sends: &'static [&'static str],
     /// The queues of commands to runs.
     pub run_queues: DynamicQueueAccess,
-    /// The queues of workers.
     pub worker_queues: DynamicQueueAccess,
     /// Whether it lists, redrives and deletes dead letters.
     pub dead_letters: bool,

@@ -31,7 +31,6 @@ struct Claims {
     exp: u64,
 }
 
-/// A verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedToken {
     /// The owner that the token names.

@@ -228,7 +228,6 @@ impl Problem {
         }
     }
 
-    /// The problem document.
     pub fn document(&self) -> ProblemDocument {
         let violations = match self {
             Self::Invalid(violations) => violations.clone(),

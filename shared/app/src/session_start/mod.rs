@@ -72,7 +72,6 @@ impl App {
 /// A session to open, with everything that belongs to the same commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionPlan {
-    /// The session.
     pub session: ResolvedSession,
     /// The chain that the session continues (S0 8.7).
     pub chain: Option<SessionChainId>,

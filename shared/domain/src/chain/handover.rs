@@ -12,7 +12,6 @@ use crate::{AgentSessionId, DomainContext, DomainEvent, Events};
 pub struct HandedOver {
     /// The session that continues, with the messages that were waiting.
     pub continuation: Conversation,
-    /// Events of the chain.
     pub of_chain: Events,
     /// Events of the session that handed over.
     pub of_predecessor: Events,
@@ -23,7 +22,6 @@ pub struct HandedOver {
 /// Events of attaching a session that the owner created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// Events of the chain.
     pub of_chain: Events,
     /// Events of the session that was current before.
     pub of_current: Events,

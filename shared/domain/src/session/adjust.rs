@@ -240,7 +240,6 @@ impl AgentSession {
         self.adjustments.of_owner()
     }
 
-    /// The pending adjustment of a command.
     pub fn pending_adjustment(&self, command: CommandId) -> Option<&Adjustment> {
         self.adjustments.get(command)
     }

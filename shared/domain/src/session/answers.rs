@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgentSession, Decision, Operation, PendingRequest, RequestKind, Requests, SessionError, State};
+use super::{AgentSession, Decision, Operation, PendingRequest, RequestKind, SessionError, State};
 use crate::text::cut;
 use crate::value::{Answer, FailureReason, Question};
 use crate::{CommandId, CommandRef, DomainContext, DomainEvent, Events, Timestamp, ToolCallId};
@@ -33,9 +33,6 @@ fn fit(questions: &mut Vec<Question>) {
 }
 
 impl AgentSession {
-    /// Most requests that can be open at once. Further ones are recorded and do not block.
-    pub const MAX_PENDING_REQUESTS: usize = Requests::MAX_PENDING;
-
     pub(super) fn open_request(
         &mut self,
         operation: Operation,

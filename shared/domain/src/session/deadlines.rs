@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{CommandRef, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
 
-/// A kind of deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineKind {
     /// A command was not received.

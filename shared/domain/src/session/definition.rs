@@ -7,7 +7,6 @@ use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AgentSettings, ExecutionMode, ThinkingLevel};
 use crate::{AgentSkillId, AgentTemplateId};
 
-/// The definition of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionDefinition {

@@ -14,7 +14,6 @@ use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, Tu
 /// Something that a sidecar reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentFact {
-    /// The sidecar is ready.
     SidecarReady(Capabilities),
     TurnStarted {
         turn: TurnId,
@@ -72,7 +71,6 @@ pub enum AgentFact {
     Used(UsageReport),
     /// Context usage crossed the warning threshold.
     ContextNearingLimit {
-        /// Usage in percent.
         usage_percent: String,
     },
     ContextExhausted,

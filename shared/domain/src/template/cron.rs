@@ -4,11 +4,11 @@
 //! days of the week have names (`jan`, `MON`); Sunday is 0 and 7. As in the original cron, a day matches if either day field
 //! matches, unless one of them begins with `*`; then both have to match.
 
-use std::fmt;
-
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 use serde::{Deserialize, Serialize};
+
+use crate::string_value::string_value;
 
 /// A valid cron expression that matches at least one day of some year.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,24 +256,7 @@ impl CronExpression {
     }
 }
 
-impl TryFrom<String> for CronExpression {
-    type Error = InvalidCron;
-    fn try_from(text: String) -> Result<Self, InvalidCron> {
-        Self::parse(&text)
-    }
-}
-
-impl From<CronExpression> for String {
-    fn from(cron: CronExpression) -> Self {
-        cron.text
-    }
-}
-
-impl fmt::Display for CronExpression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+string_value!(CronExpression.text, InvalidCron, |text: String| Self::parse(&text));
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,6 @@ pub struct SessionSpec {
     pub name: Option<SessionName>,
     pub model_id: Option<ModelId>,
     pub thinking_level: Option<ThinkingLevel>,
-    /// Budget cap.
     pub budget_cap_usd: Option<Usd>,
     /// Warning threshold in percent of the cap.
     pub warn_at_percent: Option<u8>,

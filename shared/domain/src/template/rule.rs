@@ -1,12 +1,12 @@
 //! Rules that classify external events (S0 8.5 `ClassificationRule`), for example to triage mail.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ClassificationRuleId;
+use crate::string_value::string_value;
 use crate::text::{Classification, EventField};
 
 /// Fields of an external event by name.
@@ -166,30 +166,10 @@ fn folded(c: char) -> std::char::ToLowercase {
     c.to_lowercase()
 }
 
-impl TryFrom<String> for MatchPattern {
-    type Error = InvalidPattern;
-    fn try_from(text: String) -> Result<Self, InvalidPattern> {
-        Self::parse(text)
-    }
-}
-
-impl From<MatchPattern> for String {
-    fn from(pattern: MatchPattern) -> Self {
-        pattern.text
-    }
-}
-
-impl JsonSchema for MatchPattern {
-    fn schema_name() -> Cow<'static, str> {
-        "MatchPattern".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string", "minLength": 1, "maxLength": Self::MAX,
-            "description": "Pattern for the whole field: `*` matches any text, `?` any character, `\\` escapes the next character. Case is ignored.",
-        })
-    }
-}
+string_value!(MatchPattern.text, InvalidPattern, Self::parse, {
+    "type": "string", "minLength": 1, "maxLength": Self::MAX,
+    "description": "Pattern for the whole field: `*` matches any text, `?` any character, `\\` escapes the next character. Case is ignored.",
+});
 
 #[cfg(test)]
 mod tests {

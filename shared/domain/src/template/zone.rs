@@ -8,6 +8,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::string_value::string_value;
 
 /// A time zone, with its name as the IANA database spells it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +38,6 @@ impl TimeZoneName {
         &self.name
     }
 
-    /// Local time at `at`.
     pub fn local_time(&self, at: Timestamp) -> DateTime {
         self.zone.to_datetime(instant(at))
     }
@@ -63,24 +63,7 @@ fn instant(at: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default()
 }
 
-impl TryFrom<String> for TimeZoneName {
-    type Error = InvalidTimeZone;
-    fn try_from(name: String) -> Result<Self, InvalidTimeZone> {
-        Self::parse(&name)
-    }
-}
-
-impl From<TimeZoneName> for String {
-    fn from(zone: TimeZoneName) -> Self {
-        zone.name
-    }
-}
-
-impl fmt::Display for TimeZoneName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
+string_value!(TimeZoneName.name, InvalidTimeZone, |name: String| Self::parse(&name));
 
 impl fmt::Debug for TimeZoneName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::string_value::string_value;
+
 /// A full git commit hash: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -25,33 +27,9 @@ impl CommitSha {
     }
 }
 
-impl TryFrom<String> for CommitSha {
-    type Error = InvalidCommitSha;
-    fn try_from(s: String) -> Result<Self, InvalidCommitSha> {
-        Self::parse(s)
-    }
-}
-
-impl From<CommitSha> for String {
-    fn from(sha: CommitSha) -> Self {
-        sha.0
-    }
-}
-
-impl std::fmt::Display for CommitSha {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl JsonSchema for CommitSha {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "CommitSha".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{40}$" })
-    }
-}
+string_value!(CommitSha.0, InvalidCommitSha, Self::parse, {
+    "type": "string", "pattern": "^[0-9a-fA-F]{40}$"
+});
 
 /// Output of a session for its owner to review (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

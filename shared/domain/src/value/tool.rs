@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::string_value::string_value;
 use crate::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName};
 
 /// Input schema of a tool: a JSON Schema as text (S0 8.5).
@@ -128,42 +129,10 @@ fn host(rest: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-macro_rules! text_like {
-    ($name:ident, $error:ident, $schema:tt) => {
-        impl TryFrom<String> for $name {
-            type Error = $error;
-            fn try_from(s: String) -> Result<Self, $error> {
-                Self::parse(s)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(text: $name) -> Self {
-                text.0
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!($schema)
-            }
-        }
-    };
-}
-
-text_like!(InputSchema, InvalidInputSchema, {
+string_value!(InputSchema.0, InvalidInputSchema, Self::parse, {
     "type": "string", "maxLength": 16384, "contentMediaType": "application/schema+json"
 });
-text_like!(ServerUri, InvalidServerUri, { "type": "string", "format": "uri", "maxLength": 2000 });
+string_value!(ServerUri.0, InvalidServerUri, Self::parse, { "type": "string", "format": "uri", "maxLength": 2000 });
 
 /// A tool of an MCP server (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::EgressPolicy;
 use super::egress::is_below;
+use crate::string_value::string_value;
 
 /// URL of a webhook: `https://` (or `http://`), a host, and optionally a port, path and query. User names, fragments and unusual
 /// spellings of IPv4 addresses are rejected, because parsers disagree about them.
@@ -23,7 +23,6 @@ pub struct WebhookUrl {
 pub enum Host {
     /// A host name, which is resolved at each delivery.
     Name(String),
-    /// An IP address.
     Address(IpAddr),
 }
 
@@ -135,27 +134,9 @@ impl WebhookUrl {
     }
 }
 
-impl TryFrom<String> for WebhookUrl {
-    type Error = InvalidWebhookUrl;
-    fn try_from(text: String) -> Result<Self, InvalidWebhookUrl> {
-        Self::parse(text)
-    }
-}
-
-impl From<WebhookUrl> for String {
-    fn from(url: WebhookUrl) -> Self {
-        url.text
-    }
-}
-
-impl JsonSchema for WebhookUrl {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "WebhookUrl".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "format": "uri", "maxLength": Self::MAX })
-    }
-}
+string_value!(WebhookUrl.text, InvalidWebhookUrl, Self::parse, {
+    "type": "string", "format": "uri", "maxLength": Self::MAX
+});
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

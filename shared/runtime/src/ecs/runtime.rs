@@ -73,7 +73,6 @@ impl EcsRuntime {
         Self { client, settings, url, secret }
     }
 
-    /// The tasks of a run with this desired status.
     async fn tasks(&self, run: RunId, desired: DesiredStatus) -> Result<Vec<String>, EcsError> {
         let request = self
             .client

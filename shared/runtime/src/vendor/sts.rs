@@ -14,8 +14,6 @@ use super::{CredentialVendor, VendError};
 
 /// Life of credentials. One hour is the maximum for a role that was assumed from another role.
 const CREDENTIAL_LIFETIME: Duration = Duration::from_hours(1);
-/// Shortest life of credentials (STS).
-const MIN_CREDENTIAL_LIFETIME: Duration = Duration::from_mins(15);
 
 /// Names and addresses of a deployment's resources.
 #[derive(Debug, Clone)]
@@ -28,9 +26,7 @@ pub struct StsSettings {
     pub endpoint: Option<String>,
     /// Bucket of large contents.
     pub bucket: String,
-    /// Role for sidecars.
     pub sidecar_role: String,
-    /// Role for workers.
     pub worker_role: String,
 }
 
@@ -46,7 +42,6 @@ pub struct StsVendor {
     settings: StsSettings,
     partition: String,
     account: String,
-    life: Duration,
 }
 
 impl StsVendor {
@@ -57,14 +52,7 @@ impl StsVendor {
             return Err(InvalidRole(settings.sidecar_role.clone()));
         };
         let (partition, account) = (partition.to_owned(), account.to_owned());
-        Ok(Self { client, settings, partition, account, life: CREDENTIAL_LIFETIME })
-    }
-
-    /// Shortens the life of credentials, to 15 minutes at least (STS).
-    #[must_use]
-    pub fn with_lifetime(mut self, life: Duration) -> Self {
-        self.life = life.clamp(MIN_CREDENTIAL_LIFETIME, CREDENTIAL_LIFETIME);
-        self
+        Ok(Self { client, settings, partition, account })
     }
 
     fn queue_arn(&self, queue: &str) -> String {
@@ -86,7 +74,7 @@ impl StsVendor {
             .assume_role()
             .role_arn(role)
             .role_session_name(name)
-            .duration_seconds(i32::try_from(self.life.as_secs()).unwrap_or(3600))
+            .duration_seconds(i32::try_from(CREDENTIAL_LIFETIME.as_secs()).unwrap_or(3600))
             .policy(policy.to_string())
             .send()
             .await

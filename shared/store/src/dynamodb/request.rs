@@ -76,7 +76,6 @@ pub(super) fn transact_item(
     Ok(Some(item.build()))
 }
 
-/// Key condition of a query.
 pub(super) fn key_condition(query: &Query, bounds: Bounds) -> Expression {
     let (partition, sort) = key_names(query.index);
     let p = (":p", text(&query.partition));

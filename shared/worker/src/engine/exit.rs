@@ -39,7 +39,6 @@ pub(crate) fn unknown(dir: &RunDir) -> RunExit {
     ))
 }
 
-/// The exit of a run without a process.
 pub(crate) fn without_process(detail: String) -> RunExit {
     RunExit { code: None, signal: None, drained: false, detail: Some(detail) }
 }

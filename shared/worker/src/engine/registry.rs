@@ -14,7 +14,6 @@ use super::process::{self, ChildProcess};
 use super::run_dir::RunDir;
 use super::run_lock::{self, LockState};
 
-/// Phase of a run.
 pub(crate) enum RunPhase {
     /// It is being claimed and prepared; `stop` cancels it before it starts.
     Preparing { stop: bool },
@@ -150,7 +149,6 @@ impl Registry {
         self.runs().values().cloned().collect()
     }
 
-    /// Sets the phase of a run.
     pub(crate) fn set_phase(&self, run: &Run, phase: RunPhase) {
         *run.phase() = phase;
         self.notify_changed();

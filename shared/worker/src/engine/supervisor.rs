@@ -19,7 +19,6 @@ const REAPING: Duration = Duration::from_secs(5);
 
 /// The state of a run when its supervision begins.
 pub(crate) enum RunStart {
-    /// A child of this process.
     Child(Arc<ChildProcess>),
     /// A process of an earlier server, which may live.
     Adopted,

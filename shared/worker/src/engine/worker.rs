@@ -31,7 +31,6 @@ const REPORTING: Duration = Duration::from_secs(5);
 /// What the worker needs from its control plane.
 #[derive(Clone)]
 pub struct Ports {
-    /// Claims runs.
     pub claims: Arc<dyn RunClaims>,
     /// Reports exits.
     pub events: Arc<dyn RunEvents>,

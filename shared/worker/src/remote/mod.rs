@@ -36,7 +36,6 @@ pub use worker_id::{WorkerIdError, load_or_create_worker_id};
 /// How long sidecars may take to end with the worker.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Settings of a remote worker.
 #[derive(Debug, Clone)]
 pub struct RemoteWorkerSettings {
     /// Id of the worker, unique for its owner.

@@ -9,7 +9,6 @@ use crate::tree::{Entry, EntryId, EntryKind};
 pub(super) struct Cut {
     /// Index in the path of the first entry that stays, or the path's length if none does.
     pub(super) at: usize,
-    /// The id of that entry.
     pub(super) first_kept: Option<EntryId>,
 }
 

@@ -47,7 +47,6 @@ impl RunLoop {
         result
     }
 
-    /// Emits the end of a compaction.
     pub(crate) fn emit_compaction_end(
         &self,
         reason: CompactionReason,

@@ -6,8 +6,10 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A program with its arguments: `stdio:///usr/bin/lint?arg=--fast&arg=x`.
-    Program { path: String, args: Vec<String> },
-    /// `http` and `https`.
+    Program {
+        path: String,
+        args: Vec<String>,
+    },
     Http(String),
 }
 

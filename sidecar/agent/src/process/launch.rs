@@ -199,7 +199,6 @@ impl Program {
         }
     }
 
-    /// Sets the guard.
     #[must_use]
     pub fn guarded_by(mut self, guard: &Guard) -> Self {
         self.guard = guard.clone();

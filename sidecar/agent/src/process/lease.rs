@@ -21,7 +21,6 @@ pub fn boot_time() -> Duration {
     clock_gettime(CLOCK).map_or(Duration::MAX, Duration::from)
 }
 
-/// A lease file.
 #[derive(Debug)]
 pub struct LeaseFile(File);
 

@@ -45,7 +45,6 @@ pub fn substitute(text: &str, arguments: &[String]) -> String {
     filled
 }
 
-/// A range of arguments.
 struct ArgumentRange {
     /// From 1.
     first: usize,

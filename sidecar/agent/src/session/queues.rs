@@ -91,7 +91,6 @@ impl State {
 pub(crate) enum QueueSelection {
     /// All steering messages.
     Steering,
-    /// One follow-up.
     OneFollowUp,
     /// All follow-ups.
     FollowUps,

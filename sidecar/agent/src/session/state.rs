@@ -245,7 +245,6 @@ pub(super) fn file_of(dir: &Path, session_id: &str) -> Result<PathBuf, SessionEr
     if file.is_file() { Ok(file) } else { Err(unknown()) }
 }
 
-/// Opens or creates the tree of a session.
 pub(crate) fn open_tree(dir: &Path, cwd: &Path, start: Start) -> Result<SessionTree, SessionError> {
     let cwd = cwd.to_string_lossy();
     Ok(match start {

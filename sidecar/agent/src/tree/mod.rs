@@ -133,7 +133,6 @@ impl SessionTree {
         self.append(EntryKind::Message { message: Arc::new(message) })
     }
 
-    /// Appends a change of the model.
     pub fn append_model_change(&mut self, provider: &str, model: &str) -> Result<EntryId, TreeError> {
         self.append(EntryKind::ModelChange { provider: provider.to_owned(), model_id: model.to_owned() })
     }

@@ -64,7 +64,6 @@ pub(super) fn changes_turn(event: &RawEvent) -> bool {
     matches!(event, RawEvent::TurnStarted { .. } | RawEvent::TurnCompleted { .. } | RawEvent::SessionEnd(_))
 }
 
-/// The events of an instruction.
 fn events_of(instruction: &Instruction) -> &[RawEvent] {
     match instruction {
         Instruction::EmitAll(events) => events,

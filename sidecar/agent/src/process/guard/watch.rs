@@ -17,7 +17,6 @@ use crate::process::lease::LeaseFile;
 /// remaining time.
 const LEASE_POLL: Duration = Duration::from_secs(1);
 
-/// An event.
 pub(super) enum GuardEvent {
     /// The leash has closed: the process that started this one has ended.
     Orphaned,
