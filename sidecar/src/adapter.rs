@@ -98,6 +98,13 @@ pub struct Message {
     pub expected_turn: Option<TurnId>,
 }
 
+impl Message {
+    /// The turn that the message was meant for, if that is not the current one (decision 30).
+    pub(crate) fn missed_turn(&self, current: Option<&TurnId>) -> Option<&TurnId> {
+        self.expected_turn.as_ref().filter(|expected| current != Some(*expected))
+    }
+}
+
 /// The owner's decision on a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDecision {
@@ -222,6 +229,21 @@ impl Refusal {
     /// No agent is running.
     pub fn no_agent() -> Self {
         Self { code: "no-agent", message: "no agent is running".into() }
+    }
+
+    /// `begin` to an agent that was started before.
+    pub(crate) fn already_started() -> Self {
+        Self::invalid("the agent was started before")
+    }
+
+    /// An answer or a decision that no request waits for.
+    pub(crate) fn not_awaited() -> Self {
+        Self::invalid("the agent does not wait for this")
+    }
+
+    /// A compaction before the first turn.
+    pub(crate) fn nothing_to_compact() -> Self {
+        Self::invalid("there is nothing to compact: the conversation has not begun")
     }
 
     /// The command is not valid in the current state.

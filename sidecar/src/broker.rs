@@ -1,5 +1,6 @@
 //! The sidecar's client of the broker: the gateway of an embedded server, or SQS and S3 directly.
 
+pub(crate) mod control_plane;
 mod gateway;
 mod grants;
 mod s3;
@@ -14,9 +15,9 @@ use reqwest::StatusCode;
 pub use gateway::Gateway;
 pub use sqs::Sqs;
 
-pub use crate::control_plane::Purpose;
-use crate::control_plane::{ControlPlane, http_client, is_plain, shared_client};
 use crate::oversize::Blob;
+pub use control_plane::Purpose;
+use control_plane::{ControlPlane, http_client, is_plain, shared_client};
 
 /// Why a request to the broker failed.
 #[derive(Debug, thiserror::Error)]

@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::broker::BrokerError;
-use crate::control_plane::ControlPlane;
+use crate::broker::control_plane::ControlPlane;
 use crate::exit::Exit;
 use crate::process::{self, AgentUser, USER_VARIABLE};
 use crate::retry::Backoff;

@@ -7,7 +7,7 @@
 //! | [`run`], [`drain`], [`container`] | the program's subcommands |
 //! | [`run_dir`] | the run directory: launch file, process lock, spool |
 //! | [`spool`] | SQLite file that stores every event and command before it is processed |
-//! | [`broker`], [`control_plane`] | clients of the broker: the gateway of an embedded server, or SQS and S3 |
+//! | [`broker`] | clients of the broker: the gateway of an embedded server, or SQS and S3 |
 //! | [`publisher`], [`heartbeat`], [`link`] | publish events in order, send heartbeats, track connectivity |
 //! | [`lease`], [`offline`] | limit time and spend while the control plane is unreachable |
 //! | [`listener`], [`host`] | receive commands, execute them through an adapter, acknowledge them |
@@ -27,7 +27,6 @@ pub mod broker;
 pub mod claude;
 pub mod clock;
 pub mod container;
-pub mod control_plane;
 pub mod deliverables;
 pub mod drain;
 pub mod exit;

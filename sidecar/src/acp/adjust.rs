@@ -2,9 +2,10 @@
 
 use pilothouse_domain::value::Adjustment;
 
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::setting_change::SettingChange;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), DriverExit> {
@@ -12,7 +13,7 @@ impl Driver {
             if !self.translator.settings.compacts {
                 return Ok(reply.refuse(Refusal::not_supported("compact")).await?);
             }
-            self.compactions.push_back((instructions, reply));
+            self.compactions.push(instructions, reply);
             return self.next_turn().await;
         }
         if let Adjustment::SetAllowance { allowance_usd } = adjustment {

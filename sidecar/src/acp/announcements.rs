@@ -5,9 +5,20 @@ use pilothouse_wire::event::{RawEvent, RawTask};
 use serde_json::Value;
 
 use super::translator::{Translator, UpdateMode};
-use crate::kit::json::{list, notice_name, one_line, text};
+use crate::kit::json::{list, one_line, text};
+use crate::kit::notices::name_part;
 
 impl Translator {
+    /// A notice of the agent itself.
+    pub(super) fn said_of_itself(name: &str, update: &Value) -> RawEvent {
+        let words = ["message", "title", "text", "status"].iter().find_map(|key| text(update, key));
+        RawEvent::Notice {
+            name: name.to_owned(),
+            summary: one_line(words.unwrap_or("the agent sent a notice")),
+            detail: Some(update.clone()),
+        }
+    }
+
     /// Publishes a changed plan as the task list.
     pub(super) fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
         let tasks: Vec<RawTask> =
@@ -52,7 +63,7 @@ impl Translator {
             return Vec::new();
         }
         vec![RawEvent::Notice {
-            name: notice_name("unknown", kind),
+            name: format!("unknown_{}", name_part(kind, 60)),
             summary: format!("the agent sent an unknown update: {}", one_line(kind)),
             detail: Some(update.clone()),
         }]
@@ -74,15 +85,5 @@ fn mode_changed(mode: &str) -> RawEvent {
         name: "mode_changed".into(),
         summary: format!("the agent works in the mode {}", one_line(mode)),
         detail: None,
-    }
-}
-
-/// A notice of the agent itself.
-pub(super) fn said_of_itself(name: &str, update: &Value) -> RawEvent {
-    let words = ["message", "title", "text", "status"].iter().find_map(|key| text(update, key));
-    RawEvent::Notice {
-        name: name.to_owned(),
-        summary: one_line(words.unwrap_or("the agent sent a notice")),
-        detail: Some(update.clone()),
     }
 }

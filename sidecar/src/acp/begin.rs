@@ -3,30 +3,30 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use pilothouse_domain::Usd;
 use pilothouse_wire::command::Begin;
 
 use super::capabilities;
 use super::conversation_file::ConversationFile;
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::introduction::introduction;
-use super::messages::Messages;
+use super::limit::Spending;
 use super::options::{self, Launch};
 use super::requests::Requests;
-use super::spending::Spending;
 use super::start::{Started, Starter, while_commands_wait};
 use super::terminals::Terminals;
+use super::waiting::Messages;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::account::Account;
+use crate::kit::allowance::Allowance;
+use crate::kit::deferral::PendingCompactions;
+use crate::kit::turns::DriverExit;
 use crate::own_tools::OwnTools;
 
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
     let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = *begin;
-    let allowance = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose().map_err(|e| {
-        AdapterError::Configuration(format!("the allowance is not an amount of dollars: {e}"))
-    })?;
+    let allowance = Allowance::new(allowance_usd.as_deref())?;
     let launch = match Launch::read(&config.adapter_options, std::env::var(options::CLAUDE).ok()) {
         Ok(launch) => launch,
         Err(why) => {
@@ -73,8 +73,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     reply.done().await?;
     let Started { agent, advertised, conversation, translator, notices } = standing;
     let folder = starter.folder().clone();
-    let before = translator.meter.spent();
-    let spending = Spending { allowance, before, allow_unmetered, ..Spending::default() };
+    let allowance = allowance.after(translator.meter.spent());
+    let spending = Spending { allowance, allow_unmetered, ..Spending::default() };
     let mut driver = Driver {
         run,
         events,
@@ -100,7 +100,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         messages: Messages::default(),
         turn: None,
         compaction: None,
-        compactions: VecDeque::new(),
+        compactions: PendingCompactions::default(),
         turns: 0,
         prompts: 0,
         question_count: 0,
@@ -113,10 +113,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     let ended = driver.drive(notices, prompt).await;
     driver.end().await;
-    match ended {
-        Ok(()) | Err(DriverExit::Over) => Ok(()),
-        Err(DriverExit::Failed(e)) => Err(e),
-    }
+    ended.or_else(DriverExit::outcome)
 }
 
 /// A sentence for people.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kit::account::end_of;
 use crate::kit::json::{list, text, text_at};
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
 /// Looks up the output of a terminal by its id.
 pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -19,7 +20,7 @@ const OUTPUTS: [&str; 3] = ["aggregated_output", "formatted_output", "stdout"];
 
 /// What agents call the tools that the control plane knows by name (S0 8.3): qwen.
 const KNOWN_AS: [(&str, &str); 2] =
-    [("exit_plan_mode", "ExitPlanMode"), ("ask_user_question", "AskUserQuestion")];
+    [("exit_plan_mode", EXIT_PLAN_MODE), ("ask_user_question", ASK_USER_QUESTION)];
 
 /// A call without a result.
 #[derive(Debug, Default)]

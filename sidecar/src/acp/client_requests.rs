@@ -14,20 +14,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::connection::Inbound;
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::permissions::{allowing, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
+use super::work::Turn;
 use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::kit::form::Form;
 use crate::kit::json::text;
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
+use crate::kit::turns::DriverExit;
 use crate::process::in_process::AgentThread;
-
-/// The tool that submits a plan, by the name that the control plane knows (S0 8.3).
-const PLAN: &str = "ExitPlanMode";
-/// The tool that asks questions. Its call is the question.
-const QUESTION: &str = "AskUserQuestion";
-/// Prefix of the sidecar's tools in agents that include the server in a tool's name.
-const OWN_TOOLS: &str = "mcp__pilothouse__";
 
 impl Driver {
     /// Handles a request of the agent, or asks its owner.
@@ -145,7 +141,7 @@ impl Driver {
             }
         };
         // A turn that must end or has ended makes no requests to the owner.
-        if self.turn.as_ref().is_none_or(super::turns::Turn::is_ending) {
+        if self.turn.as_ref().is_none_or(Turn::is_ending) {
             respond(responder, selected(None));
             return Ok(());
         }
@@ -160,7 +156,7 @@ impl Driver {
             .name(id.as_str())
             .or_else(|| text(&call, "title").map(str::to_owned))
             .unwrap_or_else(|| "a tool".into());
-        if tool == PLAN {
+        if tool == EXIT_PLAN_MODE {
             if !self.config.plan_approval_required {
                 respond(responder, selected(allowing(&request.options)));
                 return Ok(());
@@ -169,7 +165,7 @@ impl Driver {
             return Ok(());
         }
         let questions = self.translator.calls.input(id.as_str()).and_then(|input| input.get("questions"));
-        if let Some(questions) = questions.filter(|_| tool == QUESTION).cloned() {
+        if let Some(questions) = questions.filter(|_| tool == ASK_USER_QUESTION).cloned() {
             self.translator.asks = true;
             self.requests.wait(id, Waiting::Questions(request.options, questions), responder);
             return Ok(());
@@ -199,7 +195,7 @@ impl Driver {
     }
 
     async fn elicitation(&mut self, parameters: &Value, responder: Responder) -> Result<(), DriverExit> {
-        if self.turn.as_ref().is_none_or(super::turns::Turn::is_ending) {
+        if self.turn.as_ref().is_none_or(Turn::is_ending) {
             respond(responder, json!({ "action": "cancel" }));
             return Ok(());
         }
@@ -210,7 +206,7 @@ impl Driver {
         self.emit(events).await?;
         let calls = &self.translator.calls;
         // The call of an asking tool is the question itself. Other forms are asked here.
-        let asks = call.filter(|call| calls.name(call).as_deref() == Some(QUESTION));
+        let asks = call.filter(|call| calls.name(call).as_deref() == Some(ASK_USER_QUESTION));
         let Some(form) = Form::read(parameters, asks.and_then(|call| calls.input(call))) else {
             respond(responder, json!({ "action": "decline" }));
             return Ok(());
@@ -236,7 +232,7 @@ impl Driver {
     pub(super) async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), DriverExit> {
         let PlanDecision { request, approved, feedback } = decision;
         if !self.requests.decide(&request, approved) {
-            return Ok(reply.refuse(Refusal::invalid("the agent does not wait for this")).await?);
+            return Ok(reply.refuse(Refusal::not_awaited()).await?);
         }
         reply.done().await?;
         // The protocol's response has no field for feedback, so it follows as a message.

@@ -3,39 +3,15 @@
 use agent_client_protocol::Error;
 use serde_json::Value;
 
-use super::driver::{Driver, DriverExit};
-use super::session::{self, notice};
+use super::driver::Driver;
+use super::session;
 use super::translator::UpdateMode;
-use super::turns::Interrupt;
+use super::work::Compaction;
 use crate::adapter::{Refusal, Reply};
-use crate::kit::json::{one_line, text, text_at};
-
-/// A running compaction.
-pub(super) struct Compaction {
-    /// Number of the prompt whose response ends it.
-    pub(super) number: u64,
-    /// The interrupt that must end it, if there is one.
-    pub(super) interrupt: Option<Interrupt>,
-    reply: Reply,
-    /// The agent's text about it.
-    said: String,
-}
-
-impl Compaction {
-    /// Handles the parameters of a `session/update` during the compaction.
-    pub(super) fn handle(&mut self, parameters: &Value) {
-        let Some(update) = parameters.get("update") else { return };
-        if text(update, "sessionUpdate") == Some("agent_message_chunk") {
-            self.said.push_str(text_at(update, &["content", "text"]).unwrap_or_default());
-        }
-    }
-
-    /// Ends a failed compaction. Returns its interrupt.
-    pub(super) async fn broken_off(self, why: &str) -> Result<Option<Interrupt>, DriverExit> {
-        self.reply.refuse(Refusal::invalid(why)).await?;
-        Ok(self.interrupt)
-    }
-}
+use crate::kit::deferral::compact_command;
+use crate::kit::json::{one_line, text};
+use crate::kit::notices::notice;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Starts a compaction. `instructions` are the focus of the summary.
@@ -45,18 +21,14 @@ impl Driver {
         reply: Reply,
     ) -> Result<(), DriverExit> {
         if !self.conversation.introduced {
-            let refusal = Refusal::invalid("there is nothing to compact: the conversation has not begun");
-            return Ok(reply.refuse(refusal).await?);
+            return Ok(reply.refuse(Refusal::nothing_to_compact()).await?);
         }
         self.ensure_running().await?;
         self.prompts += 1;
         let number = self.prompts;
         self.translator.update_mode = UpdateMode::Ignored;
         self.compaction = Some(Compaction { number, interrupt: None, reply, said: String::new() });
-        let words = match instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
-            Some(words) => format!("/compact {words}"),
-            None => "/compact".to_owned(),
-        };
+        let words = compact_command(instructions.as_deref());
         if let Some(agent) = &mut self.agent {
             agent.process.tools.turn_begins();
         }

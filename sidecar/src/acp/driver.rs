@@ -13,45 +13,25 @@ use tokio::time::Instant;
 
 use super::agents::Advertised;
 use super::capabilities;
-use super::compaction::Compaction;
 use super::connection::{Connection, Inbound};
 use super::conversation_file::{Conversation, ConversationFile};
 use super::files::Folder;
-use super::messages::Messages;
+use super::limit::Spending;
 use super::requests::Requests;
-use super::spending::Spending;
 use super::start::{Agent, Starter};
 use super::terminals::Terminals;
 use super::translator::Translator;
-use super::turns::Turn;
-use crate::adapter::{AdapterError, AgentCommand, EventSink, Refusal, Reply};
+use super::waiting::Messages;
+use super::work::{Compaction, Turn};
+use crate::adapter::{AgentCommand, EventSink, Refusal};
+use crate::kit::deferral::{PendingCompactions, wait_until};
 use crate::kit::json::text_at;
+use crate::kit::turns::DriverExit;
 use crate::process::Processes;
 use crate::process::in_process::AgentThread;
-use crate::spool::SpoolError;
 
 /// How long to wait for streamed input of a call before the call is published incomplete.
 const STREAMED: Duration = Duration::from_millis(500);
-
-/// Why the driver stops.
-pub(super) enum DriverExit {
-    /// It must stop, or the conversation has ended.
-    Over,
-    Failed(AdapterError),
-}
-
-impl From<SpoolError> for DriverExit {
-    fn from(e: SpoolError) -> Self {
-        Self::Failed(e.into())
-    }
-}
-
-impl DriverExit {
-    /// The agent cannot continue.
-    pub(super) fn agent(why: impl Into<String>) -> Self {
-        Self::Failed(AdapterError::Agent(why.into()))
-    }
-}
 
 /// Drives one agent.
 pub(super) struct Driver {
@@ -77,8 +57,7 @@ pub(super) struct Driver {
     pub(super) messages: Messages,
     pub(super) turn: Option<Turn>,
     pub(super) compaction: Option<Compaction>,
-    /// Compactions that wait for the end of the turn, each with the focus of its summary.
-    pub(super) compactions: VecDeque<(Option<String>, Reply)>,
+    pub(super) compactions: PendingCompactions,
     /// Number of turns of this run.
     pub(super) turns: u64,
     /// Number of prompts of this run.
@@ -152,12 +131,6 @@ impl Driver {
     }
 
     async fn next_event(&mut self) -> DriverEvent {
-        let wait_until = |at: Option<Instant>| async move {
-            match at {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         let (give_up, tools_end) = (self.gives_up_at(), self.tools_end_at());
         let announced = self.requests.announced_until();
         let Self { agent, commands, paused, publish_calls_at, .. } = self;
@@ -295,9 +268,7 @@ impl Driver {
 
     async fn command(&mut self, command: AgentCommand) -> Result<(), DriverExit> {
         match command {
-            AgentCommand::Begin(_, reply) => {
-                Ok(reply.refuse(Refusal::invalid("the agent was started before")).await?)
-            }
+            AgentCommand::Begin(_, reply) => Ok(reply.refuse(Refusal::already_started()).await?),
             AgentCommand::Message(message, reply) => self.message(message, reply).await,
             AgentCommand::Interrupt(reply) => {
                 (self.spending.paused, self.spending.held) = (false, false);
@@ -321,7 +292,7 @@ impl Driver {
                 if self.requests.answer(&request, &answers) {
                     return Ok(reply.done().await?);
                 }
-                Ok(reply.refuse(Refusal::invalid("the agent does not wait for this")).await?)
+                Ok(reply.refuse(Refusal::not_awaited()).await?)
             }
             AgentCommand::PlanDecision(decision, reply) => self.decide(decision, reply).await,
         }

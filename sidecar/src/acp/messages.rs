@@ -1,87 +1,26 @@
 //! Messages: sent into the current turn if the agent supports it, or else after it. Never sent as a second prompt,
 //! whose meaning differs between agents.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use agent_client_protocol::Error;
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::MessagePriority;
 use serde_json::{Value, json};
 
 use super::agents::Steering;
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::session;
+use super::waiting::Waiting;
+use super::work::Turn;
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::json::text;
-
-/// A waiting message.
-#[allow(clippy::large_enum_variant)] // only a few at a time
-pub(super) enum Waiting {
-    /// A message of the control plane.
-    Message(Message, MessageReply),
-    /// A message of the adapter itself, for content that a protocol response has no field for.
-    Own(String),
-}
-
-impl Waiting {
-    const fn is_immediate(&self) -> bool {
-        match self {
-            Self::Message(message, _) => matches!(message.priority, MessagePriority::Immediate),
-            Self::Own(_) => true,
-        }
-    }
-
-    fn words(&self) -> &str {
-        match self {
-            Self::Message(message, _) => &message.content,
-            Self::Own(words) => words,
-        }
-    }
-}
-
-/// Waiting messages, and those that are being sent into the turn.
-#[derive(Default)]
-pub(super) struct Messages {
-    waiting: VecDeque<Waiting>,
-    steering: BTreeMap<u64, Waiting>,
-    steered: u64,
-    /// Messages up to this number were being sent into this turn when it was interrupted.
-    interrupted: Option<(u64, TurnId)>,
-}
-
-impl Messages {
-    /// Adds a message of the adapter itself.
-    pub(super) fn add_own(&mut self, words: String) {
-        self.waiting.push_back(Waiting::Own(words));
-    }
-
-    /// The interrupted turn into which the message with this number was being sent.
-    fn was_interrupted(&self, number: u64) -> Option<&TurnId> {
-        self.interrupted.as_ref().filter(|(last, _)| number <= *last).map(|(_, turn)| turn)
-    }
-
-    /// The next message; immediate ones first.
-    fn next(&mut self) -> Option<Waiting> {
-        let immediate = self.waiting.iter().position(Waiting::is_immediate);
-        self.waiting.remove(immediate.unwrap_or(0))
-    }
-
-    /// The next message for the current turn.
-    fn next_immediate(&mut self) -> Option<Waiting> {
-        let immediate = self.waiting.iter().position(Waiting::is_immediate)?;
-        self.waiting.remove(immediate)
-    }
-}
+use crate::kit::messages::refuse_late;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Handles an incoming message.
     pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
-        if let Some(expected) = &message.expected_turn
-            && self.turn.as_ref().map(|turn| &turn.id) != Some(expected)
-        {
-            return Ok(reply.refuse(Refusal::turn_over(expected)).await?);
-        }
-        self.messages.waiting.push_back(Waiting::Message(message, reply));
+        let turn = self.turn.as_ref().map(|turn| &turn.id);
+        let Some((message, reply)) = refuse_late((message, reply), turn).await? else { return Ok(()) };
+        self.messages.waiting.push(Waiting::Message(message, reply));
         self.deliver_messages().await
     }
 
@@ -90,11 +29,11 @@ impl Driver {
         if self.turn.is_none() {
             return self.next_turn().await;
         }
-        let ending = self.turn.as_ref().is_some_and(super::turns::Turn::is_ending);
+        let ending = self.turn.as_ref().is_some_and(Turn::is_ending);
         if self.advertised.steering != Steering::Extension || ending || self.paused {
             return Ok(());
         }
-        while let Some(mut waiting) = self.messages.next_immediate() {
+        while let Some(mut waiting) = self.messages.waiting.next_immediate() {
             if let Waiting::Message(_, reply) = &mut waiting {
                 reply.injecting().await?;
             }
@@ -136,7 +75,7 @@ impl Driver {
             }
             Waiting::Own(_) if self.messages.was_interrupted(number).is_some() => return Ok(()),
             // The agent rejected it. The message follows the turn, as with agents that cannot be steered.
-            waiting => self.messages.waiting.push_front(waiting),
+            waiting => self.messages.waiting.put_back(waiting),
         }
         if self.turn.is_none() {
             return self.next_turn().await;
@@ -150,17 +89,16 @@ impl Driver {
         if self.turn.is_some() || self.compaction.is_some() || self.paused {
             return Ok(());
         }
-        if let Some((instructions, reply)) = self.compactions.pop_front() {
+        if let Some((instructions, reply)) = self.compactions.next() {
             return self.compact(instructions, reply).await;
         }
-        while let Some(waiting) = self.messages.next() {
+        while let Some(waiting) = self.messages.waiting.next() {
             match waiting {
-                Waiting::Message(Message { expected_turn: Some(turn), .. }, reply) => {
-                    reply.refuse(Refusal::turn_over(&turn)).await?;
-                }
                 Waiting::Message(message, reply) => {
-                    let words = message.content.clone();
-                    return self.begin_turn(vec![words], Some((message, reply))).await;
+                    if let Some((message, reply)) = refuse_late((message, reply), None).await? {
+                        let words = message.content.clone();
+                        return self.begin_turn(vec![words], Some((message, reply))).await;
+                    }
                 }
                 Waiting::Own(words) => return self.begin_turn(vec![words], None).await,
             }
@@ -183,7 +121,7 @@ impl Driver {
     /// Refuses the messages that waited for the end of an interrupted turn.
     pub(super) async fn refuse_waiting(&mut self, turn: &TurnId) -> Result<(), DriverExit> {
         self.messages.interrupted = Some((self.messages.steered, turn.clone()));
-        for waiting in std::mem::take(&mut self.messages.waiting) {
+        for waiting in self.messages.waiting.take_all() {
             if let Waiting::Message(_, reply) = waiting {
                 reply.refuse(Refusal::turn_over(turn)).await?;
             }

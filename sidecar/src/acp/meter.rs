@@ -10,7 +10,6 @@
 //! The estimate of a call is the cost of reading the last reported context and the bytes added since. A later report of
 //! the same call replaces its estimate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_agent::message::Usage;
@@ -18,31 +17,24 @@ use pilothouse_agent::model::price::Price;
 use pilothouse_agent::model::registry::ModelRegistry;
 use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{MeterId, Usd};
-use pilothouse_wire::event::{RawContextWindow, RawEvent, UsageUpdate};
+use pilothouse_wire::RawEvent;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agents::Metering;
+use crate::kit::usage::{self, Window, usd};
 
 /// Assumed bytes per token, for agents that report no tokens.
 const BYTES_A_TOKEN: u64 = 3;
 /// How many times an output token costs an input token, where no price is known.
 const OUTPUT_RATIO: u64 = 5;
 
-/// Cost of one model in a conversation so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Total {
-    cost_usd: Usd,
-    tokens: TokenUsage,
-}
-
 /// State that outlives a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Totals {
-    by_model: BTreeMap<String, Total>,
+    by_model: usage::Totals,
     /// The last total that the agent reported.
     reported_usd: Usd,
     /// Estimated cost of the model calls since the agent last reported the usage of a turn.
@@ -65,7 +57,7 @@ pub(super) struct Totals {
 impl Totals {
     /// Cost of the conversation over all models.
     pub(super) fn spent(&self) -> Usd {
-        self.by_model.values().map(|total| total.cost_usd).sum()
+        usage::cost(&self.by_model)
     }
 }
 
@@ -321,7 +313,7 @@ impl Meter {
             .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
         let amount = update.get("cost").and_then(|cost| cost.get("amount")).filter(|_| dollars);
         self.reported.cost |= amount.is_some();
-        let spent = amount.is_some_and(|amount| self.costs(usd(amount)));
+        let spent = amount.is_some_and(|amount| self.costs(usd(Some(amount))));
         if !spent && !self.window_moved() {
             return Vec::new();
         }
@@ -433,10 +425,7 @@ impl Meter {
             self.guessed = None;
         }
         let kept = &mut self.totals.by_model.entry(self.model.clone()).or_default().tokens;
-        kept.input_tokens = kept.input_tokens.saturating_add(tokens.input_tokens);
-        kept.output_tokens = kept.output_tokens.saturating_add(tokens.output_tokens);
-        kept.cache_read_tokens = kept.cache_read_tokens.saturating_add(tokens.cache_read_tokens);
-        kept.cache_write_tokens = kept.cache_write_tokens.saturating_add(tokens.cache_write_tokens);
+        *kept = kept.plus(tokens);
         self.emit()
     }
 
@@ -504,32 +493,16 @@ impl Meter {
         let Some(meter_id) = self.id.clone() else { return Vec::new() };
         let total = self.totals.by_model.get(&self.model).copied().unwrap_or_default();
         self.published = self.window.map(|(used, _)| used);
-        let context_window = self.window.map(|(used, size)| RawContextWindow {
-            usage: TokenUsage { input_tokens: used, ..TokenUsage::default() },
-            model_context_limit: size,
-        });
-        let mut events = vec![RawEvent::UsageUpdate(UsageUpdate {
-            meter_id,
-            model_id: self.model.clone(),
-            subagent_id: None,
-            cost_usd: total.cost_usd.to_string(),
-            token_usage: total.tokens,
-            context_window,
-        })];
+        let window = self.window.map(|(tokens, limit)| Window { tokens, limit }.reported());
+        let mut events = vec![total.event(meter_id, self.model.clone(), None, window)];
         events.extend(self.warn());
         events
     }
 
     /// Publishes the context warning once, and again only after the window was emptier.
     fn warn(&mut self) -> Option<RawEvent> {
-        let (used, size) = self.window?;
-        let hundredths = u128::from(used) * 10_000 / u128::from(size);
-        let near = hundredths >= u128::from(self.warn_at_percent) * 100;
-        let emit = near && !self.warned;
-        self.warned = near;
-        emit.then(|| RawEvent::ContextNearingLimit {
-            usage_percent: format!("{}.{:02}", hundredths / 100, hundredths % 100),
-        })
+        let (tokens, limit) = self.window?;
+        Window { tokens, limit }.warning(self.warn_at_percent, &mut self.warned)
     }
 }
 
@@ -539,15 +512,6 @@ const fn usage_of(tokens: TokenUsage) -> Usage {
         output: tokens.output_tokens,
         cache_read: tokens.cache_read_tokens,
         cache_write: tokens.cache_write_tokens,
-    }
-}
-
-/// Converts a JSON number to dollars. Its text becomes a decimal, without floating-point arithmetic.
-fn usd(amount: &Value) -> Usd {
-    match amount {
-        Value::Number(number) => number.to_string().parse().unwrap_or_default(),
-        Value::String(text) => text.parse().unwrap_or_default(),
-        _ => Usd::ZERO,
     }
 }
 

@@ -9,9 +9,10 @@
 //! | [`session`] | protocol methods: initialize, authenticate, new, resume, load |
 //! | [`start`], [`restart`], [`introduction`] | starts a process in its conversation, restarts it, and composes its first prompt |
 //! | [`begin`], [`driver`] | the driver: commands in, events out |
-//! | [`turns`], [`messages`], [`stopping`] | prompts, messages, pause and interrupt |
+//! | [`work`], [`turns`], [`stopping`] | turns, pause and interrupt |
+//! | [`waiting`], [`messages`] | messages to the agent |
 //! | [`setting_change`], [`settings`], [`adjust`], [`compaction`] | model, thinking level, mode; compaction |
-//! | [`meter`], [`spending`] | the conversation's cost, and the run's allowance |
+//! | [`meter`], [`spending`], [`limit`] | the conversation's cost, and the run's allowance |
 //! | [`capabilities`] | the agent's capabilities |
 //! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
 //! | [`permissions`], [`requests`] | requests of the agent to its owner |
@@ -34,6 +35,7 @@ mod driver;
 mod environment;
 mod files;
 mod introduction;
+mod limit;
 mod mcp;
 mod messages;
 mod meter;
@@ -52,6 +54,8 @@ mod subagents;
 mod terminals;
 mod translator;
 mod turns;
+mod waiting;
+mod work;
 
 #[cfg(test)]
 mod recorded;

@@ -5,6 +5,7 @@ use pilothouse_domain::value::{Question, QuestionOption};
 use serde_json::Value;
 
 use crate::kit::json::{one_line, text};
+use crate::kit::owner_requests::permission_question;
 
 /// The option that allows a tool which the configuration lists. `None` if the owner must be asked. Tools that are not
 /// listed always need the owner's permission, even if there is no list.
@@ -43,7 +44,7 @@ pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -
     };
     let options =
         options.iter().map(|option| QuestionOption { label: option.name.clone(), description: None });
-    Question { question, header: Some("Permission".into()), options: options.collect(), multi_select: false }
+    permission_question(question, options.collect())
 }
 
 /// The option for an answer. Text that is neither an option nor a clear yes is a no, so that nothing runs on a guess.

@@ -1,6 +1,6 @@
 //! Open requests of the agent, by the id under which the owner was asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent_client_protocol::v1::Responder;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::connection::Inbound;
 use super::permissions::{allowing, chosen, refusing};
 use crate::kit::form::Form;
+use crate::kit::owner_requests::{Awaits, OwnerRequests};
 
 /// A request that waits for the owner.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct Early {
 /// The open requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    open: BTreeMap<ToolCallId, (Waiting, Responder)>,
+    open: OwnerRequests<(Waiting, Responder)>,
     early: Vec<Early>,
     /// Calls whose announcement did not come in time.
     unannounced: BTreeSet<String>,
@@ -76,15 +77,15 @@ impl Requests {
 
     /// Adds a request. A second request with the same id ends the first one, because the agent has moved on.
     pub(super) fn wait(&mut self, id: ToolCallId, waiting: Waiting, responder: Responder) {
-        if let Some((waiting, responder)) = self.open.insert(id, (waiting, responder)) {
+        let awaits = if matches!(waiting, Waiting::Plan(_)) { Awaits::Decision } else { Awaits::Answers };
+        if let Some((waiting, responder)) = self.open.replace(id, awaits, (waiting, responder)) {
             respond(responder, waiting.cancelled());
         }
     }
 
     /// Delivers the owner's answers. Returns whether a request was waiting for them.
     pub(super) fn answer(&mut self, id: &ToolCallId, answers: &[Answer]) -> bool {
-        let waits = self.open.get(id).is_some_and(|(waiting, _)| !matches!(waiting, Waiting::Plan(_)));
-        let Some((waiting, responder)) = waits.then(|| self.open.remove(id)).flatten() else { return false };
+        let Some((waiting, responder)) = self.open.settle(id, Awaits::Answers) else { return false };
         let words = answers.first().map_or("", |answer| answer.answer.as_str());
         let response = match &waiting {
             Waiting::Permission(options) | Waiting::Plan(options) => selected(chosen(words, options)),
@@ -97,10 +98,9 @@ impl Requests {
 
     /// Delivers the owner's decision on a plan. Returns whether a request was waiting for it.
     pub(super) fn decide(&mut self, id: &ToolCallId, approved: bool) -> bool {
-        if !matches!(self.open.get(id), Some((Waiting::Plan(_), _))) {
+        let Some((Waiting::Plan(options), responder)) = self.open.settle(id, Awaits::Decision) else {
             return false;
-        }
-        let Some((Waiting::Plan(options), responder)) = self.open.remove(id) else { return false };
+        };
         respond(responder, selected(if approved { allowing(&options) } else { refusing(&options) }));
         true
     }
@@ -108,7 +108,7 @@ impl Requests {
     /// Answers all open requests as cancelled, because the turn is over or must end. Returns whether there were any.
     pub(super) fn cancel_all(&mut self) -> bool {
         let any = !self.open.is_empty() || !self.early.is_empty();
-        for (waiting, responder) in std::mem::take(&mut self.open).into_values() {
+        for (waiting, responder) in self.open.clear() {
             respond(responder, waiting.cancelled());
         }
         for early in std::mem::take(&mut self.early) {
@@ -122,7 +122,7 @@ impl Requests {
 
     /// Whether a request with this id is open.
     pub(super) fn waits(&self, id: &ToolCallId) -> bool {
-        self.open.contains_key(id)
+        self.open.waits(id.as_str())
     }
 }
 

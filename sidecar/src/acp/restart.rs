@@ -3,12 +3,13 @@
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::agents::Resumption;
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::introduction::{instructions, introduction};
 use super::options::{self, Launch};
 use super::start::{Started, while_commands_wait};
 use super::terminals::Terminals;
 use crate::adapter::{AdapterError, Refusal, Reply};
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Starts the agent if it is not running: in its conversation or, if it cannot resume that, in a new one with a
@@ -27,9 +28,8 @@ impl Driver {
         }
         if conversation.id != self.conversation.id {
             // The rest of the allowance carries over, because the new conversation counts from zero.
-            let spent = self.translator.meter.spent().excess_over(self.spending.before);
-            self.spending.allowance = self.spending.allowance.map(|allowance| allowance.excess_over(spent));
-            self.spending.before = conversation.totals.spent();
+            let spent = self.translator.meter.spent();
+            self.spending.allowance.carry_over(spent, conversation.totals.spent());
         }
         (self.agent, self.advertised) = (Some(agent), advertised);
         (self.conversation, self.translator) = (conversation, translator);

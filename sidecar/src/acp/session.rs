@@ -20,6 +20,7 @@ use super::conversation_file::Conversation;
 use super::mcp;
 use super::options::Launch;
 use crate::kit::json::{list, one_line, text};
+use crate::kit::notices::notice;
 
 /// How long `initialize` may take. The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
@@ -214,9 +215,4 @@ pub(super) fn prompt(session: &str, texts: &[String]) -> Value {
 /// Whether the response to a change of settings repeats the options.
 pub(super) fn has_options(answer: &Value) -> bool {
     !list(answer, "configOptions").is_empty()
-}
-
-/// A notice of the adapter.
-pub(super) fn notice(name: &str, summary: String) -> RawEvent {
-    RawEvent::Notice { name: name.to_owned(), summary, detail: None }
 }

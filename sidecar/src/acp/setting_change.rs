@@ -6,9 +6,10 @@ use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::json;
 
 use super::connection::Connection;
-use super::session::{self, SET, notice};
+use super::session::{self, SET};
 use super::settings::{SetMethod, Settings};
 use super::translator::Translator;
+use crate::kit::notices::notice;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettingKind {

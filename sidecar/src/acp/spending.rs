@@ -2,34 +2,18 @@
 //! control plane orders.
 
 use pilothouse_domain::Usd;
-use pilothouse_wire::RawEvent;
 
 use super::connection::Inbound;
-use super::driver::{Driver, DriverExit};
-use crate::adapter::{Refusal, Reply};
-
-/// The allowance of a run.
-#[derive(Debug, Default)]
-pub(super) struct Spending {
-    /// Most US dollars that the run may spend.
-    pub(super) allowance: Option<Usd>,
-    /// The conversation's cost before this run.
-    pub(super) before: Usd,
-    /// Whether the agent may work although its spend is unknown.
-    pub(super) allow_unmetered: bool,
-    /// The agent is held because its allowance is spent.
-    pub(super) held: bool,
-    /// The control plane has paused the agent.
-    pub(super) paused: bool,
-}
+use super::driver::Driver;
+use crate::adapter::Reply;
+use crate::kit::allowance::exceeded;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// The rest of the allowance: by reported spend, and with the estimate since then deducted.
     fn left(&self) -> Option<(Usd, Usd)> {
         let meter = &self.translator.meter;
-        let reported = meter.spent().excess_over(self.spending.before);
-        let allowance = self.spending.allowance?;
-        let left = allowance.excess_over(reported);
+        let left = self.spending.allowance.left(meter.spent())?;
         Some((left, left.excess_over(meter.estimate())))
     }
 
@@ -57,10 +41,10 @@ impl Driver {
             return Ok(());
         }
         self.suspend();
-        let needed = self.translator.meter.estimate() + self.next_call();
-        let needed_usd = if needed.is_zero() { String::new() } else { needed.to_string() };
-        let left_usd = self.left().map_or(Usd::ZERO, |(left, _)| left).to_string();
-        Ok(self.events.emit(RawEvent::BudgetExceeded { needed_usd, left_usd }).await?)
+        let estimate = self.translator.meter.estimate() + self.next_call();
+        let left = self.left().map_or(Usd::ZERO, |(left, _)| left);
+        let needed = Some(estimate).filter(|estimate| !estimate.is_zero());
+        Ok(self.events.emit(exceeded(needed, left)).await?)
     }
 
     /// If the allowance is spent, keeps a request of the agent until the agent continues, so that no further tool
@@ -97,11 +81,9 @@ impl Driver {
         allowance_usd: Option<String>,
         reply: Reply,
     ) -> Result<(), DriverExit> {
-        let Ok(allowance) = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose() else {
-            let refusal = Refusal::invalid("the allowance is not an amount of dollars");
-            return Ok(reply.refuse(refusal).await?);
-        };
-        self.spending.allowance = allowance;
+        if let Err(invalid) = self.spending.allowance.set(allowance_usd.as_deref()) {
+            return Ok(reply.refuse(invalid.refusal()).await?);
+        }
         reply.done().await?;
         let unmetered = self.published_capabilities.unmetered && !self.spending.allow_unmetered;
         if self.spending.held && !self.is_spent() && !unmetered {

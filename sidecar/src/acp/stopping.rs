@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::driver::{Driver, DriverExit};
-use super::session::notice;
-use super::turns::Interrupt;
+use super::driver::Driver;
+use super::work::Interrupt;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::notices::notice;
+use crate::kit::turns::DriverExit;
 use crate::process::ProcessHandle;
 
 /// How long stopping the processes may take, and the interval of checks.
@@ -89,9 +90,7 @@ impl Driver {
             self.end_tools();
         }
         self.resume_agent();
-        for (_, waiting) in std::mem::take(&mut self.compactions) {
-            waiting.refuse(Refusal::invalid("the turn before it was interrupted")).await?;
-        }
+        self.compactions.refuse("the turn before it was interrupted").await?;
         let in_call = self.translator.calls.any_open();
         let mut new = Interrupt::new(reply, self.cancel, in_call);
         new.withdrew = self.requests.cancel_all();

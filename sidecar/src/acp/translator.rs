@@ -7,7 +7,6 @@ use pilothouse_domain::{SubAgentId, TurnId};
 use pilothouse_wire::event::{AssistantContent, RawEvent, RawTask};
 use serde_json::Value;
 
-use super::announcements;
 use super::blocks::{Blocks, Kind};
 use super::calls::{Calls, Printed};
 use super::meter::Meter;
@@ -184,8 +183,8 @@ impl Translator {
                 events.extend(self.subagents.update(update));
                 events
             }
-            "notice" if !replayed => vec![announcements::said_of_itself("agent_notice", update)],
-            "compaction_update" if !replayed => vec![announcements::said_of_itself("compaction", update)],
+            "notice" if !replayed => vec![Self::said_of_itself("agent_notice", update)],
+            "compaction_update" if !replayed => vec![Self::said_of_itself("compaction", update)],
             // Repeated updates, echoes of the owner's messages, titles, and messages between subagents.
             "subagent_update"
             | "notice"

@@ -1,100 +1,34 @@
 //! Turns: from sending a prompt to its response and the end of its subagents.
 
-use std::time::Duration;
-
 use agent_client_protocol::Error;
-use pilothouse_domain::TurnId;
 use pilothouse_domain::value::SessionOutcome;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::SessionEnd;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::driver::{Driver, DriverExit};
-use super::session::{self, notice};
+use super::driver::Driver;
+use super::session;
 use super::translator::UpdateMode;
-use crate::adapter::{Message, MessageReply, Reply};
+use super::work::{Interrupt, Turn};
 use crate::kit::json::text;
+use crate::kit::messages::HeldMessage;
+use crate::kit::notices::notice;
+use crate::kit::turns::{DriverExit, turn_id};
 
 /// Fill level of the context window, in percent, above which a turn that ended at a token limit ended because the
 /// window is full.
 const FULL: u64 = 97;
-/// How long an agent may take to end the commands of an interrupted turn before the adapter ends them.
-const TOOLS_END: Duration = Duration::from_secs(2);
-
-/// An interrupt that is not acknowledged yet.
-pub(super) struct Interrupt {
-    reply: Reply,
-    /// When to end the processes of tool calls, for an agent that waits for them.
-    pub(super) tools_end_at: Option<Instant>,
-    /// When to kill an agent that has not ended its turn.
-    pub(super) gives_up_at: Instant,
-    /// A call had no result when the interrupt arrived, so its command may only be about to start.
-    in_call: bool,
-    /// The interrupt withdrew a request of the agent, so it ends the turn, whatever reason the agent reports.
-    pub(super) withdrew: bool,
-}
-
-impl Interrupt {
-    pub(super) fn new(reply: Reply, cancel: Duration, in_call: bool) -> Self {
-        let now = Instant::now();
-        Self {
-            reply,
-            tools_end_at: Some(now + TOOLS_END),
-            gives_up_at: now + cancel,
-            in_call,
-            withdrew: false,
-        }
-    }
-
-    /// Replaces an earlier interrupt.
-    pub(super) async fn follow(mut self, before: &mut Option<Self>) -> Result<(), DriverExit> {
-        if let Some(first) = before.take() {
-            self.withdrew |= first.withdrew;
-            first.reply.done().await?;
-        }
-        *before = Some(self);
-        Ok(())
-    }
-}
-
-/// The current turn.
-pub(super) struct Turn {
-    pub(super) id: TurnId,
-    /// Number of the prompt whose response ends the turn.
-    pub(super) number: u64,
-    /// The interrupt that must end the turn, if there is one.
-    pub(super) interrupt: Option<Interrupt>,
-    /// The texts of the prompt, to repeat them in a new conversation if the model refuses this one. `None` for the first
-    /// prompt of a conversation.
-    again: Option<Vec<String>>,
-    /// The outcome, once the prompt has a response. After that, only subagents keep the turn open (decision 18).
-    answered: Option<SessionOutcome>,
-}
-
-impl Turn {
-    /// Whether the prompt has a response.
-    pub(super) const fn is_answered(&self) -> bool {
-        self.answered.is_some()
-    }
-
-    /// Whether the turn must end or has a response. No requests to the owner are made for it any more.
-    pub(super) const fn is_ending(&self) -> bool {
-        self.interrupt.is_some() || self.answered.is_some()
-    }
-}
 
 impl Driver {
     /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running.
     pub(super) async fn begin_turn(
         &mut self,
         texts: Vec<String>,
-        message: Option<(Message, MessageReply)>,
+        message: Option<HeldMessage>,
     ) -> Result<(), DriverExit> {
         self.ensure_running().await?;
         self.turns += 1;
-        let id = TurnId::parse(format!("{}.{}", self.run, self.turns));
-        let id = id.map_err(|e| DriverExit::agent(e.to_string()))?;
+        let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let reply = match message {
             Some((_, mut reply)) => {
@@ -186,7 +120,7 @@ impl Driver {
             "end_turn" => SessionOutcome::Completed,
             "max_turn_requests" => {
                 let limit = "the agent stopped at the limit of its requests";
-                self.events.emit(notice("max_turn_requests", limit.into())).await?;
+                self.events.emit(notice("max_turn_requests", limit)).await?;
                 SessionOutcome::MaxIterations
             }
             "max_tokens" => {
@@ -194,12 +128,12 @@ impl Driver {
                     self.events.emit(RawEvent::ContextExhausted {}).await?;
                 }
                 self.events
-                    .emit(notice("max_tokens", "the agent stopped at the limit of its tokens".into()))
+                    .emit(notice("max_tokens", "the agent stopped at the limit of its tokens"))
                     .await?;
                 SessionOutcome::MaxIterations
             }
             "refusal" => {
-                self.events.emit(notice("refusal", "the agent refused to continue".into())).await?;
+                self.events.emit(notice("refusal", "the agent refused to continue")).await?;
                 SessionOutcome::Completed
             }
             other => {
@@ -276,7 +210,7 @@ impl Driver {
         let Some(interrupt) = turn.interrupt else {
             // The agent cancelled the turn on its own. The control plane expects an end of the turn.
             let turn_id = turn.id.clone();
-            self.events.emit(notice("cancelled", "the agent cancelled its turn on its own".into())).await?;
+            self.events.emit(notice("cancelled", "the agent cancelled its turn on its own")).await?;
             self.events
                 .emit(RawEvent::TurnCompleted { turn_id, output: None, outcome: SessionOutcome::Completed })
                 .await?;

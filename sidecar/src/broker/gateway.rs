@@ -8,7 +8,7 @@ use pilothouse_wire::gateway::{
 use reqwest::Method;
 
 use super::BrokerError;
-use crate::control_plane::{ControlPlane, TIMEOUT};
+use super::control_plane::{ControlPlane, TIMEOUT};
 use crate::oversize::Blob;
 
 /// A client of the gateway for one run.

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::BrokerError;
+use super::control_plane::{ControlPlane, Purpose};
 use crate::clock;
-use crate::control_plane::{ControlPlane, Purpose};
 
 /// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use pilothouse_wire::gateway::RunCredentials;
 use reqwest::{Client, Response};
 
 use super::BrokerError;
+use super::control_plane::TIMEOUT;
 use super::grants::Grant;
-use crate::control_plane::TIMEOUT;
 use crate::oversize::Blob;
 
 /// Uploads a blob under its hash. The signature covers the hash, so S3 refuses any other content.

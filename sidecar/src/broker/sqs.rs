@@ -14,9 +14,9 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use super::control_plane::{ControlPlane, Purpose, TIMEOUT};
 use super::grants::{Grant, Grants};
 use super::{BrokerError, s3};
-use crate::control_plane::{ControlPlane, Purpose, TIMEOUT};
 use crate::oversize::Blob;
 
 /// Most entries of a request (SQS).

@@ -12,13 +12,12 @@ use super::permissions::Settled;
 use super::prompt;
 use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, AgentCommand, Message, MessageReply, PlanDecision, Refusal, Reply};
+use crate::kit::deferral::compact_command;
 
 impl Driver {
     pub(super) async fn command(&mut self, command: AgentCommand) -> Result<(), AdapterError> {
         match command {
-            AgentCommand::Begin(_, reply) => {
-                Ok(reply.refuse(Refusal::invalid("the agent was started before")).await?)
-            }
+            AgentCommand::Begin(_, reply) => Ok(reply.refuse(Refusal::already_started()).await?),
             AgentCommand::Message(message, reply) => {
                 self.messages.take(message, reply);
                 Ok(())
@@ -44,12 +43,8 @@ impl Driver {
     async fn interrupt(&mut self, reply: Reply) -> Result<(), AdapterError> {
         self.emit_withheld().await?;
         self.postponed.clear();
-        for (_, waiting) in std::mem::take(&mut self.compactions) {
-            waiting.refuse(Refusal::invalid("the turn was interrupted")).await?;
-        }
-        for pausing in std::mem::take(&mut self.pausing) {
-            pausing.refuse(Refusal::invalid("the turn was interrupted")).await?;
-        }
+        self.compactions.refuse("the turn was interrupted").await?;
+        self.pausing.refuse("the turn was interrupted").await?;
         for (message, waiting) in self.messages.take_waiting() {
             refuse_interrupted(message, waiting).await?;
         }
@@ -105,9 +100,7 @@ impl Driver {
 
     /// Immediate messages take precedence over held work (decision 29).
     async fn resume(&mut self, reply: Reply) -> Result<(), AdapterError> {
-        for pausing in std::mem::take(&mut self.pausing) {
-            pausing.refuse(Refusal::invalid("the agent was resumed")).await?;
-        }
+        self.pausing.refuse("the agent was resumed").await?;
         (self.paused, self.over_budget) = (false, false);
         reply.done().await?;
         if self.tool_hooks.mode() == Mode::Paused {
@@ -184,7 +177,7 @@ impl Driver {
                 Ok(())
             }
             Adjustment::Compact { instructions } => {
-                self.compactions.push_back((instructions, reply));
+                self.compactions.push(instructions, reply);
                 Ok(())
             }
             Adjustment::SetAllowance { allowance_usd } => self.set_allowance(allowance_usd, reply).await,
@@ -224,18 +217,14 @@ impl Driver {
         reply: Reply,
     ) -> Result<(), AdapterError> {
         if !self.file.conversation().begun {
-            let refusal = Refusal::invalid("there is nothing to compact: the conversation has not begun");
-            return Ok(reply.refuse(refusal).await?);
+            return Ok(reply.refuse(Refusal::nothing_to_compact()).await?);
         }
         if let Err(e) = self.start_process().await {
             return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?);
         }
         self.compacting = Some(reply);
         self.translator.compacts();
-        let words = match instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
-            Some(words) => format!("/compact {words}"),
-            None => "/compact".to_owned(),
-        };
+        let words = compact_command(instructions.as_deref());
         let uuid = uuid::Uuid::new_v4().to_string();
         self.write(&super::messages::line(&words, &uuid, "next")).await;
         Ok(())
@@ -266,7 +255,7 @@ impl Driver {
             }
             Settled::Early => reply.done().await?,
             Settled::NotAwaited => {
-                reply.refuse(Refusal::invalid("the agent does not wait for this")).await?;
+                reply.refuse(Refusal::not_awaited()).await?;
             }
         }
         Ok(())

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_domain::Usd;
 use pilothouse_domain::value::ThinkingLevel;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::control_channel::ControlChannel;
@@ -21,12 +20,15 @@ use super::messages::Messages;
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
 use super::process::{Output, Process};
-use super::spending::Unmetered;
 use super::tool_hooks::{Mode, ToolHooks};
+use super::unmetered::Unmetered;
 use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
-use crate::kit::claude_stream::Totals;
+use crate::kit::allowance::Allowance;
 use crate::kit::claude_stream::{Options, Translator};
+use crate::kit::deferral::{PendingCompactions, PendingReplies, wait_until};
+use crate::kit::json::text;
+use crate::kit::usage::cost;
 use crate::lease::Lease;
 use crate::own_tools::{OwnTools, ToolServer};
 use crate::process::Processes;
@@ -62,32 +64,29 @@ pub(super) struct Driver {
     pub permissions: Permissions,
     pub messages: Messages,
     /// Interrupts that wait for the end of the turn, and their deadline.
-    pub interrupts: Vec<Reply>,
+    pub interrupts: PendingReplies,
     pub interrupt_until: Option<Instant>,
     /// A call had no result when the interrupt arrived, so its command may only be about to start.
     pub interrupted_in_call: bool,
     /// Pauses that wait until the agent is idle.
-    pub pausing: Vec<Reply>,
+    pub pausing: PendingReplies,
     /// Messages of subagents that arrived after the pause: results of calls that were in progress.
     pub withheld: Vec<Value>,
     /// Permission requests that arrived during a pause.
     pub postponed: Vec<Value>,
-    /// Compactions that wait for the end of the turn, with their focus.
-    pub compactions: VecDeque<(Option<String>, Reply)>,
+    pub compactions: PendingCompactions,
     pub compacting: Option<Reply>,
     /// The turn waits because the quota is exceeded (decision 39).
     pub out_of_quota: bool,
     /// A new process is needed at the end of the turn.
     pub restart_due: bool,
-    pub allowance: Option<Usd>,
+    pub allowance: Allowance,
     /// The agent is held because the allowance is spent.
     pub over_budget: bool,
     /// The control plane has paused the agent.
     pub paused: bool,
     /// Model calls that wait until the spend is known.
     pub unmetered: Unmetered,
-    /// The conversation's cost before this run.
-    pub spent_before: Usd,
     /// The agent's text of this turn.
     pub said: String,
     /// The agent was asked for its handoff document in this turn.
@@ -147,9 +146,7 @@ impl Driver {
         let Begin { config, resume_conversation, allowance_usd, .. } = begin;
         let options = AdapterOptions::read(&config.adapter_options)?;
         let binary = binary::find(&options)?;
-        let allowance = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose().map_err(|e| {
-            AdapterError::Configuration(format!("the allowance is not an amount of dollars: {e}"))
-        })?;
+        let allowance = Allowance::new(allowance_usd.as_deref())?;
         let file = ConversationFile::open(Path::new(&launch.session_home), resume_conversation)
             .map_err(|e| AdapterError::Agent(format!("failed to save the conversation: {e}")))?;
         let totals = file.conversation().totals.clone();
@@ -178,21 +175,20 @@ impl Driver {
             tool_hooks: ToolHooks::default(),
             permissions: Permissions::default(),
             messages: Messages::default(),
-            interrupts: Vec::new(),
+            interrupts: PendingReplies::default(),
             interrupt_until: None,
             interrupted_in_call: false,
-            pausing: Vec::new(),
+            pausing: PendingReplies::default(),
             withheld: Vec::new(),
             postponed: Vec::new(),
-            compactions: VecDeque::new(),
+            compactions: PendingCompactions::default(),
             compacting: None,
             out_of_quota: false,
             restart_due: false,
-            allowance,
+            allowance: allowance.after(cost(&totals)),
             over_budget: false,
             paused: false,
             unmetered: Unmetered::default(),
-            spent_before: cost(&totals),
             said: String::new(),
             handoff_asked: false,
             nearly_full: None,
@@ -229,12 +225,6 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
-        let wait_until = |at: Option<Instant>| async move {
-            match at {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
             output = output => output.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
@@ -249,14 +239,10 @@ impl Driver {
             self.interrupt_until = None;
             self.end_tools().await;
             self.translator.interrupt_over();
-            for reply in std::mem::take(&mut self.interrupts) {
-                reply.done().await?;
-            }
+            self.interrupts.done().await?;
         }
         if !self.pausing.is_empty() && self.is_still() {
-            for reply in std::mem::take(&mut self.pausing) {
-                reply.done().await?;
-            }
+            self.pausing.done().await?;
         }
         if self.over || self.tool_hooks.mode() == Mode::Paused || !self.interrupts.is_empty() {
             return Ok(());
@@ -266,7 +252,7 @@ impl Driver {
         if between_turns && std::mem::take(&mut self.restart_due) {
             self.end_process().await;
         }
-        if between_turns && let Some((instructions, reply)) = self.compactions.pop_front() {
+        if between_turns && let Some((instructions, reply)) = self.compactions.next() {
             return self.compact(instructions, reply).await;
         }
         if self.compacting.is_none() {
@@ -342,10 +328,5 @@ impl Driver {
 
 /// The call that a permission request concerns.
 fn asks_for(line: &Value) -> Option<&str> {
-    crate::kit::json::text(line.get("request")?, "tool_use_id")
-}
-
-/// Total cost of all models.
-pub(super) fn cost(totals: &Totals) -> Usd {
-    totals.values().map(|model| model.cost_usd).sum()
+    text(line.get("request")?, "tool_use_id")
 }

@@ -6,12 +6,12 @@
 
 use std::collections::VecDeque;
 
-use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{MessageId, TurnId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::adapter::{Message, MessageReply};
+use crate::kit::messages::{HeldMessage, MessageQueue};
 
 /// A message that Claude Code has received and the model has not.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Written {
     uuid: String,
     content: String,
     /// `None` for a message of the adapter itself.
-    message: Option<(Message, MessageReply)>,
+    message: Option<HeldMessage>,
     /// An interrupt asked for it back.
     recalled: bool,
     /// Claude Code has asked to process it, so the model may have it.
@@ -31,7 +31,7 @@ struct Written {
 /// Messages that the model has not received yet.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    waiting: VecDeque<(Message, MessageReply)>,
+    waiting: MessageQueue,
     written: Vec<Written>,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct Messages {
 #[derive(Debug)]
 pub(super) enum Next {
     /// Write it.
-    Write(Box<(Message, MessageReply)>),
+    Write(Box<HeldMessage>),
     /// Refuse it: its turn is over (decision 30).
-    TooLate(Box<(Message, MessageReply)>),
+    TooLate(Box<HeldMessage>),
 }
 
 /// The line of a user's message.
@@ -59,27 +59,22 @@ pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
 impl Messages {
     /// Adds an incoming message.
     pub(super) fn take(&mut self, message: Message, reply: MessageReply) {
-        self.waiting.push_back((message, reply));
+        self.waiting.push((message, reply));
     }
 
     /// The next message that may be sent: Immediate ones within and between turns, Queued ones between turns, one at
     /// a time.
     pub(super) fn next(&mut self, turn: Option<&TurnId>) -> Option<Next> {
-        let too_late =
-            |message: &Message| message.expected_turn.as_ref().is_some_and(|expected| Some(expected) != turn);
-        if let Some(at) = self.waiting.iter().position(|(message, _)| too_late(message)) {
-            return self.waiting.remove(at).map(|late| Next::TooLate(Box::new(late)));
+        if let Some(late) = self.waiting.next_late(turn) {
+            return Some(Next::TooLate(Box::new(late)));
         }
-        let immediate =
-            self.waiting.iter().position(|(message, _)| message.priority == MessagePriority::Immediate);
-        let at = match (immediate, turn) {
+        let next = match turn {
+            Some(_) => self.waiting.next_immediate(),
             // Between turns, the message that was written is about to begin one.
-            (_, None) if !self.written.is_empty() => return None,
-            (Some(at), _) => at,
-            (None, Some(_)) => return None,
-            (None, None) => 0,
+            None if self.any_written() => None,
+            None => self.waiting.next(),
         };
-        self.waiting.remove(at).map(|next| Next::Write(Box::new(next)))
+        next.map(|next| Next::Write(Box::new(next)))
     }
 
     /// Records a message as written. Returns the `uuid` for its line, which is the message's id.
@@ -127,7 +122,7 @@ impl Messages {
     }
 
     /// Removes a message that the model has received, so that it can be acknowledged.
-    pub(super) fn started(&mut self, uuid: &str) -> Option<(Message, MessageReply)> {
+    pub(super) fn started(&mut self, uuid: &str) -> Option<HeldMessage> {
         self.take_written(uuid)
     }
 
@@ -140,7 +135,7 @@ impl Messages {
     }
 
     /// Handles the response to a recall. If `cancelled` is set, the model never gets the message.
-    pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<(Message, MessageReply)> {
+    pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<HeldMessage> {
         if cancelled {
             return self.take_written(uuid);
         }
@@ -151,12 +146,12 @@ impl Messages {
     }
 
     /// Removes all messages that were not written yet.
-    pub(super) fn take_waiting(&mut self) -> Vec<(Message, MessageReply)> {
-        self.waiting.drain(..).collect()
+    pub(super) fn take_waiting(&mut self) -> VecDeque<HeldMessage> {
+        self.waiting.take_all()
     }
 
     /// Removes all messages that were written to a process which has ended.
-    pub(super) fn take_all_written(&mut self) -> Vec<(Message, MessageReply)> {
+    pub(super) fn take_all_written(&mut self) -> Vec<HeldMessage> {
         self.written.drain(..).filter_map(|written| written.message).collect()
     }
 
@@ -178,7 +173,7 @@ impl Messages {
         !self.written.is_empty()
     }
 
-    fn take_written(&mut self, uuid: &str) -> Option<(Message, MessageReply)> {
+    fn take_written(&mut self, uuid: &str) -> Option<HeldMessage> {
         let at = self.written.iter().position(|written| written.uuid == uuid)?;
         self.written.remove(at).message
     }

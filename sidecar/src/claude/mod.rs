@@ -7,7 +7,7 @@
 //! | [`control_channel`] | control requests and responses |
 //! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
 //! | [`permissions`], [`request`] | requests to the owner |
-//! | [`spending`] | the run's allowance |
+//! | [`spending`], [`unmetered`] | the run's allowance |
 //! | [`messages`], [`message_sender`] | messages to the agent |
 //! | [`conversation`] | state across runs |
 //! | [`driver`], [`commands`], [`output_handler`], [`lifecycle`], [`new_conversation`], [`turn_end`] | the driver, which connects all of it |
@@ -35,6 +35,7 @@ mod spending;
 mod tests;
 mod tool_hooks;
 mod turn_end;
+mod unmetered;
 
 use async_trait::async_trait;
 use pilothouse_domain::value::Capabilities;

@@ -1,13 +1,14 @@
 //! Recovers from a conversation that Claude Code cannot resume, because it never saved it or somebody deleted it. A
 //! new conversation begins with the sidecar's summary of the lost one.
 
-use pilothouse_wire::RawEvent;
+use pilothouse_domain::Usd;
 use serde_json::{Value, json};
 use tracing::warn;
 
 use super::driver::Driver;
 use crate::adapter::AdapterError;
 use crate::kit::json::{flag, text};
+use crate::kit::notices::detailed_notice;
 
 /// Beginning of Claude Code's error for an unknown conversation.
 const NOT_FOUND: &str = "No conversation found with session ID";
@@ -32,18 +33,17 @@ impl Driver {
         let lost = self.file.conversation().id.clone();
         warn!(conversation = lost, "the agent cannot resume its conversation; starting a new one");
         // The rest of the allowance carries over, because the new conversation counts from zero.
-        self.allowance = self.left();
-        self.spent_before = pilothouse_domain::Usd::ZERO;
+        self.allowance.carry_over(self.spent(), Usd::ZERO);
         self.remember(|conversation| *conversation = conversation.renewed()).await?;
         self.translator.begin_anew();
         self.nearly_full = None;
         let renewed = self.file.conversation();
         let id = renewed.id.clone();
-        let notice = RawEvent::Notice {
-            name: "conversation_lost".into(),
-            summary: "the earlier conversation cannot be resumed; a new one starts with the task and a summary of the work so far".into(),
-            detail: Some(json!({ "lost": lost, "begun": id })),
-        };
+        let notice = detailed_notice(
+            "conversation_lost",
+            "the earlier conversation cannot be resumed; a new one starts with the task and a summary of the work so far",
+            json!({ "lost": lost, "begun": id }),
+        );
         Ok(self.events.emit(notice).await?)
     }
 }

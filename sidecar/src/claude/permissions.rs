@@ -1,19 +1,17 @@
 //! `can_use_tool`: requests that need the owner. Permissions become questions; the agent's own questions and plans
 //! wait for their answers (decision 26).
 
-use std::collections::HashMap;
-
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use pilothouse_wire::RawEvent;
 use serde_json::{Map, Value};
 
-use super::request::{ASK, Pending, SHOW_PLAN, deny};
+use super::request::{Pending, deny};
 use crate::adapter::PlanDecision;
 use crate::kit::json::text;
+use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
 
-/// Prefix of the sidecar's own tools, which need no permission.
-const OWN_TOOLS: &str = "mcp__pilothouse__";
 /// Rules that decide without the owner.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
@@ -36,19 +34,9 @@ pub(super) enum Verdict {
     Wait,
 }
 
-/// An answer that arrived before its request.
-#[derive(Debug)]
-enum Early {
-    Answers(Vec<Answer>),
-    Plan(PlanDecision),
-}
-
 /// Requests that wait for the owner.
 #[derive(Debug, Default)]
-pub(super) struct Permissions {
-    pending: Vec<Pending>,
-    early: HashMap<ToolCallId, Early>,
-}
+pub(super) struct Permissions(OwnerRequests<Pending>);
 
 /// What an answer of the owner settles.
 #[derive(Debug)]
@@ -74,30 +62,32 @@ impl Permissions {
         let mode_after_plan = policy.mode_after_plan;
         let pending =
             Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
-        match self.early.remove(&pending.call) {
-            Some(Early::Answers(answers)) => return Verdict::Answer(pending.answered(&answers)),
-            Some(Early::Plan(decision)) => return Verdict::Answer(pending.decided(&decision)),
+        match self.0.take_early(&pending.call) {
+            Some(OwnerReply::Answers(answers)) => return Verdict::Answer(pending.answered(&answers)),
+            Some(OwnerReply::Decision(decision)) => return Verdict::Answer(pending.decided(&decision)),
             None => {}
         }
         let verdict = match pending.tool.as_str() {
-            ASK => Verdict::Wait,
-            SHOW_PLAN if policy.plan_approval => Verdict::Wait,
-            SHOW_PLAN => return Verdict::Answer(pending.leave_plan()),
+            ASK_USER_QUESTION => Verdict::Wait,
+            EXIT_PLAN_MODE if policy.plan_approval => Verdict::Wait,
+            EXIT_PLAN_MODE => return Verdict::Answer(pending.leave_plan()),
             tool if tool.starts_with(OWN_TOOLS) || policy.allowed.iter().any(|allowed| allowed == tool) => {
                 return Verdict::Answer(pending.allow(None));
             }
             _ => Verdict::Ask(pending.question(asked)),
         };
-        self.pending.push(pending);
+        let is_plan = pending.tool == EXIT_PLAN_MODE;
+        let awaits = if is_plan { Awaits::Decision } else { Awaits::Answers };
+        self.0.open(pending.call.clone(), awaits, pending);
         verdict
     }
 
     /// Handles the owner's answers. `open`: the call has no result yet, so its request is about to arrive.
     pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
-        match self.take(&call, |tool| tool != SHOW_PLAN) {
+        match self.0.settle(&call, Awaits::Answers) {
             Some(pending) => Settled::Answer(pending.request.clone(), pending.answered(&answers)),
             None if open => {
-                self.early.insert(call, Early::Answers(answers));
+                self.0.keep_early(call, OwnerReply::Answers(answers));
                 Settled::Early
             }
             None => Settled::NotAwaited,
@@ -106,10 +96,10 @@ impl Permissions {
 
     /// Handles the owner's decision on a plan. `open` as in [`Self::answer`].
     pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
-        match self.take(&decision.request, |tool| tool == SHOW_PLAN) {
+        match self.0.settle(&decision.request, Awaits::Decision) {
             Some(pending) => Settled::Answer(pending.request.clone(), pending.decided(&decision)),
             None if open => {
-                self.early.insert(decision.request.clone(), Early::Plan(decision));
+                self.0.keep_early(decision.request.clone(), OwnerReply::Decision(decision));
                 Settled::Early
             }
             None => Settled::NotAwaited,
@@ -118,23 +108,17 @@ impl Permissions {
 
     /// Whether a call waits for the owner.
     pub(super) fn waits(&self, call: &str) -> bool {
-        self.pending.iter().any(|pending| pending.call.as_str() == call)
+        self.0.waits(call)
     }
 
     /// Discards a request that Claude Code has cancelled.
     pub(super) fn cancelled(&mut self, request: &str) {
-        self.pending.retain(|pending| pending.request != request);
+        self.0.retain(|pending| pending.request != request);
     }
 
     /// Discards all requests, because the turn or the process has ended.
     pub(super) fn forget(&mut self) {
-        self.pending.clear();
-        self.early.clear();
-    }
-
-    fn take(&mut self, call: &ToolCallId, fits: impl Fn(&str) -> bool) -> Option<Pending> {
-        let at = self.pending.iter().position(|pending| pending.call == *call && fits(&pending.tool))?;
-        Some(self.pending.remove(at))
+        self.0.clear();
     }
 }
 
@@ -210,7 +194,7 @@ mod tests {
     fn agent_question_gets_an_answer_for_each_question() {
         let mut permissions = Permissions::default();
         let input = json!({ "questions": [{ "question": "Which colour?" }] });
-        assert_eq!(permissions.ask("r", &request(ASK, &input), &policy(&[])), Verdict::Wait);
+        assert_eq!(permissions.ask("r", &request(ASK_USER_QUESTION, &input), &policy(&[])), Verdict::Wait);
         let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
         let (_, answer) = given(permissions.answer(call(), answers, false));
         // As recorded from Claude Code's own SDK.
@@ -222,7 +206,8 @@ mod tests {
     fn answer_may_precede_the_request() {
         let mut permissions = Permissions::default();
         assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
-        let verdict = permissions.ask("r", &request(ASK, &json!({ "questions": [] })), &policy(&[]));
+        let verdict =
+            permissions.ask("r", &request(ASK_USER_QUESTION, &json!({ "questions": [] })), &policy(&[]));
         assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
     }
 
@@ -231,7 +216,7 @@ mod tests {
         let decide = |approved, feedback: Option<&str>| {
             let mut permissions = Permissions::default();
             assert_eq!(
-                permissions.ask("r", &request(SHOW_PLAN, &json!({ "plan": "p" })), &policy(&[])),
+                permissions.ask("r", &request(EXIT_PLAN_MODE, &json!({ "plan": "p" })), &policy(&[])),
                 Verdict::Wait
             );
             let decision = PlanDecision { request: call(), approved, feedback: feedback.map(Into::into) };
@@ -244,7 +229,7 @@ mod tests {
         assert_eq!(rejected["behavior"], "deny");
         assert!(rejected["message"].as_str().unwrap().ends_with("They say: smaller steps"));
         let at_once = Policy { plan_approval: false, ..policy(&[]) };
-        let verdict = Permissions::default().ask("r", &request(SHOW_PLAN, &json!({})), &at_once);
+        let verdict = Permissions::default().ask("r", &request(EXIT_PLAN_MODE, &json!({})), &at_once);
         assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
     }
 }

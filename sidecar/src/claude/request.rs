@@ -2,17 +2,14 @@
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{Answer, Question, QuestionOption};
+use pilothouse_domain::value::{Answer, QuestionOption};
 use pilothouse_wire::RawEvent;
 use serde_json::{Map, Value, json};
 
 use crate::adapter::PlanDecision;
 use crate::kit::json::text;
-
-/// The tool with which the agent asks a question.
-pub(super) const ASK: &str = "AskUserQuestion";
-/// The tool with which the agent submits its plan.
-pub(super) const SHOW_PLAN: &str = "ExitPlanMode";
+use crate::kit::owner_requests::permission_question;
+use crate::kit::tool_names::ASK_USER_QUESTION;
 
 pub(super) const ALLOW: &str = "Allow";
 pub(super) const ALLOW_FOR_SESSION: &str = "Allow for this session";
@@ -50,13 +47,12 @@ impl Pending {
             option(ALLOW_FOR_SESSION, "And whatever is like it, until the agent's process ends"),
             option(DENY, "The agent is told; anything else that is answered is told as the reason"),
         ];
-        let header = Some("Permission".to_owned());
-        let questions = vec![Question { question, header, options, multi_select: false }];
+        let questions = vec![permission_question(question, options)];
         RawEvent::QuestionAsked { request_id: self.call.clone(), questions }
     }
 
     pub(super) fn answered(&self, answers: &[Answer]) -> Value {
-        if self.tool == ASK {
+        if self.tool == ASK_USER_QUESTION {
             let mut input = self.input.clone();
             let by_question: Map<String, Value> =
                 answers.iter().map(|a| (a.question.clone(), a.answer.clone().into())).collect();

@@ -7,53 +7,29 @@
 use std::time::Duration;
 
 use pilothouse_domain::Usd;
-use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::control_channel::ControlRequest;
 use super::driver::Driver;
 use super::tool_hooks::Mode;
-use crate::adapter::{AdapterError, Refusal, Reply};
+use crate::adapter::{AdapterError, Reply};
+use crate::kit::allowance;
 use crate::kit::json::text;
+use crate::kit::usage::cost;
 
 /// How long a model call waits for the spend before it. If Claude Code does not report it, the call proceeds.
 const USAGE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Model calls that wait until earlier spend is known.
-#[derive(Debug, Default)]
-pub(super) struct Unmetered {
-    hooks: Vec<Value>,
-    until: Option<Instant>,
-}
-
-impl Unmetered {
-    /// When the wait ends.
-    pub(super) const fn until(&self) -> Option<Instant> {
-        self.until
-    }
-
-    /// Discards a request that Claude Code has cancelled.
-    pub(super) fn cancelled(&mut self, request: &str) {
-        self.hooks.retain(|line| text(line, "request_id") != Some(request));
-    }
-
-    /// Discards all requests, because the process has ended.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
-    }
-}
-
 impl Driver {
+    /// Cost of the conversation so far.
+    pub(super) fn spent(&self) -> Usd {
+        self.translator.totals().map(cost).unwrap_or_default()
+    }
+
     /// The remaining allowance of the run.
     pub(super) fn left(&self) -> Option<Usd> {
-        let spent = self
-            .translator
-            .totals()
-            .map(super::driver::cost)
-            .unwrap_or_default()
-            .excess_over(self.spent_before);
-        self.allowance.map(|allowance| allowance.excess_over(spent))
+        self.allowance.left(self.spent())
     }
 
     /// Asks Claude Code for its spend.
@@ -70,7 +46,7 @@ impl Driver {
             return false;
         }
         self.ask_usage().await;
-        if self.allowance.is_none() {
+        if !self.allowance.is_limited() {
             return false;
         }
         self.unmetered.hooks.push(hook.clone());
@@ -97,8 +73,7 @@ impl Driver {
             self.tool_hooks.pause();
         }
         // Calls are not priced in advance, so the needed amount is unknown.
-        let event = RawEvent::BudgetExceeded { needed_usd: String::new(), left_usd: "0".into() };
-        Ok(self.events.emit(event).await?)
+        Ok(self.events.emit(allowance::exceeded(None, Usd::ZERO)).await?)
     }
 
     /// Changes the allowance of the run.
@@ -107,11 +82,9 @@ impl Driver {
         allowance_usd: Option<String>,
         reply: Reply,
     ) -> Result<(), AdapterError> {
-        let Ok(allowance) = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose() else {
-            let refusal = Refusal::invalid("the allowance is not an amount of dollars");
-            return Ok(reply.refuse(refusal).await?);
-        };
-        self.allowance = allowance;
+        if let Err(invalid) = self.allowance.set(allowance_usd.as_deref()) {
+            return Ok(reply.refuse(invalid.refusal()).await?);
+        }
         reply.done().await?;
         let spent = self.left().is_some_and(Usd::is_zero);
         if spent {

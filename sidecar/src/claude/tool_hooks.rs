@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::kit::json::text;
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
 /// The registered hooks. The name is also the callback id.
 const EVENTS: [&str; 8] = [
@@ -24,7 +25,7 @@ const EVENTS: [&str; 8] = [
     "PermissionDenied",
 ];
 /// Tools that run nothing themselves, but wait for a subagent or the owner.
-const WAITING: [&str; 4] = ["Task", "Agent", "AskUserQuestion", "ExitPlanMode"];
+const WAITING: [&str; 4] = ["Task", "Agent", ASK_USER_QUESTION, EXIT_PLAN_MODE];
 /// Timeout of an answer in seconds: three weeks, longer than any pause. Claude Code's timers are limited to 2^31
 /// milliseconds; a longer one fires immediately.
 const TIMEOUT: u64 = 21 * 24 * 3600;

@@ -11,6 +11,8 @@ use pilothouse_wire::event::AssistantContent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::tool_names::EXIT_PLAN_MODE;
+
 /// Most bytes of all messages together. The whole summary stays far below the size limit of one program argument.
 const MAX_MESSAGES_BYTES: usize = 24 * 1024;
 /// Most characters of one message.
@@ -23,8 +25,6 @@ const MAX_PLAN: usize = 8000;
 const MAX_ENTRIES: usize = 60;
 /// Most characters of a task, and of a tool call with its result.
 const MAX_ENTRY: usize = 200;
-/// The tool that submits a plan.
-const PLAN: &str = "ExitPlanMode";
 
 /// Summary of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,9 @@ impl Account {
                 content: AssistantContent::ToolUse { tool_call_id, tool_name, input },
                 ..
             } => {
-                if let Some(plan) = input.get("plan").and_then(Value::as_str).filter(|_| tool_name == PLAN) {
+                if let Some(plan) =
+                    input.get("plan").and_then(Value::as_str).filter(|_| tool_name == EXIT_PLAN_MODE)
+                {
                     self.plan = Some(cut(&redact(plan), MAX_PLAN));
                 }
                 let call = one_line(&redact(&format!("{tool_name} {input}")), MAX_ENTRY);

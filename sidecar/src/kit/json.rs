@@ -61,13 +61,6 @@ pub(crate) fn advertised(value: &Value, path: &[&str]) -> bool {
     at.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
 
-/// Builds the name of a notice from an arbitrary word.
-pub(crate) fn notice_name(prefix: &str, word: &str) -> String {
-    let word: String =
-        word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(60).collect();
-    format!("{prefix}_{word}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,15 +2,29 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`form`] | forms of an agent or of an MCP server, as questions to the owner |
+//! | [`turns`] | ids of turns, and why a driver stops |
+//! | [`messages`] | messages that wait for their turn |
+//! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
+//! | [`allowance`] | the spending limit of a run |
+//! | [`usage`] | usage meters and the fill level of the context window |
+//! | [`owner_requests`], [`form`] | permissions, questions, plans and forms that wait for the owner |
+//! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
 //! | [`models`] | models and their prices |
 //! | [`account`], [`handoff`] | summary of a conversation, and the document that hands it over |
 //! | [`claude_stream`] | translation of Claude Code's stream messages |
 //! | [`json`] | helpers to read JSON values |
 
 pub(crate) mod account;
+pub(crate) mod allowance;
 pub mod claude_stream;
+pub(crate) mod deferral;
 pub(crate) mod form;
 pub(crate) mod handoff;
 pub(crate) mod json;
+pub(crate) mod messages;
 pub(crate) mod models;
+pub(crate) mod notices;
+pub(crate) mod owner_requests;
+pub(crate) mod tool_names;
+pub(crate) mod turns;
+pub(crate) mod usage;

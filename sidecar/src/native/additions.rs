@@ -14,60 +14,14 @@ use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::workspace::Environment;
 use pilothouse_domain::value::McpToolDefinition;
 use pilothouse_wire::command::AgentSessionConfig;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::elicit::AskOwner;
-use super::emit;
-use super::options::Options;
+use super::options::{Address, McpServer, Options, ServerProgram};
 use crate::adapter::EventSink;
+use crate::kit::notices::detailed_notice;
 use crate::own_tools::Requests;
-
-/// An MCP server of `adapterOptions.mcpServers`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub(super) enum McpServer {
-    Program(ServerProgram),
-    Http(Address),
-}
-
-/// A program with its arguments and variables.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ServerProgram {
-    command: String,
-    #[serde(default)]
-    args: Vec<String>,
-    /// Additional variables. Their values are redacted as secrets.
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-}
-
-/// The address of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Address {
-    url: String,
-    /// Additional headers of each request. Their values are redacted as secrets.
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-}
-
-/// An extension of `adapterOptions.extensions` (`docs/agent-extensions.md`).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ExtensionProgram {
-    name: String,
-    command: String,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    /// Whether tools are blocked while the extension cannot decide on them.
-    #[serde(default)]
-    required: bool,
-}
 
 /// How programs are started.
 pub(super) struct Launch<'a> {
@@ -196,7 +150,7 @@ fn notify(events: &EventSink) -> Notify {
     tokio::spawn(async move {
         while let Some(sentence) = sentences.recv().await {
             // Others report a spool that has failed.
-            if events.emit(emit::notice("agent_addition", sentence, Value::Null)).await.is_err() {
+            if events.emit(detailed_notice("agent_addition", sentence, Value::Null)).await.is_err() {
                 return;
             }
         }

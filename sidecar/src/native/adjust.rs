@@ -5,9 +5,10 @@ use pilothouse_domain::TurnId;
 use pilothouse_domain::value::Adjustment;
 use serde_json::json;
 
-use super::driver::{Driver, DriverExit};
-use super::emit;
+use super::driver::Driver;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::notices::detailed_notice;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Carries out an adjustment. Publishes `agent_settings` before the acknowledgement.
@@ -36,7 +37,7 @@ impl Driver {
                 if set.is_ok() {
                     self.over_budget = false;
                 }
-                set
+                set.map_err(|e| e.to_string())
             }
         };
         self.drain().await?;
@@ -81,7 +82,7 @@ impl Driver {
         }
         let summary = format!("the conversation continues from before the turn {turn}");
         self.events
-            .emit(emit::notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
+            .emit(detailed_notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
             .await?;
         Ok(Ok(()))
     }

@@ -1,56 +1,15 @@
-//! The spending limit of a run (decision 32).
+//! The price of a model call against the spending limit of the run (decision 32).
 
 use pilothouse_agent::governor::ModelCall;
-use pilothouse_domain::Usd;
 use pilothouse_wire::RawEvent;
-use rust_decimal::Decimal;
 
-/// The cap of a run, and what its conversation had spent before the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Allowance {
-    cap: Option<Decimal>,
-    spent_before: Decimal,
-}
+use super::usage::dollars;
+use crate::kit::allowance::{self, Allowance};
 
-/// A call that could exceed the cap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exceeded {
-    needed: Decimal,
-    left: Decimal,
-}
-
-impl Exceeded {
-    pub(super) fn event(self) -> RawEvent {
-        RawEvent::BudgetExceeded {
-            needed_usd: self.needed.normalize().to_string(),
-            left_usd: self.left.normalize().to_string(),
-        }
-    }
-}
-
-impl Allowance {
-    /// Parses the cap in US dollars. `None`: no cap.
-    pub(super) fn new(cap: Option<&str>, spent_before: Decimal) -> Result<Self, String> {
-        Ok(Self { cap: Self::parse(cap)?, spent_before })
-    }
-
-    /// Changes the cap of the run.
-    pub(super) fn set(&mut self, cap: Option<&str>) -> Result<(), String> {
-        self.cap = Self::parse(cap)?;
-        Ok(())
-    }
-
-    fn parse(cap: Option<&str>) -> Result<Option<Decimal>, String> {
-        let cap = cap.map(|cap| cap.parse::<Usd>().map_err(|e| format!("the allowance {e}")));
-        Ok(cap.transpose()?.map(Usd::as_decimal))
-    }
-
-    /// Whether the worst-case price of a call exceeds what is left. A call without a known price is let through.
-    pub(super) fn exceeded_by(&self, call: &ModelCall) -> Option<Exceeded> {
-        let (cap, needed) = (self.cap?, call.worst_case_usd?);
-        let left = (cap - (call.spent_usd - self.spent_before)).max(Decimal::ZERO);
-        (needed > left).then_some(Exceeded { needed, left })
-    }
+/// The event of a call whose worst-case price exceeds what is left. A call without a known price is let through.
+pub(super) fn exceeded_by(allowance: &Allowance, call: &ModelCall) -> Option<RawEvent> {
+    let (left, needed) = (allowance.left(dollars(call.spent_usd))?, dollars(call.worst_case_usd?));
+    (needed > left).then(|| allowance::exceeded(Some(needed), left))
 }
 
 #[cfg(test)]
@@ -71,23 +30,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn call_is_held_when_its_worst_case_exceeds_the_allowance() {
-        let allowance = Allowance::new(Some("1"), "5".parse().unwrap()).unwrap();
-        assert_eq!(allowance.exceeded_by(&call(Some("0.4"), "5.6")), None, "exactly the remaining amount");
-        let exceeded = allowance.exceeded_by(&call(Some("0.41"), "5.60")).unwrap();
-        let event = RawEvent::BudgetExceeded { needed_usd: "0.41".into(), left_usd: "0.4".into() };
-        assert_eq!(exceeded.event(), event);
-        let over = allowance.exceeded_by(&call(Some("0.1"), "7")).unwrap();
-        assert!(over.left.is_zero(), "never less than nothing");
-        assert_eq!(allowance.exceeded_by(&call(None, "7")), None);
+    fn exceeded(needed: &str, left: &str) -> RawEvent {
+        RawEvent::BudgetExceeded { needed_usd: needed.into(), left_usd: left.into() }
     }
 
     #[test]
-    fn every_call_passes_without_a_cap_and_invalid_caps_fail() {
-        let mut allowance = Allowance::new(None, Decimal::ZERO).unwrap();
-        assert_eq!(allowance.exceeded_by(&call(Some("1000"), "0")), None);
-        assert!(allowance.set(Some("-1")).is_err() && allowance.set(Some("x")).is_err());
-        assert_eq!(allowance.exceeded_by(&call(Some("1000"), "0")), None);
+    fn call_is_held_when_its_worst_case_exceeds_the_allowance() {
+        let allowance = Allowance::new(Some("1")).unwrap().after("5".parse().unwrap());
+        assert_eq!(exceeded_by(&allowance, &call(Some("0.4"), "5.6")), None, "exactly the remaining amount");
+        assert_eq!(exceeded_by(&allowance, &call(Some("0.41"), "5.60")), Some(exceeded("0.41", "0.4")));
+        assert_eq!(
+            exceeded_by(&allowance, &call(Some("0.1"), "7")),
+            Some(exceeded("0.1", "0")),
+            "never less than nothing"
+        );
+        assert_eq!(exceeded_by(&allowance, &call(None, "7")), None);
+    }
+
+    #[test]
+    fn every_call_passes_without_a_cap() {
+        let allowance = Allowance::new(None).unwrap();
+        assert_eq!(exceeded_by(&allowance, &call(Some("1000"), "0")), None);
     }
 }

@@ -6,9 +6,11 @@ use pilothouse_domain::value::Capabilities;
 use pilothouse_wire::RawEvent;
 
 use super::Native;
-use super::driver::{Driver, DriverExit};
+use super::allowance::exceeded_by;
+use super::driver::Driver;
 use super::governor::ApprovalRequest;
 use crate::adapter::Adapter as _;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Decides on a request to proceed. `again`: the agent was held before.
@@ -33,7 +35,7 @@ impl Driver {
             && call.purpose == CallPurpose::BackgroundCompaction
         {
             // A compaction is never held. The agent, which runs concurrently, asks again after its next turn.
-            if self.paused || self.allowance.exceeded_by(call).is_some() {
+            if self.paused || exceeded_by(&self.allowance, call).is_some() {
                 request.stop("Not now: the conversation is summarised later.");
             } else {
                 request.approve();
@@ -46,7 +48,7 @@ impl Driver {
         }
         let turn = !matches!(&request, ApprovalRequest::Model(call, _) if call.purpose != CallPurpose::Turn);
         let now = again || matches!(request, ApprovalRequest::Model(..));
-        if turn && now && self.work.is_some() && self.has_immediate() {
+        if turn && now && self.work.is_some() && self.held.has_immediate() {
             // A message takes precedence: the turn continues with it once the agent is idle.
             request.stop("Not done: your owner has a message for you that goes before it.");
             return Ok(());
@@ -60,10 +62,10 @@ impl Driver {
             }
         }
         if let ApprovalRequest::Model(call, _) = &request
-            && let Some(exceeded) = self.allowance.exceeded_by(call)
+            && let Some(exceeded) = exceeded_by(&self.allowance, call)
         {
             if !std::mem::replace(&mut self.over_budget, true) {
-                self.events.emit(exceeded.event()).await?;
+                self.events.emit(exceeded).await?;
             }
             self.held_request = Some(request);
             return Ok(());
@@ -107,9 +109,7 @@ impl Driver {
     pub(super) async fn confirm_pause(&mut self) -> Result<(), DriverExit> {
         if self.paused && !self.pausing.is_empty() && self.is_idle() {
             self.drain().await?;
-            for reply in std::mem::take(&mut self.pausing) {
-                reply.done().await?;
-            }
+            self.pausing.done().await?;
         }
         Ok(())
     }

@@ -2,20 +2,19 @@
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
-use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 
-use super::driver::{Driver, DriverExit};
+use super::driver::Driver;
 use super::options::Options;
 use crate::adapter::{AgentCommand, PlanDecision, Refusal, Reply};
+use crate::kit::notices::notice;
+use crate::kit::turns::DriverExit;
 use crate::own_tools::requests::NotTaken;
 
 impl Driver {
     pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), DriverExit> {
         match command {
-            AgentCommand::Begin(_, reply) => {
-                Ok(reply.refuse(Refusal::invalid("the agent was started before")).await?)
-            }
+            AgentCommand::Begin(_, reply) => Ok(reply.refuse(Refusal::already_started()).await?),
             AgentCommand::Message(message, reply) => self.message(message, reply).await,
             AgentCommand::Interrupt(reply) => self.interrupt(reply).await,
             AgentCommand::Pause(reply) => {
@@ -40,12 +39,10 @@ impl Driver {
             self.refuse_given(&turn).await?;
         }
         // Waiting messages are refused: after an interrupt nothing continues on its own (decision 29).
-        for (_, reply) in std::mem::take(&mut self.held) {
+        for (_, reply) in self.held.take_all() {
             reply.refuse(Refusal { code: "turn-over", message: "the agent was interrupted".into() }).await?;
         }
-        for pausing in std::mem::take(&mut self.pausing) {
-            pausing.done().await?;
-        }
+        self.pausing.done().await?;
         Ok(reply.done().await?)
     }
 
@@ -55,9 +52,7 @@ impl Driver {
         // The control plane resumes an unmetered session only with its owner's permission (decision 32).
         self.allow_unmetered |= self.unmetered;
         // A resume ends a pause that has not taken effect. Its callers get their acknowledgement.
-        for pausing in std::mem::take(&mut self.pausing) {
-            pausing.done().await?;
-        }
+        self.pausing.done().await?;
         reply.done().await?;
         if self.held_request.is_some() {
             return self.reconsider_held_request().await;
@@ -83,7 +78,7 @@ impl Driver {
         let summary = format!("now with the model {chosen}");
         self.reopen(config).await?;
         self.drain().await?;
-        let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
+        let notice = notice("config_reloaded", summary);
         let settings = self.setup.settings(self.session()?);
         let mut events = vec![notice, settings];
         events.extend(self.setup.notices());

@@ -1,8 +1,6 @@
 //! The driver of a conversation. It processes the agent's events and requests and the control plane's commands one at
 //! a time.
 
-use std::collections::VecDeque;
-use std::io;
 use std::path::Path;
 
 use pilothouse_agent::event::SessionEvent;
@@ -12,43 +10,21 @@ use pilothouse_domain::TurnId;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::allowance::Allowance;
 use super::governor::{ApprovalRequest, DriverGovernor};
 use super::logs::Logs;
 use super::options::Options;
 use super::prompt;
 use super::saved_state::SavedState;
 use super::setup::Setup;
-use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, Reply};
-use crate::spool::SpoolError;
-
-/// Why the driver stops.
-pub(super) enum DriverExit {
-    /// The conversation has ended, or the agent must stop.
-    Over,
-    Failed(AdapterError),
-}
-
-impl From<SpoolError> for DriverExit {
-    fn from(e: SpoolError) -> Self {
-        Self::Failed(e.into())
-    }
-}
-
-impl From<AdapterError> for DriverExit {
-    fn from(e: AdapterError) -> Self {
-        Self::Failed(e)
-    }
-}
-
-impl From<io::Error> for DriverExit {
-    fn from(e: io::Error) -> Self {
-        Self::Failed(AdapterError::Agent(format!("failed to save its state: {e}")))
-    }
-}
+use super::usage::dollars;
+use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, MessageReply, Reply};
+use crate::kit::allowance::Allowance;
+use crate::kit::deferral::{PendingReplies, wait_until};
+use crate::kit::messages::MessageQueue;
+use crate::kit::turns::{DriverExit, state_error};
 
 /// The agent's current work.
 type Work = AbortOnDropHandle<Result<Prompted, SessionError>>;
@@ -75,7 +51,7 @@ pub(super) struct Driver {
     pub turn: Option<TurnId>,
     pub paused: bool,
     /// Pauses that are not acknowledged yet.
-    pub pausing: Vec<Reply>,
+    pub pausing: PendingReplies,
     pub allowance: Allowance,
     /// Whether the agent is held for its budget and the control plane knows.
     pub over_budget: bool,
@@ -84,7 +60,7 @@ pub(super) struct Driver {
     /// Whether the control plane knows that the model's price is unknown.
     pub unmetered: bool,
     /// Messages that wait for their turn.
-    pub held: VecDeque<(Message, MessageReply)>,
+    pub held: MessageQueue,
     /// Messages that were given to the agent and are not in the conversation yet.
     pub injecting: Vec<InjectingMessage>,
     pub logs: Logs,
@@ -107,15 +83,15 @@ impl Driver {
     ) -> Result<(Self, Option<String>), AdapterError> {
         let (governor, approvals) = DriverGovernor::new(context.lease.clone());
         let setup = Setup::new(&context, governor, connections)?;
-        let failed = |e: io::Error| AdapterError::Agent(format!("failed to save its state: {e}"));
-        let mut saved_state = SavedState::open(Path::new(&context.launch.session_home)).map_err(failed)?;
+        let mut saved_state =
+            SavedState::open(Path::new(&context.launch.session_home)).map_err(|e| state_error(&e))?;
         let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = begin;
         let conversation = saved_state.conversation().filter(|_| resume_conversation).map(Path::to_owned);
         let (session, session_events) = setup.open(&config, &saved_state, conversation).await?;
         let state = session.state();
-        saved_state.set_conversation(&state.file).map_err(failed)?;
-        let allowance = Allowance::new(allowance_usd.as_deref(), state.meters.total().cost_usd)
-            .map_err(AdapterError::Configuration)?;
+        saved_state.set_conversation(&state.file).map_err(|e| state_error(&e))?;
+        let allowance =
+            Allowance::new(allowance_usd.as_deref())?.after(dollars(state.meters.total().cost_usd));
         let stream_output = Options::read(&config.adapter_options)?.stream_output;
         let opening = prompt.map(|prompt| prompt::opening(&config, prompt));
         let AgentContext { events, commands, .. } = context;
@@ -135,12 +111,12 @@ impl Driver {
             compacting: JoinSet::new(),
             turn: None,
             paused: false,
-            pausing: Vec::new(),
+            pausing: PendingReplies::default(),
             allowance,
             over_budget: false,
             allow_unmetered,
             unmetered: false,
-            held: VecDeque::new(),
+            held: MessageQueue::default(),
             injecting: Vec::new(),
             logs,
             log_due: None,
@@ -170,10 +146,7 @@ impl Driver {
         if let Some(session) = &self.session {
             session.close().await;
         }
-        match done {
-            DriverExit::Over => Ok(()),
-            DriverExit::Failed(e) => Err(e),
-        }
+        done.outcome()
     }
 
     async fn begin(&mut self, opening: Option<String>) -> Result<(), DriverExit> {
@@ -207,7 +180,7 @@ impl Driver {
                 None => self.stop().await,
             },
             Some(Ok((reply, result))) = self.compacting.join_next() => self.compacted(reply, result).await,
-            () = async { sleep_until(log_due.unwrap_or_else(Instant::now)).await }, if log_due.is_some() => {
+            () = wait_until(log_due) => {
                 self.log_due = None;
                 let due = self.logs.due();
                 Ok(self.events.emit_all(due).await?)

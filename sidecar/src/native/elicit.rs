@@ -10,9 +10,9 @@ use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::emit;
 use crate::adapter::EventSink;
 use crate::kit::form::Form;
+use crate::kit::notices::detailed_notice;
 use crate::own_tools::Requests;
 
 /// Asks the owner on behalf of a server.
@@ -91,7 +91,7 @@ impl Elicit for AskOwner {
                 );
                 let detail = json!({ "message": message, "url": url });
                 // Others report a spool that has failed.
-                let _ = self.events.emit(emit::notice("elicitation_declined", summary, detail)).await;
+                let _ = self.events.emit(detailed_notice("elicitation_declined", summary, detail)).await;
                 ElicitAnswer::Decline
             }
         }

@@ -9,7 +9,9 @@ use pilothouse_domain::{ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content};
 use pilothouse_wire::keys::sha256_hex;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::kit::notices::detailed_notice;
 
 /// The raw events for a session event. The driver's own reactions to it are elsewhere.
 pub(super) fn events(event: SessionEvent, turn: Option<&TurnId>) -> Vec<RawEvent> {
@@ -23,22 +25,22 @@ pub(super) fn events(event: SessionEvent, turn: Option<&TurnId>) -> Vec<RawEvent
         SessionEvent::MessageEnd { message: AgentMessage::BashExecution(ran), entry_id } => {
             command(ran, &entry_id, turn)
         }
-        SessionEvent::AutoRetryStart { attempt, max_attempts, delay, error } => vec![notice(
+        SessionEvent::AutoRetryStart { attempt, max_attempts, delay, error } => vec![detailed_notice(
             "auto_retry_start",
             format!("a model call failed and is tried again in {:.1} s: {error}", delay.as_secs_f64()),
             json!({ "attempt": attempt, "maxAttempts": max_attempts, "delayMs": delay.as_millis() }),
         )],
-        SessionEvent::AutoRetryEnd { success, attempts } => vec![notice(
+        SessionEvent::AutoRetryEnd { success, attempts } => vec![detailed_notice(
             "auto_retry_end",
             if success { "the model answers again" } else { "the model still does not answer" }.to_owned(),
             json!({ "success": success, "attempts": attempts }),
         )],
-        SessionEvent::CompactionStart { reason } => vec![notice(
+        SessionEvent::CompactionStart { reason } => vec![detailed_notice(
             "auto_compaction_start",
             format!("the conversation is being summarised: {}", why(reason)),
             json!({ "reason": name(reason) }),
         )],
-        SessionEvent::CompactionEnd { reason, tokens_before, result } => vec![notice(
+        SessionEvent::CompactionEnd { reason, tokens_before, result } => vec![detailed_notice(
             "auto_compaction_end",
             match &result {
                 Ok(_) => "the conversation is summarised".to_owned(),
@@ -109,11 +111,6 @@ fn content(blocks: Vec<UserContent>) -> Content {
         return Content::Text(texts.join("\n"));
     }
     Content::Json(texts.into_iter().map(|text| json!({ "type": "text", "text": text })).collect())
-}
-
-/// A notice about the agent itself.
-pub(super) fn notice(name: &str, summary: String, detail: Value) -> RawEvent {
-    RawEvent::Notice { name: name.into(), summary, detail: Some(detail) }
 }
 
 const fn name(reason: CompactionReason) -> &'static str {

@@ -5,11 +5,13 @@ use pilothouse_agent::message::AgentMessage;
 use pilothouse_wire::RawEvent;
 use tokio::time::Instant;
 
-use super::driver::{Driver, DriverExit};
-use super::usage::{self, Window};
+use super::driver::Driver;
+use super::usage;
 use super::{emit, logs};
 use crate::adapter::AdapterError;
 use crate::kit::handoff;
+use crate::kit::turns::DriverExit;
+use crate::kit::usage::Window;
 
 impl Driver {
     /// Handles an event of the agent.

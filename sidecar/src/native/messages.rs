@@ -2,21 +2,17 @@
 
 use pilothouse_agent::session::PromptOptions;
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::MessagePriority;
 
-use super::driver::{Driver, DriverExit, InjectingMessage};
+use super::driver::{Driver, InjectingMessage};
 use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::messages::{HeldMessage, refuse_late};
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Handles an incoming message.
     pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
-        if let Some(expected) = &message.expected_turn
-            && self.turn.as_ref() != Some(expected)
-        {
-            let refusal = Refusal::turn_over(expected);
-            return Ok(reply.refuse(refusal).await?);
-        }
-        self.held.push_back((message, reply));
+        let Some(message) = refuse_late((message, reply), self.turn.as_ref()).await? else { return Ok(()) };
+        self.held.push(message);
         if self.paused {
             return Ok(());
         }
@@ -31,44 +27,28 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a message is waiting for the running turn.
-    pub(super) fn has_immediate(&self) -> bool {
-        self.held.iter().any(|(message, _)| message.priority == MessagePriority::Immediate)
-    }
-
-    fn take_immediate(&mut self) -> Vec<(Message, MessageReply)> {
-        let all = std::mem::take(&mut self.held);
-        let (now, later): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(message, _)| message.priority == MessagePriority::Immediate);
-        self.held = later.into();
-        now
-    }
-
     /// Gives waiting messages to the running turn before the next model call.
     pub(super) async fn steer(&mut self) -> Result<(), DriverExit> {
-        for (message, reply) in self.take_immediate() {
-            let options = self.injecting(&message, reply).await?;
-            self.session()?
-                .steer(&message.content, options)
-                .map_err(|e| crate::adapter::AdapterError::Agent(e.to_string()))?;
+        while let Some(message) = self.held.next_immediate() {
+            self.steer_with(message).await?;
         }
         Ok(())
     }
 
+    async fn steer_with(&mut self, (message, reply): HeldMessage) -> Result<(), DriverExit> {
+        let options = self.injecting(&message, reply).await?;
+        let given = self.session()?.steer(&message.content, options);
+        given.map(drop).map_err(|e| DriverExit::agent(e.to_string()))
+    }
+
     /// Continues the turn with the waiting messages: all immediate ones, or else the first one.
     pub(super) async fn deliver_messages(&mut self) -> Result<(), DriverExit> {
-        let mut now = self.take_immediate();
-        if now.is_empty() {
-            now.extend(self.held.pop_front());
+        let Some(mut last) = self.held.next() else { return self.resume_work() };
+        while let Some(next) = self.held.next_immediate() {
+            self.steer_with(std::mem::replace(&mut last, next)).await?;
         }
-        let Some((last, last_reply)) = now.pop() else { return self.resume_work() };
-        for (message, reply) in now {
-            let options = self.injecting(&message, reply).await?;
-            self.session()?
-                .steer(&message.content, options)
-                .map_err(|e| crate::adapter::AdapterError::Agent(e.to_string()))?;
-        }
-        let options = self.injecting(&last, last_reply).await?;
+        let (last, reply) = last;
+        let options = self.injecting(&last, reply).await?;
         self.prompt(last.content, options)
     }
 
@@ -105,14 +85,9 @@ impl Driver {
     /// turn.
     pub(super) async fn next_held(&mut self) -> Result<(), DriverExit> {
         while self.turn.is_none() && self.work.is_none() && !self.paused {
-            let immediate = self.held.iter().position(|(m, _)| m.priority == MessagePriority::Immediate);
-            let Some((message, reply)) = self.held.remove(immediate.unwrap_or(0)) else { break };
-            match &message.expected_turn {
-                Some(turn) => {
-                    let refusal = Refusal::turn_over(turn);
-                    reply.refuse(refusal).await?;
-                }
-                None => self.begin_turn(message.content.clone(), Some((message, reply))).await?,
+            let Some(message) = self.held.next() else { break };
+            if let Some((message, reply)) = refuse_late(message, None).await? {
+                self.begin_turn(message.content.clone(), Some((message, reply))).await?;
             }
         }
         Ok(())

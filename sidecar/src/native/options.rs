@@ -8,7 +8,6 @@ use pilothouse_domain::value::ThinkingLevel;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::additions::{ExtensionProgram, McpServer};
 use crate::adapter::AdapterError;
 
 /// The options of the native agent. All are optional.
@@ -35,6 +34,51 @@ pub(super) struct Options {
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Programs that extend the agent, in the order in which they are called (S1 8).
     pub extensions: Vec<ExtensionProgram>,
+}
+
+/// An MCP server of `adapterOptions.mcpServers`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum McpServer {
+    Program(ServerProgram),
+    Http(Address),
+}
+
+/// A program with its arguments and variables.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerProgram {
+    pub command: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Additional variables. Their values are redacted as secrets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// The address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Address {
+    pub url: String,
+    /// Additional headers of each request. Their values are redacted as secrets.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// An extension of `adapterOptions.extensions` (`docs/agent-extensions.md`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ExtensionProgram {
+    pub name: String,
+    pub command: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Whether tools are blocked while the extension cannot decide on them.
+    #[serde(default)]
+    pub required: bool,
 }
 
 /// Configuration form of [`SteeringMode`].

@@ -28,6 +28,7 @@ use super::toolbox::Toolbox;
 use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::kit::handoff;
 use crate::kit::models;
+use crate::kit::notices::notice;
 use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
@@ -218,8 +219,7 @@ impl Setup {
     /// Returns and clears the problems found while assembling the agent.
     pub(super) fn notices(&self) -> Vec<RawEvent> {
         let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
-        let notice = |summary| RawEvent::Notice { name: "agent_setup".into(), summary, detail: None };
-        notices.into_iter().map(notice).collect()
+        notices.into_iter().map(|summary| notice("agent_setup", summary)).collect()
     }
 
     fn bash(&self, folder: &Path) -> BashRunner {

@@ -10,16 +10,18 @@ use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::driver::{Driver, DriverExit, InjectingMessage};
-use super::emit;
-use crate::adapter::{AdapterError, Message, MessageReply};
+use super::driver::{Driver, InjectingMessage};
+use crate::adapter::AdapterError;
+use crate::kit::messages::HeldMessage;
+use crate::kit::notices::detailed_notice;
+use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Begins a turn with a message or with the run's prompt.
     pub(super) async fn begin_turn(
         &mut self,
         text: String,
-        message: Option<(Message, MessageReply)>,
+        message: Option<HeldMessage>,
     ) -> Result<(), DriverExit> {
         let after = self.session()?.state().leaf;
         let turn_id = self.saved_state.begin_turn(after)?;
@@ -99,7 +101,7 @@ impl Driver {
             // Work that is already running will process the text.
             Ok(Prompted::Queued) => {}
             Err(SessionError::Bash(error)) => {
-                self.events.emit(emit::notice("command_failed", error, Value::Null)).await?;
+                self.events.emit(detailed_notice("command_failed", error, Value::Null)).await?;
                 self.complete(SessionOutcome::Completed).await?;
             }
             Err(SessionError::NothingToDo) => self.complete(SessionOutcome::Completed).await?,
@@ -111,7 +113,7 @@ impl Driver {
 
     async fn outcome(&mut self, outcome: AgentOutcome) -> Result<(), DriverExit> {
         match outcome {
-            AgentOutcome::Completed | AgentOutcome::Held(_) if self.has_immediate() => {
+            AgentOutcome::Completed | AgentOutcome::Held(_) if self.held.has_immediate() => {
                 // The turn continues, or does so after the pause.
                 if self.paused { Ok(()) } else { self.deliver_messages().await }
             }

@@ -3,36 +3,11 @@
 use pilothouse_agent::message::Usage;
 use pilothouse_agent::meter::Meters;
 use pilothouse_domain::value::TokenUsage;
-use pilothouse_domain::{InvalidId, MeterId};
+use pilothouse_domain::{InvalidId, MeterId, Usd};
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
+use rust_decimal::Decimal;
 
-/// A context window: its fill level and its size, in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub tokens: u64,
-    pub limit: u64,
-}
-
-impl Window {
-    /// Fill level in hundredths of a percent.
-    fn hundredths(self) -> u128 {
-        u128::from(self.tokens) * 10_000 / u128::from(self.limit.max(1))
-    }
-
-    /// Whether the window is filled to at least `percent`.
-    pub(super) fn is_at(self, percent: u8) -> bool {
-        self.hundredths() >= u128::from(percent) * 100
-    }
-
-    /// The event that warns of a nearly full window.
-    pub(super) fn nearing(self) -> RawEvent {
-        let hundredths = self.hundredths();
-        RawEvent::ContextNearingLimit {
-            usage_percent: format!("{}.{:02}", hundredths / 100, hundredths % 100),
-        }
-    }
-}
+use crate::kit::usage::{ModelTotals, Window};
 
 /// Totals of `model` (`provider/id`) in the conversation after a call.
 pub(super) fn update(
@@ -43,15 +18,14 @@ pub(super) fn update(
 ) -> Result<Option<RawEvent>, InvalidId> {
     let Some((name, meter)) = meters.by_model().find(|(name, _)| *name == model) else { return Ok(None) };
     let id = name.split_once('/').map_or(name, |(_, id)| id);
-    let context = TokenUsage { input_tokens: window.tokens, ..TokenUsage::default() };
-    Ok(Some(RawEvent::UsageUpdate(UsageUpdate {
-        meter_id: MeterId::parse(format!("native-{conversation}"))?,
-        model_id: id.to_owned(),
-        subagent_id: None,
-        cost_usd: meter.cost_usd.normalize().to_string(),
-        token_usage: tokens(&meter.usage),
-        context_window: Some(RawContextWindow { usage: context, model_context_limit: window.limit }),
-    })))
+    let meter_id = MeterId::parse(format!("native-{conversation}"))?;
+    let totals = ModelTotals { cost_usd: dollars(meter.cost_usd), tokens: tokens(&meter.usage) };
+    Ok(Some(totals.event(meter_id, id.to_owned(), None, Some(window.reported()))))
+}
+
+/// The agent's exact amount, rounded to the precision of the control plane.
+pub(super) fn dollars(amount: Decimal) -> Usd {
+    Usd::new(amount.clamp(Decimal::ZERO, Usd::LIMIT)).unwrap_or_default()
 }
 
 const fn tokens(usage: &Usage) -> TokenUsage {

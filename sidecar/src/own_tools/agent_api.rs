@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::broker::BrokerError;
+use crate::broker::control_plane::{TIMEOUT, http_client, is_plain, shared_client};
 use crate::clock;
-use crate::control_plane::{TIMEOUT, http_client, is_plain, shared_client};
 
 /// Attempts of a request without a response. All carry the same idempotency key, so the request takes effect once.
 const MAX_TRIES: u32 = 3;

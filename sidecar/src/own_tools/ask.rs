@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use super::requests::Requests;
+use crate::kit::tool_names::ASK_USER_QUESTION;
 
-pub const NAME: &str = "AskUserQuestion";
+pub const NAME: &str = ASK_USER_QUESTION;
 const MAX_QUESTIONS: usize = 10;
 
 const DESCRIPTION: &str = "Asks your owner, and waits for the answer. Use it when you cannot go on without a decision that is \

@@ -14,9 +14,10 @@ use serde_json::Value;
 use super::requests::Requests;
 use super::{arguments, ask};
 use crate::adapter::PlanDecision;
+use crate::kit::tool_names::EXIT_PLAN_MODE;
 
 pub const ENTER: &str = "EnterPlanMode";
-pub const EXIT: &str = "ExitPlanMode";
+pub const EXIT: &str = EXIT_PLAN_MODE;
 
 const ENTER_DESCRIPTION: &str = "Begins plan mode: until you leave it, look at things and think, and change nothing. Use it \
 before work that is large or hard to undo.";

@@ -4,7 +4,6 @@
 //! may be open at once. An answer can arrive before the tool asks, because the tool call is published before the tool
 //! runs; such an answer is kept until then.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pilothouse_domain::ToolCallId;
@@ -12,30 +11,19 @@ use pilothouse_domain::value::Answer;
 use tokio::sync::oneshot;
 
 use crate::adapter::PlanDecision;
+use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
 
 /// Most answers to keep for tools that have not asked yet.
 const MAX_EARLY_ANSWERS: usize = 32;
 
 /// The requests of one agent. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Requests(Arc<Mutex<Open>>);
-
-#[derive(Debug, Default)]
-struct Open {
-    waiting: HashMap<ToolCallId, Waiting>,
-    early: HashMap<ToolCallId, Reply>,
-}
+pub struct Requests(Arc<Mutex<OwnerRequests<Waiting>>>);
 
 #[derive(Debug)]
 enum Waiting {
     Question(oneshot::Sender<Vec<Answer>>),
     Plan(oneshot::Sender<PlanDecision>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Reply {
-    Answers(Vec<Answer>),
-    Decision(PlanDecision),
 }
 
 /// The request ended without an answer: the turn was interrupted, or the agent is stopping.
@@ -64,7 +52,7 @@ pub enum Taken {
 }
 
 impl Requests {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OwnerRequests<Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,10 +61,10 @@ impl Requests {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
             let mut open = self.open();
-            if let Some(Reply::Answers(answers)) = open.early.remove(&id) {
+            if let Some(OwnerReply::Answers(answers)) = open.take_early(&id) {
                 return Ok(answers);
             }
-            open.waiting.insert(id.clone(), Waiting::Question(sender));
+            open.replace(id.clone(), Awaits::Answers, Waiting::Question(sender));
             Closing { requests: self, id }
         };
         receiver.await.map_err(|_| Withdrawn)
@@ -87,10 +75,10 @@ impl Requests {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
             let mut open = self.open();
-            if let Some(Reply::Decision(decision)) = open.early.remove(&id) {
+            if let Some(OwnerReply::Decision(decision)) = open.take_early(&id) {
                 return Ok(decision);
             }
-            open.waiting.insert(id.clone(), Waiting::Plan(sender));
+            open.replace(id.clone(), Awaits::Decision, Waiting::Plan(sender));
             Closing { requests: self, id }
         };
         receiver.await.map_err(|_| Withdrawn)
@@ -99,16 +87,10 @@ impl Requests {
     /// Delivers the owner's answers.
     pub fn answer(&self, id: &ToolCallId, answers: Vec<Answer>) -> Result<Taken, NotTaken> {
         let mut open = self.open();
-        match open.waiting.remove(id) {
-            Some(Waiting::Question(sender)) => match sender.send(answers) {
-                Ok(()) => Ok(Taken::Delivered),
-                Err(_) => Err(NotTaken::NotOpen),
-            },
-            Some(other) => {
-                open.waiting.insert(id.clone(), other);
-                Err(NotTaken::OtherKind)
-            }
-            None => open.keep(id, Reply::Answers(answers)),
+        match open.settle(id, Awaits::Answers) {
+            Some(Waiting::Question(sender)) => delivered(sender.send(answers).is_ok()),
+            Some(Waiting::Plan(_)) => Err(NotTaken::OtherKind),
+            None => keep(&mut open, id, OwnerReply::Answers(answers)),
         }
     }
 
@@ -116,40 +98,42 @@ impl Requests {
     pub fn decide(&self, decision: PlanDecision) -> Result<Taken, NotTaken> {
         let id = decision.request.clone();
         let mut open = self.open();
-        match open.waiting.remove(&id) {
-            Some(Waiting::Plan(sender)) => match sender.send(decision) {
-                Ok(()) => Ok(Taken::Delivered),
-                Err(_) => Err(NotTaken::NotOpen),
-            },
-            Some(other) => {
-                open.waiting.insert(id, other);
-                Err(NotTaken::OtherKind)
-            }
-            None => open.keep(&id, Reply::Decision(decision)),
+        match open.settle(&id, Awaits::Decision) {
+            Some(Waiting::Plan(sender)) => delivered(sender.send(decision).is_ok()),
+            Some(Waiting::Question(_)) => Err(NotTaken::OtherKind),
+            None => keep(&mut open, &id, OwnerReply::Decision(decision)),
         }
     }
 
     /// Closes all requests, because the turn was interrupted or has ended. Waiting tools get [`Withdrawn`].
     pub fn close(&self) {
-        let mut open = self.open();
-        open.waiting.clear();
-        open.early.clear();
+        self.open().clear();
     }
 
     /// The open requests.
     pub fn waiting(&self) -> Vec<ToolCallId> {
-        self.open().waiting.keys().cloned().collect()
+        self.open().ids().cloned().collect()
     }
 }
 
-impl Open {
-    fn keep(&mut self, id: &ToolCallId, reply: Reply) -> Result<Taken, NotTaken> {
-        if self.early.len() >= MAX_EARLY_ANSWERS {
-            return Err(NotTaken::NotOpen);
-        }
-        self.early.insert(id.clone(), reply);
-        Ok(Taken::Kept)
+const fn delivered(was_sent: bool) -> Result<Taken, NotTaken> {
+    if was_sent { Ok(Taken::Delivered) } else { Err(NotTaken::NotOpen) }
+}
+
+/// Keeps a reply that no request waits for yet.
+fn keep(
+    requests: &mut OwnerRequests<Waiting>,
+    id: &ToolCallId,
+    reply: OwnerReply,
+) -> Result<Taken, NotTaken> {
+    if requests.waits(id.as_str()) {
+        return Err(NotTaken::OtherKind);
     }
+    if requests.early_len() >= MAX_EARLY_ANSWERS {
+        return Err(NotTaken::NotOpen);
+    }
+    requests.keep_early(id.clone(), reply);
+    Ok(Taken::Kept)
 }
 
 /// Closes a request when its future is dropped.
@@ -160,7 +144,7 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.requests.open().waiting.remove(&self.id);
+        self.requests.open().remove(&self.id);
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::player::{Player, PlayerExit};
 use crate::adapter::{Refusal, Reply};
+use crate::kit::allowance::exceeded;
 use crate::spool::SpoolError;
 
 impl Player {
@@ -21,17 +22,9 @@ impl Player {
             }
             Adjustment::Compact { .. } => None,
             Adjustment::Fork { before_turn_id } => self.has_no_turn(before_turn_id.as_str()),
-            Adjustment::SetAllowance { allowance_usd } => match allowance_usd.as_deref().map(str::parse) {
-                Some(Err(_)) => Some(Refusal::invalid("the allowance is not an amount of dollars")),
-                Some(Ok(allowance)) => {
-                    self.allowance = Some(allowance);
-                    None
-                }
-                None => {
-                    self.allowance = None;
-                    None
-                }
-            },
+            Adjustment::SetAllowance { allowance_usd } => {
+                self.allowance.set(allowance_usd.as_deref()).err().map(|invalid| invalid.refusal())
+            }
         };
         if let Some(refusal) = refused {
             return Ok(reply.refuse(refusal).await?);
@@ -94,16 +87,13 @@ impl Player {
     /// Holds before a call that may cost more than the remaining allowance, until the allowance is raised or the turn
     /// is interrupted.
     pub(super) async fn price(&mut self, needed: Usd) -> Result<(), PlayerExit> {
-        let mut told_of = None;
-        while let Some(allowance) = self.allowance {
-            let left = allowance.excess_over(self.spent);
+        let mut published = None;
+        while let Some(left) = self.allowance.left(self.spent) {
             if needed <= left {
                 break;
             }
-            if told_of != Some(allowance) {
-                told_of = Some(allowance);
-                let (needed_usd, left_usd) = (needed.to_string(), left.to_string());
-                self.events.emit(RawEvent::BudgetExceeded { needed_usd, left_usd }).await?;
+            if published.replace(self.allowance) != Some(self.allowance) {
+                self.events.emit(exceeded(Some(needed), left)).await?;
             }
             self.command().await?;
         }

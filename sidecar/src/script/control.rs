@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use super::player::{Awaited, Player, PlayerExit, Settled};
 use super::program::Body;
 use crate::adapter::{AgentCommand, Message, MessageReply, Refusal, Reply};
+use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::spool::SpoolError;
 
 impl Player {
@@ -34,7 +35,7 @@ impl Player {
         let name = name(&command);
         let carried_out = match command {
             AgentCommand::Begin(_, reply) => {
-                reply.refuse(Refusal::invalid("the agent was started before")).await?;
+                reply.refuse(Refusal::already_started()).await?;
                 Ok(())
             }
             AgentCommand::Message(message, reply) => self.message(message, reply).await,
@@ -81,7 +82,7 @@ impl Player {
 
     async fn settle(&mut self, awaited: bool, settled: Settled, reply: Reply) -> Result<(), SpoolError> {
         if !awaited || self.settled.is_some() {
-            return reply.refuse(Refusal::invalid("the agent does not wait for this")).await;
+            return reply.refuse(Refusal::not_awaited()).await;
         }
         reply.done().await?;
         self.settled = Some(settled);
@@ -93,7 +94,7 @@ impl Player {
         let turn = self.drop_turn().await?;
         if let Some(turn) = &turn {
             // These messages would follow the turn, and nothing follows an interrupt on its own (decision 29).
-            for (_, reply) in std::mem::take(&mut self.held) {
+            for (_, reply) in self.held.take_all() {
                 reply.refuse(Refusal::turn_over(turn)).await?;
             }
         }
@@ -112,17 +113,13 @@ impl Player {
     }
 
     async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), PlayerExit> {
-        if let Some(expected) = &message.expected_turn
-            && self.turn.as_ref().map(|turn| &turn.id) != Some(expected)
-        {
-            let refusal = Refusal::turn_over(expected);
-            return Ok(reply.refuse(refusal).await?);
-        }
+        let turn = self.turn.as_ref().map(|turn| &turn.id);
+        let Some((message, reply)) = refuse_late((message, reply), turn).await? else { return Ok(()) };
         let now = message.priority == MessagePriority::Immediate || self.awaited == Some(Awaited::Message);
         if self.turn.is_some() && now && !self.paused {
             return self.inject(message, reply, true).await;
         }
-        self.held.push_back((message, reply));
+        self.held.push((message, reply));
         Ok(())
     }
 
@@ -152,22 +149,18 @@ impl Player {
     /// Immediate messages that arrived during a pause take precedence (decision 29).
     async fn inject_held(&mut self) -> Result<(), PlayerExit> {
         while self.turn.is_some() {
-            let immediate = |(message, _): &(Message, _)| message.priority == MessagePriority::Immediate;
-            let Some(at) = self.held.iter().position(immediate) else { break };
-            let Some((message, reply)) = self.held.remove(at) else { break };
+            let Some((message, reply)) = self.held.next_immediate() else { break };
             self.inject(message, reply, true).await?;
         }
         Ok(())
     }
 
     /// The message that may begin a turn now. Refuses messages that were meant for an earlier turn.
-    pub(super) async fn next_held(&mut self) -> Result<Option<(Message, MessageReply)>, SpoolError> {
-        while let Some((message, reply)) = self.held.pop_front() {
-            match &message.expected_turn {
-                Some(turn) if self.turn.as_ref().map(|t| &t.id) != Some(turn) => {
-                    reply.refuse(Refusal::turn_over(turn)).await?;
-                }
-                _ => return Ok(Some((message, reply))),
+    pub(super) async fn next_held(&mut self) -> Result<Option<HeldMessage>, SpoolError> {
+        while let Some(message) = self.held.first() {
+            let turn = self.turn.as_ref().map(|turn| &turn.id);
+            if let Some(message) = refuse_late(message, turn).await? {
+                return Ok(Some(message));
             }
         }
         Ok(None)

@@ -1,12 +1,11 @@
 //! Converts the increments of a script to running totals (decision 31).
 
-use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{InvalidId, MeterId, SubAgentId};
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
 
 use super::format::{Context, Usage};
 use super::state::State;
+use crate::kit::usage::{ModelTotals, Window};
 
 /// Adds to the meter and returns its totals. Also returns, once, the warning that the context window has passed
 /// `warn_at_percent`.
@@ -26,34 +25,17 @@ pub(super) fn count(
     let totals = state.meters.entry(key).or_default();
     totals.cost_usd += usage.cost_usd;
     totals.tokens = totals.tokens.plus(usage.tokens);
-    let mut events = vec![RawEvent::UsageUpdate(UsageUpdate {
-        meter_id,
-        model_id,
-        subagent_id: subagent,
-        cost_usd: totals.cost_usd.to_string(),
-        token_usage: totals.tokens,
-        context_window: usage.context.map(window),
-    })];
-    if let Some(Context { tokens, limit }) = usage.context {
-        let limit = u128::from(limit.max(1));
-        let hundredths = u128::from(tokens) * 10_000 / limit;
-        let near = hundredths >= u128::from(warn_at_percent) * 100;
-        if near && !state.warned {
-            let usage_percent = format!("{}.{:02}", hundredths / 100, hundredths % 100);
-            events.push(RawEvent::ContextNearingLimit { usage_percent });
-        }
-        state.warned = near;
-    }
+    let totals = ModelTotals { cost_usd: totals.cost_usd, tokens: totals.tokens };
+    let window = usage.context.map(|Context { tokens, limit }| Window { tokens, limit });
+    let mut events = vec![totals.event(meter_id, model_id, subagent, window.map(Window::reported))];
+    events.extend(window.and_then(|window| window.warning(warn_at_percent, &mut state.warned)));
     Ok(events)
-}
-
-fn window(context: Context) -> RawContextWindow {
-    let usage = TokenUsage { input_tokens: context.tokens, ..TokenUsage::default() };
-    RawContextWindow { usage, model_context_limit: context.limit }
 }
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::value::TokenUsage;
+
     use super::*;
 
     fn usage(cost: &str, tokens: u64) -> Usage {

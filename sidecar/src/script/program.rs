@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
+use crate::kit::tool_names::ASK_USER_QUESTION;
 use crate::spool::Delivery;
 
 #[derive(Debug, Clone)]
@@ -185,7 +186,7 @@ impl Compiler<'_> {
             Step::Tasks(tasks) => self.emit(RawEvent::TaskList { tasks: tasks.clone() }),
             Step::Question(ask) => {
                 let call = self.call(ask.id.as_ref())?;
-                self.tool_use(&call, "AskUserQuestion", json!({ "questions": ask.questions }));
+                self.tool_use(&call, ASK_USER_QUESTION, json!({ "questions": ask.questions }));
                 if ask.wait {
                     self.program.push(Instruction::AwaitAnswer { call, result: true });
                 }

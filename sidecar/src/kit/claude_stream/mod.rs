@@ -28,6 +28,7 @@ pub use ignored::Ignored;
 pub use options::Options;
 pub use playback::{PlaybackOptions, PlaybackStep};
 pub use recording::{Direction, Recording, RecordingError, RecordingLine, Segment};
-pub use totals::{ModelTotals, Totals};
 pub use translated::{MessageState, Signal, Translated, TurnEnd};
 pub use translator::Translator;
+
+pub use crate::kit::usage::{ModelTotals, Totals};

@@ -1,8 +1,9 @@
 //! Options of the translator.
 
-use pilothouse_domain::{InvalidId, TurnId};
+use pilothouse_domain::InvalidId;
 
-use super::totals::Totals;
+use crate::kit::turns::turn_id;
+use crate::kit::usage::Totals;
 
 /// How to translate. All options but the prefix of the turn ids have a default.
 #[derive(Debug, Clone)]
@@ -24,7 +25,7 @@ impl Options {
     pub fn new(turn_prefix: impl Into<String>) -> Result<Self, InvalidId> {
         let turn_prefix = turn_prefix.into();
         // Checks the longest possible id, so that all later ones are valid.
-        TurnId::parse(turn_id_text(&turn_prefix, u64::MAX))?;
+        turn_id(&turn_prefix, u64::MAX)?;
         Ok(Self {
             turn_prefix,
             known_totals: Some(Totals::new()),
@@ -55,10 +56,6 @@ impl Options {
         self.warn_at_percent = percent;
         self
     }
-}
-
-pub(super) fn turn_id_text(prefix: &str, number: u64) -> String {
-    format!("{prefix}.{number}")
 }
 
 #[cfg(test)]

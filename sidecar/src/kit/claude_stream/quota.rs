@@ -5,19 +5,12 @@ use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
 use super::translated::{Signal, Translated};
-use super::translator::Translator;
+use super::translator::{Translator, UsedUp};
 use crate::kit::json::{count, one_line, text};
 
 /// Fields that only a subscription limit has. The provider may also reject calls briefly; the runtime then reports
 /// `rejected` without any of these fields.
 const OF_A_PLAN: [&str; 5] = ["rateLimitType", "resetsAt", "overageStatus", "overageResetsAt", "errorCode"];
-
-/// An exceeded quota.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UsedUp {
-    /// When it resets, if the runtime reported it.
-    until: Option<Timestamp>,
-}
 
 impl Translator {
     /// `rate_limit_event`: the provider reports a change of the quota.

@@ -4,6 +4,7 @@ use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
 use super::Ignored;
+use crate::kit::notices::{detailed_notice, name_part};
 
 /// The raw events of one line, or the reason why there are none.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -67,17 +68,12 @@ impl Translated {
     }
 
     pub(super) fn notice(&mut self, name: &str, summary: impl Into<String>, detail: &Value) {
-        self.events.push(RawEvent::Notice {
-            name: name.to_owned(),
-            summary: summary.into(),
-            detail: Some(detail.clone()),
-        });
+        self.events.push(detailed_notice(name, summary, detail.clone()));
     }
 
     /// Adds a notice about something that this version does not know.
     pub(super) fn unknown(&mut self, what: &str, detail: &Value) {
-        let name: String =
-            what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(80).collect();
+        let name = name_part(what, 80);
         self.notice(&format!("unknown_{name}"), format!("The agent said something unknown: {name}"), detail);
     }
 }

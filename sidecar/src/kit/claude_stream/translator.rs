@@ -3,19 +3,25 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use pilothouse_domain::value::SessionOutcome;
-use pilothouse_domain::{MessageId, TurnId};
+use pilothouse_domain::{MessageId, Timestamp, TurnId};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
 use super::Ignored;
 use super::options::Options;
-use super::quota::UsedUp;
 use super::subagents::{SubagentStart, Subagents};
 use super::task_list::TaskFold;
-use super::totals::Totals;
 use super::translated::Translated;
 use super::usage::Meter;
 use crate::kit::json::{first_text, flag, text};
+use crate::kit::usage::Totals;
+
+/// An exceeded quota.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UsedUp {
+    /// When it resets, if the runtime reported it.
+    pub(super) until: Option<Timestamp>,
+}
 
 /// Translates the lines of one conversation to raw events, in order. Each run of the runtime needs its own
 /// translator.

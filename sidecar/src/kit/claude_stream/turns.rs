@@ -1,15 +1,15 @@
 //! Begin and end of turns and of the conversation (decisions 18 and 19).
 
+use pilothouse_domain::MessageId;
 use pilothouse_domain::value::SessionOutcome;
-use pilothouse_domain::{MessageId, TurnId};
 use pilothouse_wire::event::{RawEvent, SessionEnd};
 use serde_json::Value;
 
 use super::Ignored;
-use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
 use super::translator::{NoTurn, Translator, Turn};
 use crate::kit::json::{flag, one_line, text};
+use crate::kit::turns::turn_id;
 
 impl Translator {
     /// Handles activity of the main loop, which opens a turn if none is open.
@@ -24,7 +24,7 @@ impl Translator {
         }
         self.turns += 1;
         // The prefix was checked with the largest number, so this is always valid.
-        let Ok(id) = TurnId::parse(turn_id_text(&self.turn_prefix, self.turns)) else { return };
+        let Ok(id) = turn_id(&self.turn_prefix, self.turns) else { return };
         self.ended = false;
         self.turn = Some(Turn {
             id: id.clone(),

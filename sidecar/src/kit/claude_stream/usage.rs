@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::MeterId;
 use pilothouse_domain::value::TokenUsage;
-use pilothouse_wire::event::{RawContextWindow, RawEvent, UsageUpdate};
+use pilothouse_wire::event::RawContextWindow;
 use serde_json::Value;
 
 use super::options::Options;
-use super::totals::{ModelTotals, Totals, models, usd};
+use super::totals::models;
 use super::translated::Translated;
 use crate::kit::json::{count, text};
+use crate::kit::usage::{ModelTotals, Totals, Window, usd};
 
 /// The meter of one conversation.
 #[derive(Debug)]
@@ -228,14 +229,7 @@ impl Meter {
             return;
         };
         let totals = self.totals.as_ref().and_then(|totals| totals.get(model)).copied().unwrap_or_default();
-        out.push(RawEvent::UsageUpdate(UsageUpdate {
-            meter_id,
-            model_id: model.to_owned(),
-            subagent_id: None,
-            cost_usd: totals.cost_usd.to_string(),
-            token_usage: totals.tokens,
-            context_window,
-        }));
+        out.push(totals.event(meter_id, model.to_owned(), None, context_window));
     }
 
     fn context(&self) -> Option<RawContextWindow> {
@@ -247,12 +241,7 @@ impl Meter {
     /// Publishes the context warning once, and again only after the window was emptier.
     fn warn(&mut self, out: &mut Translated) {
         let (Some(percent), Some(context)) = (self.warn_at_percent, self.context()) else { return };
-        let hundredths = u128::from(context.usage.total()) * 10_000 / u128::from(context.model_context_limit);
-        let near = hundredths >= u128::from(percent) * 100;
-        if near && !self.warned {
-            let usage_percent = format!("{}.{:02}", hundredths / 100, hundredths % 100);
-            out.push(RawEvent::ContextNearingLimit { usage_percent });
-        }
-        self.warned = near;
+        let window = Window { tokens: context.usage.total(), limit: context.model_context_limit };
+        out.events.extend(window.warning(percent, &mut self.warned));
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use pilothouse_agent::message::{StopReason, Usage, UserMessage};
 use pilothouse_domain::Timestamp;
 
+use serde_json::Value;
+
 use super::*;
 
 fn turn() -> TurnId {

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pilothouse_domain::money::InvalidUsd;
 use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
 use pilothouse_domain::{InvalidId, ToolCallId, TurnId, Usd};
 use pilothouse_wire::RawEvent;
@@ -30,10 +29,11 @@ use super::meters;
 use super::program::{Body, Instruction};
 use super::source::{Source, at_speed};
 use super::state::{State, StateFile};
-use crate::adapter::{
-    AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, PlanDecision, Refusal,
-};
+use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, PlanDecision, Refusal};
 use crate::faults::Faults;
+use crate::kit::allowance::Allowance;
+use crate::kit::messages::{HeldMessage, MessageQueue};
+use crate::kit::turns::state_error;
 use crate::lease::Lease;
 use crate::run_dir::until_space;
 use crate::spool::SpoolError;
@@ -61,7 +61,7 @@ impl From<AdapterError> for PlayerExit {
 
 impl From<std::io::Error> for PlayerExit {
     fn from(e: std::io::Error) -> Self {
-        Self::Failed(AdapterError::Agent(format!("failed to save its state: {e}")))
+        Self::Failed(state_error(&e))
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Start {
     Needed,
     /// The prompt of `begin`.
     Prompt,
-    Message(Box<(Message, MessageReply)>),
+    Message(Box<HeldMessage>),
 }
 
 pub(super) struct Turn {
@@ -122,7 +122,7 @@ pub(super) struct Player {
     pub start: Start,
     pub paused: bool,
     /// Messages that wait for their turn.
-    pub held: VecDeque<(Message, MessageReply)>,
+    pub held: MessageQueue,
     pub awaited: Option<Awaited>,
     pub settled: Option<Settled>,
     /// Answers that arrived before the program waits for them. Several requests may be open at once (decision 26).
@@ -133,7 +133,7 @@ pub(super) struct Player {
     pub last_message: String,
     pub after_stop: Vec<(String, Vec<Body>)>,
     /// The run's allowance and its spend (decision 32).
-    pub allowance: Option<Usd>,
+    pub allowance: Allowance,
     pub spent: Usd,
     /// The program resumed at an instruction that waits for a person, whose message counts as the answer (decision
     /// 26).
@@ -162,9 +162,8 @@ impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
         let AgentContext { launch, events, commands, lease, .. } = context;
         let source = Source::read(&begin.config)?;
-        let no_money = |e: InvalidUsd| AdapterError::Configuration(e.to_string());
-        let allowance = begin.allowance_usd.as_deref().map(str::parse).transpose().map_err(no_money)?;
-        let failed = |e: std::io::Error| AdapterError::Agent(format!("failed to save its state: {e}"));
+        let allowance = Allowance::new(begin.allowance_usd.as_deref())?;
+        let failed = |e: std::io::Error| state_error(&e);
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
         let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
         until_space(|| file.save(&state)).map_err(failed)?;
@@ -196,7 +195,7 @@ impl Player {
             turn: None,
             start: if begin.prompt.is_some() { Start::Prompt } else { Start::Needed },
             paused: false,
-            held: VecDeque::new(),
+            held: MessageQueue::default(),
             awaited: None,
             settled: None,
             early: Vec::new(),

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Awaited, Player, PlayerExit, Settled, Start};
+use crate::kit::tool_names::EXIT_PLAN_MODE;
 use crate::script::program::Instruction;
 use crate::spool::SpoolError;
 
@@ -96,7 +97,7 @@ impl Player {
             let text = texts.get(shown).or(texts.last()).map_or("", String::as_str);
             let content = AssistantContent::ToolUse {
                 tool_call_id: id.clone(),
-                tool_name: "ExitPlanMode".into(),
+                tool_name: EXIT_PLAN_MODE.into(),
                 input: json!({ "plan": text }),
             };
             self.events.emit(RawEvent::AssistantMessage { content, turn_id: self.turn_id() }).await?;

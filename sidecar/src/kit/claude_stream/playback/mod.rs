@@ -14,6 +14,7 @@ use super::recording::{Direction, RecordingLine, Segment};
 use super::translated::{Signal, Translated, TurnEnd};
 use super::translator::Translator;
 use crate::kit::json::text;
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
 /// One step of a playback.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,8 +140,8 @@ impl Player {
                     ..
                 } => {
                     match tool_name.as_str() {
-                        "AskUserQuestion" => self.questions.insert(tool_call_id.clone()),
-                        "ExitPlanMode" => self.plans.insert(tool_call_id.clone()),
+                        ASK_USER_QUESTION => self.questions.insert(tool_call_id.clone()),
+                        EXIT_PLAN_MODE => self.plans.insert(tool_call_id.clone()),
                         _ => false,
                     };
                 }

@@ -8,10 +8,10 @@ use pilothouse_wire::keys::GatewayToken;
 use pilothouse_wire::launch::SidecarLaunch;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 
-use crate::broker::BrokerError;
+use super::BrokerError;
 
 /// How long a request may take, in addition to the time that it asks the server to wait.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval and timeout of the keep-alive pings of a shared connection. They detect a server that disappeared without
 /// closing it.

@@ -1,0 +1,98 @@
+//! The spending limit of a run (decision 32).
+
+use pilothouse_domain::Usd;
+use pilothouse_domain::money::InvalidUsd;
+use pilothouse_wire::RawEvent;
+
+use crate::adapter::{AdapterError, Refusal};
+
+/// Why a cap cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the allowance is not an amount of dollars: {0}")]
+pub(crate) struct InvalidAllowance(#[from] InvalidUsd);
+
+impl From<InvalidAllowance> for AdapterError {
+    fn from(e: InvalidAllowance) -> Self {
+        Self::Configuration(e.to_string())
+    }
+}
+
+impl InvalidAllowance {
+    pub(crate) fn refusal(&self) -> Refusal {
+        Refusal::invalid(self.to_string())
+    }
+}
+
+/// The cap of a run, and what its conversation had cost before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Allowance {
+    cap: Option<Usd>,
+    spent_before: Usd,
+}
+
+impl Allowance {
+    /// Parses the cap in US dollars. `None`: no cap.
+    pub(crate) fn new(cap: Option<&str>) -> Result<Self, InvalidAllowance> {
+        let mut allowance = Self::default();
+        allowance.set(cap)?;
+        Ok(allowance)
+    }
+
+    /// Sets what the conversation had cost before the run.
+    pub(crate) const fn after(self, spent_before: Usd) -> Self {
+        Self { spent_before, ..self }
+    }
+
+    /// Changes the cap of the run.
+    pub(crate) fn set(&mut self, cap: Option<&str>) -> Result<(), InvalidAllowance> {
+        self.cap = cap.map(str::parse).transpose()?;
+        Ok(())
+    }
+
+    /// Whether the run has a cap.
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.cap.is_some()
+    }
+
+    /// What is left when the conversation has cost `spent`; never negative. `None` without a cap.
+    pub(crate) fn left(&self, spent: Usd) -> Option<Usd> {
+        self.cap.map(|cap| cap.excess_over(spent.excess_over(self.spent_before)))
+    }
+
+    /// Carries what is left over to another conversation, which counts its cost from `spent_before`. The conversation
+    /// so far has cost `spent`.
+    pub(crate) fn carry_over(&mut self, spent: Usd, spent_before: Usd) {
+        *self = Self { cap: self.left(spent), spent_before };
+    }
+}
+
+/// The event of an agent that is held for its allowance. `needed`: the price of its next call, if it is known.
+pub(crate) fn exceeded(needed: Option<Usd>, left: Usd) -> RawEvent {
+    let needed_usd = needed.map_or_else(String::new, |needed| needed.to_string());
+    RawEvent::BudgetExceeded { needed_usd, left_usd: left.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(text: &str) -> Usd {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn rest_of_an_allowance_excludes_earlier_runs() {
+        let mut allowance = Allowance::new(Some("1")).unwrap().after(usd("5"));
+        assert_eq!(allowance.left(usd("5.6")), Some(usd("0.4")));
+        assert_eq!(allowance.left(usd("7")), Some(Usd::ZERO), "never less than nothing");
+        allowance.carry_over(usd("5.6"), Usd::ZERO);
+        assert_eq!(allowance.left(usd("0.1")), Some(usd("0.3")));
+    }
+
+    #[test]
+    fn invalid_cap_changes_nothing() {
+        let mut allowance = Allowance::new(None).unwrap();
+        assert!(allowance.set(Some("-1")).is_err() && allowance.set(Some("x")).is_err());
+        assert_eq!((allowance.left(usd("7")), allowance.is_limited()), (None, false));
+    }
+}
