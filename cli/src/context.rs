@@ -10,8 +10,8 @@ use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
 use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use serde::Serialize;
 
-use crate::args::Globals;
 use crate::error::CliError;
+use crate::globals::Globals;
 use crate::output::Style;
 use crate::profile::{Place, Profile};
 
@@ -128,8 +128,8 @@ mod tests {
     use pilothouse_local_keys::LocalKeys;
 
     use super::{credentials, is_loopback, open_request};
-    use crate::args::Globals;
     use crate::error::CliError;
+    use crate::globals::Globals;
     use crate::output::fixtures::session;
     use crate::profile::{Place, Profile};
 

@@ -1,6 +1,6 @@
 //! The program `pilothouse`: commands and their output.
 //!
-//! - [`args`], [`commands`]: the command line
+//! - [`args`], [`commands`], [`globals`]: the command line
 //! - [`output`]: text for people
 //! - [`context`]: the client, credentials and style of a command
 //! - [`profile`]: which control plane a command connects to
@@ -8,10 +8,12 @@
 //!
 //! The server is in `pilothouse-embedded`, the worker in `pilothouse-worker`, the API client in `pilothouse-client`.
 
-pub mod args;
 pub mod commands;
 pub mod context;
 pub mod error;
 pub mod exit;
+pub mod globals;
 pub mod output;
 pub mod profile;
+
+pub use commands::args;

@@ -2,22 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use pilothouse_local_keys::{AUDIENCE, TokenSettings};
 use serde::Deserialize;
 
-use crate::args::{DEFAULT_LISTEN, Globals};
 use crate::error::CliError;
-
-/// The platform of the control plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Profile {
-    /// One process on this machine, or another
-    #[default]
-    Embedded,
-    /// Functions in an AWS account, or in a local cloud
-    Aws,
-}
+pub use crate::globals::Profile;
+use crate::globals::{DEFAULT_LISTEN, Globals};
 
 /// The description of a deployment: parameters and outputs of its stacks by name. `infra/deploy` writes it to
 /// `target/deploy/{prefix}.json`.
@@ -124,13 +114,29 @@ impl Place {
     }
 }
 
+impl Globals {
+    /// All folders and files with credentials of this program, for every control plane. Agents must not be able to read them.
+    pub fn credentials(&self) -> Vec<PathBuf> {
+        let usual = Self { data: None, ..self.clone() }.data_folder();
+        let keys = Place::of(self).ok().and_then(|place| place.keys);
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        usual
+            .into_iter()
+            .chain(self.data.clone())
+            .chain(self.token_file.clone())
+            .chain(keys)
+            .map(absolute)
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pilothouse_local_keys::TokenSettings;
 
     use super::{Place, Profile};
-    use crate::args::Globals;
     use crate::error::CliError;
+    use crate::globals::Globals;
 
     fn cloud() -> Globals {
         Globals { profile: Profile::Aws, ..Globals::default() }

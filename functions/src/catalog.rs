@@ -1,6 +1,8 @@
 //! Lists all functions. The routes of the embedded server, the dispatch of Lambda events, the OpenAPI document and
 //! the infrastructure templates are generated from these lists.
 
+pub mod openapi;
+
 use axum::Router;
 use axum::middleware::from_fn;
 use pilothouse_app::function::{EventFunction, HttpFunction, router_of};
@@ -119,7 +121,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &worker_api::orders::FUNCTION,
     &queries::operations::list_dead_letters::FUNCTION,
     &commands::operations::redrive_dead_letters::FUNCTION,
-    &queries::openapi::FUNCTION,
+    &openapi::FUNCTION,
     &queries::health::FUNCTION,
 ];
 

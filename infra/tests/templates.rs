@@ -168,7 +168,7 @@ fn every_function_is_deployed_with_what_it_needs() {
 /// The routes agree with the OpenAPI document. A route has an authorizer if and only if owners call it.
 #[test]
 fn routes_match_the_openapi_document() {
-    let document = pilothouse_functions::queries::openapi::document();
+    let document = pilothouse_functions::catalog::openapi::document();
     let mut documented = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {

@@ -1,9 +1,8 @@
 //! `pilothouse completions`.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::context::write;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -18,10 +17,10 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self) -> Result<Exit, CliError> {
+    pub(super) fn run(self, program: &mut clap::Command) -> Result<Exit, CliError> {
         // Buffered, because the generator panics if the reader of standard output is gone.
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "pilothouse", &mut script);
+        clap_complete::generate(self.shell, program, "pilothouse", &mut script);
         write(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }

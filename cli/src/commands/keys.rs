@@ -3,10 +3,10 @@
 use clap::Subcommand;
 use pilothouse_local_keys::LocalKeys;
 
-use crate::args::Globals;
 use crate::context::write_json;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::globals::Globals;
 
 /// The keys of the local data folder.
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,7 @@
 
 pub mod adjust;
 pub mod answer;
+pub mod args;
 pub mod budget;
 pub mod chain;
 pub mod completions;
@@ -32,7 +33,9 @@ pub mod watch;
 pub mod worker;
 pub mod workers;
 
-use crate::args::{Cli, Command};
+use args::{Cli, Command};
+use clap::CommandFactory as _;
+
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -53,7 +56,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Demo(command) => Box::pin(command.run()).await,
         Command::Token(command) => command.run(&globals),
         Command::Keys(command) => command.run(&globals),
-        Command::Completions(command) => command.run(),
+        Command::Completions(command) => command.run(&mut Cli::command()),
 
         Command::Run(command) => command.run(&ctx()?).await,
         Command::Ps(command) => command.run(&ctx()?).await,

@@ -227,7 +227,7 @@ mod tests {
     use pilothouse_client::inputs::StartSession;
     use serde_json::json;
 
-    use crate::args::{Cli, Command};
+    use crate::commands::args::{Cli, Command};
     use crate::error::CliError;
 
     fn input(line: &[&str]) -> Result<StartSession, CliError> {

@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     use super::Template;
-    use crate::args::{Cli, Command};
+    use crate::commands::args::{Cli, Command};
 
     fn template(line: &[&str]) -> Template {
         let line = ["pilothouse", "template"].iter().chain(line);

@@ -8,10 +8,10 @@ use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use serde_json::json;
 
 use super::parse;
-use crate::args::Globals;
 use crate::context::{write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::profile::Place;
 
 /// Mint a token from the local data folder, for another machine or program.

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use clap::Args;
 use pilothouse_embedded::{AgentsOnExit, Options, Server};
 
-use crate::args::{DEFAULT_LISTEN, Globals};
 use crate::context::{write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::globals::{DEFAULT_LISTEN, Globals};
 use crate::output::Style;
 
 /// Start the server on this machine.

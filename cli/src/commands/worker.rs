@@ -9,10 +9,10 @@ use pilothouse_wire::worker::WorkerId;
 use pilothouse_worker::{Containers, RemoteWorker, RemoteWorkerSettings, load_or_create_worker_id};
 
 use super::up::{logs, stop_requested};
-use crate::args::Globals;
 use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::globals::Globals;
 
 /// Run your sessions on this machine, for a control plane on another one.
 ///

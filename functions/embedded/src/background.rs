@@ -10,11 +10,11 @@ use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_functions::events::clock;
 use pilothouse_sqlite::Database;
 use pilothouse_store::sqlite::SqliteTable;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::journal_relay::relay;
 use super::queue_consumers::{consume_deliveries, consume_events, consume_notifications, consume_reactions};
+use super::waiting::{RETRY_DELAY, WritableDisk};
 
 /// Number of consumers of each queue. Sessions are independent, so several run concurrently.
 const INTAKE_CONSUMERS: usize = 4;
@@ -24,25 +24,10 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of the removal of expired items, and the most items at once.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 const EXPIRY_BATCH: usize = 500;
-/// Wait after a failure.
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
-
-/// Suspends the tasks while the disk refuses writes: they could not acknowledge messages, and each attempt would count as
-/// a delivery.
-#[derive(Clone)]
-pub(super) struct WritableDisk(watch::Receiver<bool>);
-
-impl WritableDisk {
-    pub(super) async fn ready(&mut self) {
-        // The sender lives as long as the database, which the tasks use.
-        let _ = self.0.wait_for(|full| !full).await;
-    }
-}
-
 /// Starts the tasks. They end when the set is shut down.
 pub(super) fn spawn(app: &App, table: &SqliteTable, broker: &EmbeddedBroker, db: &Database) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let disk = WritableDisk(db.disk_full());
+    let disk = WritableDisk::of(db);
     for _ in 0..INTAKE_CONSUMERS {
         let (app, broker, disk) = (app.clone(), broker.clone(), disk.clone());
         supervise(&mut tasks, "intake", move || consume_events(app.clone(), broker.clone(), disk.clone()));

@@ -11,7 +11,7 @@ use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
 use tokio::time::Instant;
 
-use super::background::{RETRY_DELAY, WritableDisk};
+use super::waiting::{RETRY_DELAY, WritableDisk};
 
 /// Most journal entries in one batch.
 const RELAY_BATCH: usize = 200;

@@ -34,6 +34,7 @@ mod pause_on_exit;
 mod queue_consumers;
 mod run_claims;
 mod steady_clock;
+mod waiting;
 mod webhook_sender;
 
 use std::future::Future;

@@ -12,7 +12,7 @@ use pilothouse_functions::reactions;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::background::{RETRY_DELAY, WritableDisk};
+use super::waiting::{RETRY_DELAY, WritableDisk};
 
 /// Most concurrent batches of deliveries. They mostly wait for endpoints; the webhook sender limits how many of them send at once.
 const MAX_DELIVERY_BATCHES: usize = 512;

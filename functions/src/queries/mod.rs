@@ -5,7 +5,6 @@ pub mod event_feed;
 pub mod health;
 pub mod messages;
 pub mod notifications;
-pub mod openapi;
 pub mod operations;
 pub mod pool;
 pub mod records;

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod chains;
+mod cursor;
 pub mod event_feed;
 pub mod export;
 #[cfg(feature = "server")]

@@ -488,7 +488,7 @@ impl SessionView {
             created_at: session.created_at(),
             updated_at: session.updated_at(),
             version: session.control_version(),
-            cursor: super::stream::cursor(session.journal_sequence()),
+            cursor: super::cursor::cursor(session.journal_sequence()),
         }
     }
 }

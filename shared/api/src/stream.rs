@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ProblemDocument;
+pub use super::cursor::{cursor, cursor_within, parse_cursor};
 use super::records::{ActivityView, LogChunkView};
 use super::sessions::{BudgetView, MetricsView};
 
@@ -99,23 +100,4 @@ pub enum SubscribeAction {
 pub enum SubscriptionAnswer {
     /// The session does not exist, the cursor is invalid, or the request cannot be parsed.
     Problem(ProblemDocument),
-}
-
-/// The cursor of a journal sequence.
-pub fn cursor(sequence: u64) -> String {
-    format!("j{sequence}")
-}
-
-/// Parses a cursor into the journal sequence and the number of messages of the next entry that the client has seen.
-pub fn parse_cursor(cursor: &str) -> Option<(u64, usize)> {
-    let rest = cursor.strip_prefix('j')?;
-    match rest.split_once('.') {
-        None => Some((rest.parse().ok()?, 0)),
-        Some((sequence, seen)) => Some((sequence.parse().ok()?, seen.parse().ok()?)),
-    }
-}
-
-/// The cursor after `seen` messages of the entry that follows `sequence`.
-pub fn cursor_within(sequence: u64, seen: usize) -> String {
-    format!("j{sequence}.{seen}")
 }

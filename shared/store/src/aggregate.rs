@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, Purpose, guarded};
 use crate::error::StoreError;
+pub use crate::ids::AggregateRef;
 use crate::layout;
 use crate::repository::{Listing, Store, read, write};
 use crate::table::{Condition, Index, Item, Position, Query, SortRange, Write};
@@ -36,15 +37,6 @@ impl<A: Aggregate> LoadedAggregate<A> {
     pub const fn next_version(&self) -> u64 {
         self.version + 1
     }
-}
-
-/// Reference to an aggregate of any type, as the Due index and reactions use it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AggregateRef {
-    /// [`Aggregate::KIND`].
-    pub kind: String,
-    pub id: String,
 }
 
 /// Which aggregate has a name.

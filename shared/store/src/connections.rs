@@ -3,47 +3,15 @@
 //! API Gateway identifies a connection only by its id. There are two items for each: the connection under its id, and a watcher in
 //! the partition of its session. The function that extends the journal finds watchers there with a consistent read.
 
-use std::fmt;
-use std::str::FromStr;
-
 use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::Loaded;
 use crate::error::{CommitError, StoreError};
+pub use crate::ids::{ConnectionId, InvalidConnectionId};
 use crate::layout;
 use crate::repository::{Store, read, write};
 use crate::table::{Condition, Item, Query, SortRange, TableError, Write};
-
-/// Id that API Gateway gives a connection: 1 to 128 visible ASCII characters.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(String);
-
-/// A string that is not the id of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the id of a connection")]
-pub struct InvalidConnectionId;
-
-impl ConnectionId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ConnectionId {
-    type Err = InvalidConnectionId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidConnectionId> {
-        let fits = (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
-        if fits { Ok(Self(text.to_owned())) } else { Err(InvalidConnectionId) }
-    }
-}
-
-impl fmt::Display for ConnectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A live connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

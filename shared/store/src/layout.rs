@@ -56,10 +56,8 @@ use pilothouse_domain::{
     ToolCallId, UserId, WebhookId,
 };
 
-use crate::aggregate::AggregateRef;
-use crate::connections::ConnectionId;
+use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
 use crate::table::{Key, SortRange};
-use crate::workers::WorkerKey;
 
 /// Number of partitions for sessions in the Due index.
 pub const DUE_SHARDS: u8 = 4;

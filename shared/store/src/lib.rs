@@ -15,6 +15,7 @@ pub mod cursor;
 pub mod dynamodb;
 pub mod error;
 pub mod feed;
+mod ids;
 pub mod layout;
 mod limits;
 pub mod pool;

@@ -10,25 +10,18 @@ use std::time::Duration;
 
 use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 use pilothouse_wire::launch::LaunchRequest;
-use pilothouse_wire::worker::{RunState, WorkerId};
+use pilothouse_wire::worker::RunState;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, Loaded, Purpose};
 use crate::error::StoreError;
+pub use crate::ids::WorkerKey;
 use crate::layout;
 use crate::repository::{Listing, Store, read, write};
 use crate::table::{Condition, Index, Item, Key, Position, Query, SortRange, Write};
 
 /// How long the placement of an ended run is kept.
 const ENDED_RUN_RETENTION: Duration = Duration::from_hours(7 * 24);
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkerKey {
-    pub owner: UserId,
-    /// Name of the worker, unique for its owner.
-    pub id: WorkerId,
-}
 
 /// A worker according to its last heartbeat and the assignments of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

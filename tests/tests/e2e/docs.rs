@@ -33,7 +33,7 @@ fn exported_wire_schemas_are_up_to_date() {
 /// The snapshot makes every change of the API visible in review.
 #[test]
 fn the_exported_openapi_document_is_up_to_date() {
-    is_exported("openapi.json", &pilothouse_functions::queries::openapi::document());
+    is_exported("openapi.json", &pilothouse_functions::catalog::openapi::document());
 }
 
 /// Every reference in a document resolves within it.
@@ -58,7 +58,7 @@ fn all_references_resolve(document: &Value, within: &Value) {
 async fn served_document_is_complete_openapi_3_1() {
     let server = Server::start(1).await;
     let document = server.api_with(None).get("/openapi.json").await.expect(200).body;
-    assert_eq!(document, pilothouse_functions::queries::openapi::document());
+    assert_eq!(document, pilothouse_functions::catalog::openapi::document());
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     all_references_resolve(&document, &document);

@@ -7,7 +7,7 @@ use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::state::{PickedMessage, State, Stored};
+use super::state::{Loaded, PickedMessage, State, Stored};
 use crate::queue::{DEDUPLICATION_WINDOW, OutgoingMessage, QueueOptions, Receipt, Received};
 
 /// Receive counts are separate from the messages, so that a receive does not rewrite the body. Deduplication ids are grouped by
@@ -54,15 +54,6 @@ pub(super) const REDRIVE: &str = "
     ALTER TABLE dead_letters ADD COLUMN hidden_until INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE dead_letters ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
 ";
-
-/// State of the broker at start-up.
-pub(super) struct Loaded {
-    pub(super) queues: Vec<(i64, String, QueueOptions)>,
-    /// Queue number, message and receive count; oldest first.
-    pub(super) messages: Vec<(i64, Stored, u32)>,
-    /// Greater than all ids used before.
-    pub(super) first_id: i64,
-}
 
 /// Loads everything but the bodies, and deletes what a removal or crash left behind.
 pub(super) fn load(tx: &Tx<'_>) -> rusqlite::Result<Loaded> {

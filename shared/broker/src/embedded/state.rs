@@ -6,8 +6,16 @@ use std::sync::Arc;
 use pilothouse_domain::Timestamp;
 use tokio::sync::Notify;
 
-use super::rows::Loaded;
 use crate::queue::{Depth, QueueName, QueueOptions, Receipt};
+
+/// State of the broker at start-up.
+pub(super) struct Loaded {
+    pub(super) queues: Vec<(i64, String, QueueOptions)>,
+    /// Queue number, message and receive count; oldest first.
+    pub(super) messages: Vec<(i64, Stored, u32)>,
+    /// Greater than all ids used before.
+    pub(super) first_id: i64,
+}
 
 /// Most messages that one pick moves to the dead letters.
 const MAX_EXHAUSTED: usize = 50;

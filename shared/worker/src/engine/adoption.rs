@@ -12,11 +12,11 @@ use pilothouse_wire::launch::{LaunchRequest, RunExit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::inner::{Inner, StartError};
 use super::registry::{Reservation, RunPhase};
 use super::run_dir::{RunDir, RunDirError};
 use super::run_lock;
 use super::supervisor::{RunStart, supervise};
-use super::worker::{Inner, StartError};
 
 /// How long a worker waits for its predecessor to release the data folder.
 const HANDOVER: Duration = Duration::from_secs(5);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pilothouse_wire::launch::LaunchConfinement;
 
-use super::containers::Containers;
 use super::environment::Environment;
 
 /// The settings of a worker.
@@ -99,4 +98,15 @@ impl Default for Retention {
     fn default() -> Self {
         Self { age: Duration::from_hours(7 * 24), count: 500 }
     }
+}
+
+/// Settings of containers for sidecars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containers {
+    /// The engine: `docker`, `podman`.
+    pub engine: PathBuf,
+    /// The image. Its entry point is `pilothouse-sidecar`.
+    pub image: String,
+    /// Additional options of the engine's `run`, one argument each: networks, volumes, limits.
+    pub options: Vec<String>,
 }

@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -15,22 +15,12 @@ use nix::unistd::{getgid, getuid};
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::LaunchRequest;
 
+pub use super::config::Containers;
 use super::config::WorkerConfig;
 use super::run_dir::RunDir;
 
 /// Variables that an image sets itself.
 const SET_BY_IMAGE: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
-
-/// Settings of containers for sidecars.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Containers {
-    /// The engine: `docker`, `podman`.
-    pub engine: PathBuf,
-    /// The image. Its entry point is `pilothouse-sidecar`.
-    pub image: String,
-    /// Additional options of the engine's `run`, one argument each: networks, volumes, limits.
-    pub options: Vec<String>,
-}
 
 impl Containers {
     /// Whether the engine responds to `--version`.

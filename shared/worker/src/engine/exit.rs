@@ -8,8 +8,6 @@ use std::process::ExitStatus;
 
 use pilothouse_wire::launch::RunExit;
 
-use super::run_dir::RunDir;
-
 /// Exit code of a sidecar whose run another sidecar runs or ran.
 pub(crate) const RUN_IS_TAKEN: i32 = 3;
 
@@ -20,7 +18,7 @@ const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 10;
 
 /// The exit of a child process.
-pub(crate) fn from_status(status: ExitStatus, dir: &RunDir) -> RunExit {
+pub(crate) fn from_status(status: ExitStatus, log: &Path) -> RunExit {
     let (code, signal) = (status.code(), status.signal());
     let what = match (code, signal) {
         (Some(0), _) => None,
@@ -28,14 +26,14 @@ pub(crate) fn from_status(status: ExitStatus, dir: &RunDir) -> RunExit {
         (None, Some(signal)) => Some(format!("the sidecar was ended by signal {signal}")),
         (None, None) => Some("the sidecar ended".to_owned()),
     };
-    RunExit { code, signal, drained: false, detail: what.map(|what| with_log_tail(what, dir)) }
+    RunExit { code, signal, drained: false, detail: what.map(|what| with_log_tail(what, log)) }
 }
 
 /// The exit of an adopted process, whose exit status is unknown.
-pub(crate) fn unknown(dir: &RunDir) -> RunExit {
+pub(crate) fn unknown(log: &Path) -> RunExit {
     without_process(with_log_tail(
         "the sidecar ended; it is not known how, as the server was restarted meanwhile".to_owned(),
-        dir,
+        log,
     ))
 }
 
@@ -43,8 +41,8 @@ pub(crate) fn without_process(detail: String) -> RunExit {
     RunExit { code: None, signal: None, drained: false, detail: Some(detail) }
 }
 
-fn with_log_tail(what: String, dir: &RunDir) -> String {
-    match log_tail(&dir.log()) {
+fn with_log_tail(what: String, log: &Path) -> String {
+    match log_tail(log) {
         Ok(words) if !words.is_empty() => format!("{what}; its last words:\n{words}"),
         _ => what,
     }

@@ -10,11 +10,11 @@ use pilothouse_runtime::LaunchError;
 use pilothouse_wire::launch::LaunchRequest;
 
 use super::claims::ClaimOutcome;
+use super::inner::Inner;
 use super::process::ChildProcess;
 use super::registry::{Reservation, Run, RunPhase};
 use super::run_dir::{RunDir, create_private_folder};
 use super::supervisor::RunStart;
-use super::worker::Inner;
 use super::{exit, process, session_lock};
 
 impl Inner {

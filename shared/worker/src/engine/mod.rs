@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`worker`] | [`Worker`], the engine itself: implements `AgentRuntime` |
+//! | `inner` | what the tasks of a worker share |
 //! | `launch` | claims, prepares and starts a run |
 //! | `supervisor` | waits for the end of a run, drains its spool, reports its exit |
 //! | `adoption` | finds the runs of an earlier worker |
@@ -24,6 +25,7 @@ pub mod worker;
 mod adoption;
 mod drain;
 mod exit;
+mod inner;
 mod launch;
 mod process;
 mod registry;

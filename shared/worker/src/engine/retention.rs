@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use pilothouse_domain::RunId;
 
 use super::config::Retention;
+use super::inner::Inner;
 use super::run_dir::{NEW_PREFIX, OLD_PREFIX, RunDir};
-use super::worker::Inner;
 
 /// Removes expired runs in the background.
 pub(crate) fn prune_in_background(inner: &Arc<Inner>) {

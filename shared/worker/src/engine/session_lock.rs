@@ -14,8 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::{Instant, sleep};
 
+use super::inner::Inner;
 use super::registry::Run;
-use super::worker::Inner;
 
 /// Path of the lock of a session.
 pub(crate) fn path(session_home: &Path) -> PathBuf {

@@ -8,10 +8,10 @@ use pilothouse_wire::launch::RunExit;
 use tokio::time::{Instant, sleep};
 
 use super::exit;
+use super::inner::Inner;
 use super::process::{self, ChildProcess};
 use super::registry::{Run, RunPhase};
 use super::run_lock::LockState;
-use super::worker::Inner;
 use super::{drain, retention, session_lock};
 
 /// How long the system may take to reap an orphaned process.
@@ -52,7 +52,7 @@ pub(crate) async fn supervise(inner: &Arc<Inner>, run: &Arc<Run>, mut beginning:
 }
 
 async fn supervise_child(inner: &Arc<Inner>, run: &Arc<Run>, process: &ChildProcess) -> RunStart {
-    let Some(status) = process.ended().await else { return RunStart::Ended(exit::unknown(&run.dir)) };
+    let Some(status) = process.ended().await else { return RunStart::Ended(exit::unknown(&run.dir.log())) };
     if run.engine().is_some() && matches!(run.inspect(), Ok(LockState::Held(_))) {
         tracing::warn!(run = %run.id, %status, "the engine's client ended before its container");
         inner.registry.set_phase(run, RunPhase::Adopted);
@@ -66,7 +66,7 @@ async fn supervise_child(inner: &Arc<Inner>, run: &Arc<Run>, process: &ChildProc
         inner.registry.set_phase(run, RunPhase::Adopted);
         return RunStart::Adopted;
     }
-    RunStart::Ended(exit::from_status(status, &run.dir))
+    RunStart::Ended(exit::from_status(status, &run.dir.log()))
 }
 
 /// Watches the lock of a run whose process is not our child. Starts a run that an earlier server prepared and never started.
@@ -81,7 +81,7 @@ async fn supervise_adopted(inner: &Arc<Inner>, run: &Arc<Run>) -> RunStart {
                 if let Some(group) = seen.filter(|_| run.engine().is_none()) {
                     kill_leftover_group(inner, group).await;
                 }
-                return RunStart::Ended(exit::unknown(&run.dir));
+                return RunStart::Ended(exit::unknown(&run.dir.log()));
             }
             Ok(LockState::NeverHeld) if Instant::now() < deadline => {
                 // A stop request may have closed the run.

@@ -1,25 +1,22 @@
 //! The worker: runs sidecars on this machine.
 
-use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nix::fcntl::Flock;
 use nix::sys::signal::Signal;
 use pilothouse_domain::{AgentSessionId, RunId};
-use pilothouse_runtime::RunEvents;
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
 use pilothouse_wire::launch::LaunchRequest;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::claims::RunClaims;
 use super::config::WorkerConfig;
+use super::inner::Inner;
+pub use super::inner::{Ports, StartError};
 use super::registry::{Registry, Run, RunPhase, SignalOutcome};
 use super::run_dir::{RunDir, create_private_folder};
 use super::supervisor::supervise;
@@ -27,42 +24,6 @@ use super::{adoption, containers, process, retention};
 
 /// Time to report exits after draining, when the worker stops all runs.
 const REPORTING: Duration = Duration::from_secs(5);
-
-/// What the worker needs from its control plane.
-#[derive(Clone)]
-pub struct Ports {
-    pub claims: Arc<dyn RunClaims>,
-    /// Reports exits.
-    pub events: Arc<dyn RunEvents>,
-}
-
-impl Inner {
-    /// The folder of a session, which outlives its runs.
-    pub(crate) fn session_home(&self, session: AgentSessionId) -> PathBuf {
-        self.sessions.join(session.to_string())
-    }
-}
-
-/// Failure to start a worker.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The data folder cannot be used.
-    #[error("the data folder {path} cannot be used")]
-    Data {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// Another worker uses the data folder.
-    #[error("another worker uses the data folder {path}")]
-    InUse { path: PathBuf },
-    /// The container engine is missing or does not work.
-    #[error("{engine} does not answer; containers need it")]
-    Engine { engine: PathBuf },
-    /// The sidecar program is missing or not executable.
-    #[error("{path} is not a program that can be run")]
-    Sidecar { path: PathBuf },
-}
 
 /// Runs sidecars on this machine, and supervises each until its exit is reported.
 ///
@@ -72,17 +33,6 @@ pub enum StartError {
 pub struct Worker {
     inner: Arc<Inner>,
     tasks: Mutex<JoinSet<()>>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) config: WorkerConfig,
-    pub(crate) ports: Ports,
-    pub(crate) registry: Registry,
-    pub(crate) runs: PathBuf,
-    pub(crate) sessions: PathBuf,
-    pub(crate) stopping: AtomicBool,
-    /// Held while this worker runs: two workers would supervise and report the same runs.
-    _owner: Flock<File>,
 }
 
 impl Worker {

@@ -5,7 +5,7 @@ use pilothouse_app::function::requirements::STATIC;
 use pilothouse_app::function::{HttpFunction, Verb};
 use serde_json::Value;
 
-use crate::catalog::HTTP_FUNCTIONS;
+use super::HTTP_FUNCTIONS;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("openapi", Verb::Get, "/openapi.json", |verb| verb.route(handle))

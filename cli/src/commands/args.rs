@@ -1,18 +1,13 @@
 //! The command line.
 
-use std::path::{Path, PathBuf};
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::commands::{
+use super::{
     adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, events, keys, lifecycle,
     plan, pool, ps, queue, records, review, run, show, skill, steer, template, token, up, watch, worker,
     workers,
 };
-use crate::profile::{Place, Profile};
-
-/// The default address of the embedded server.
-pub const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
+use crate::globals::Globals;
 
 /// Start AI agents on real work and stay in command of them.
 #[derive(Debug, Parser)]
@@ -23,11 +18,6 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
-
-/// The help heading of global options.
-const EVERYWHERE: &str = "Everywhere";
-/// The help heading of options for deployments in AWS.
-const CLOUD: &str = "With --profile aws";
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -41,70 +31,6 @@ Name a session by its id, by at least 4 characters of an unambiguous beginning o
 
 Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 server not reachable or token not accepted,
 5 the watched session ended as Failed or Cancelled.";
-
-/// Global options.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Globals {
-    /// The profile of the control plane
-    #[arg(
-        long,
-        global = true,
-        help_heading = EVERYWHERE,
-        env = "PILOTHOUSE_PROFILE",
-        value_enum,
-        default_value_t = Profile::Embedded
-    )]
-    pub profile: Profile,
-    /// The server, or the HTTP API of a deployment [default: the server on this machine, port 7433]
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_URL", value_name = "URL")]
-    pub url: Option<String>,
-    /// The token for the control plane [default: a token minted from the local data folder]
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN", hide_env_values = true, value_name = "JWT")]
-    pub token: Option<String>,
-    /// A file with the token; it is read again for each use
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN_FILE", value_name = "FILE", conflicts_with = "token")]
-    pub token_file: Option<PathBuf>,
-    /// The data folder of the server on this machine [default: ~/.pilothouse]
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_DATA", value_name = "FOLDER")]
-    pub data: Option<PathBuf>,
-    /// The file that infra/deploy wrote for a deployment [default: target/deploy/pilothouse.json, here or above]
-    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_DEPLOYMENT", value_name = "FILE")]
-    pub deployment: Option<PathBuf>,
-    /// The WebSocket API of a deployment
-    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_WS_URL", value_name = "URL")]
-    pub ws_url: Option<String>,
-    /// The issuer of minted tokens
-    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_ISSUER", value_name = "URL")]
-    pub issuer: Option<String>,
-    /// The audience of minted tokens [default: pilothouse]
-    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_AUDIENCE", value_name = "NAME")]
-    pub audience: Option<String>,
-    /// Print JSON: one document, or one line for each message of a watch
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
-    pub json: bool,
-}
-
-impl Globals {
-    /// The data folder: `--data`, or `.pilothouse` in the home folder.
-    pub fn data_folder(&self) -> Option<PathBuf> {
-        let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
-        self.data.clone().or_else(|| home().map(|home| Path::new(&home).join(".pilothouse")))
-    }
-
-    /// All folders and files with credentials of this program, for every control plane. Agents must not be able to read them.
-    pub fn credentials(&self) -> Vec<PathBuf> {
-        let usual = Self { data: None, ..self.clone() }.data_folder();
-        let keys = Place::of(self).ok().and_then(|place| place.keys);
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        usual
-            .into_iter()
-            .chain(self.data.clone())
-            .chain(self.token_file.clone())
-            .chain(keys)
-            .map(absolute)
-            .collect()
-    }
-}
 
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant)] // a program has one value of it

@@ -1,0 +1,64 @@
+//! What the tasks of a worker share.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nix::fcntl::Flock;
+use pilothouse_domain::AgentSessionId;
+use pilothouse_runtime::RunEvents;
+
+use super::claims::RunClaims;
+use super::config::WorkerConfig;
+use super::registry::Registry;
+
+/// The state of a worker.
+pub(crate) struct Inner {
+    pub(crate) config: WorkerConfig,
+    pub(crate) ports: Ports,
+    pub(crate) registry: Registry,
+    pub(crate) runs: PathBuf,
+    pub(crate) sessions: PathBuf,
+    pub(crate) stopping: AtomicBool,
+    /// Held while this worker runs: two workers would supervise and report the same runs.
+    pub(crate) _owner: Flock<File>,
+}
+
+/// What the worker needs from its control plane.
+#[derive(Clone)]
+pub struct Ports {
+    /// Claims runs.
+    pub claims: Arc<dyn RunClaims>,
+    /// Reports exits.
+    pub events: Arc<dyn RunEvents>,
+}
+
+impl Inner {
+    /// The folder of a session, which outlives its runs.
+    pub(crate) fn session_home(&self, session: AgentSessionId) -> PathBuf {
+        self.sessions.join(session.to_string())
+    }
+}
+
+/// Failure to start a worker.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be used.
+    #[error("the data folder {path} cannot be used")]
+    Data {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Another worker uses the data folder.
+    #[error("another worker uses the data folder {path}")]
+    InUse { path: PathBuf },
+    /// The container engine is missing or does not work.
+    #[error("{engine} does not answer; containers need it")]
+    Engine { engine: PathBuf },
+    /// The sidecar program is missing or not executable.
+    #[error("{path} is not a program that can be run")]
+    Sidecar { path: PathBuf },
+}
