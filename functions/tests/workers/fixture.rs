@@ -249,7 +249,7 @@ impl WorkersFixture {
         let batch = self.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
         for message in &batch {
             let signed = pilothouse_wire::Signed::parse(&message.body).unwrap();
-            let run = signed.claimed().unwrap().run_id;
+            let run = signed.unverified().unwrap().claimed_run();
             let envelope = signed.open(&self.secret.runtime_key(run)).unwrap();
             assert!(envelope.body.get().contains("run_exited"), "{}", envelope.body.get());
         }

@@ -93,18 +93,37 @@ impl Signed {
         serde_json::from_str(message).map_err(EnvelopeError::Malformed)
     }
 
-    /// The claimed sender. Use it only to find the key; trust nothing before [`Self::open`] succeeds.
-    pub fn claimed(&self) -> Result<Claim, EnvelopeError> {
-        serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)
+    /// Parses everything but the body, which may be malformed although it is authentic.
+    pub fn unverified(&self) -> Result<Unverified<'_>, EnvelopeError> {
+        let envelope = serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)?;
+        Ok(Unverified { signed: self, envelope })
     }
 
-    /// Checks the signature and parses everything but the body, which may be malformed although it is authentic.
+    /// Parses everything but the body and checks the signature.
     pub fn open(&self, key: &EnvelopeKey) -> Result<Envelope<Box<RawValue>>, EnvelopeError> {
-        if !key.verifies(self.envelope.get().as_bytes(), &self.signature) {
+        self.unverified()?.verify(key)
+    }
+}
+
+/// An envelope whose signature was not checked. Trust nothing before [`Self::verify`] succeeds.
+#[derive(Debug)]
+pub struct Unverified<'a> {
+    signed: &'a Signed,
+    envelope: Envelope<Box<RawValue>>,
+}
+
+impl Unverified<'_> {
+    /// The claimed run. Use it only to find the key.
+    pub const fn claimed_run(&self) -> RunId {
+        self.envelope.run_id
+    }
+
+    /// Checks the signature.
+    pub fn verify(self, key: &EnvelopeKey) -> Result<Envelope<Box<RawValue>>, EnvelopeError> {
+        let Self { signed, envelope } = self;
+        if !key.verifies(signed.envelope.get().as_bytes(), &signed.signature) {
             return Err(EnvelopeError::Forged);
         }
-        let envelope: Envelope<Box<RawValue>> =
-            serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)?;
         if envelope.protocol_version != PROTOCOL_VERSION {
             return Err(EnvelopeError::UnknownVersion(envelope.protocol_version));
         }
@@ -118,16 +137,6 @@ fn escaped(json: Box<RawValue>) -> Result<Box<RawValue>, serde_json::Error> {
         return Ok(json);
     }
     RawValue::from_string(json.get().replace('\u{fffe}', r"\ufffe").replace('\u{ffff}', r"\uffff"))
-}
-
-/// The session and run that an envelope claims to be from.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Claim {
-    /// Claimed session.
-    pub session_id: AgentSessionId,
-    /// Claimed run.
-    pub run_id: RunId,
 }
 
 #[cfg(test)]
@@ -167,7 +176,7 @@ mod tests {
         let sealed = Signed::seal(&envelope(run(3)), "k1", Signer::Sidecar, &key).unwrap();
         let text = serde_json::to_string(&sealed).unwrap();
         let read = Signed::parse(&text).unwrap();
-        assert_eq!(read.claimed().unwrap().run_id, run(3));
+        assert_eq!(read.unverified().unwrap().claimed_run(), run(3));
         let opened = read.open(&key).unwrap();
         let body: RawEvent = serde_json::from_str(opened.body.get()).unwrap();
         assert_eq!(body, envelope(run(3)).body);

@@ -20,6 +20,7 @@ use pilothouse_wire::launch::RunExit;
 use serde_json::Value;
 
 use super::body;
+use super::event_body::EventBody;
 use super::open::Opened;
 use crate::acl;
 
@@ -154,7 +155,7 @@ impl<'a> Batch<'a> {
         self.entry(Cause::Clock, events, None, None)
     }
 
-    async fn event(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+    async fn event(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         let session = &mut self.loaded.conversation.session;
         if session.sender(run) == Sender::Unknown {
             tracing::warn!(session = %session.id(), %run, "an event of a run that ended long ago");
@@ -176,7 +177,7 @@ impl<'a> Batch<'a> {
                     id,
                     run,
                     sequence,
-                    &ParkedEnvelope { body: body.to_owned() },
+                    &ParkedEnvelope { body: body.text.clone() },
                     self.app.now(),
                 )?;
                 self.request_replay()
@@ -196,7 +197,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Applies a quarantined event. Its sequence is already consumed, so the order does not matter.
-    async fn late(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+    async fn late(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         let id = self.loaded.conversation.session.id();
         self.apply_event(run, sequence, body, vec![DomainEvent::EventRedriven { sequence }]).await?;
         self.commit.mark_reprocessed(id, run, sequence);
@@ -254,10 +255,10 @@ impl<'a> Batch<'a> {
             self.place = None;
             let id = self.loaded.conversation.session.id();
             match self.app.store.parked(id, run, sequence).await? {
-                Some(envelope) => self.apply_one(run, sequence, &envelope.body).await?,
+                Some(envelope) => self.apply_one(run, sequence, &EventBody::parse(envelope.body)).await?,
                 // An envelope that was parked in this batch is in the commit but not in the table.
                 None => match self.commit.parked_body(id, run, sequence) {
-                    Some(body) => self.apply_one(run, sequence, &body).await?,
+                    Some(body) => self.apply_one(run, sequence, &EventBody::parse(body)).await?,
                     None => self.quarantine(
                         run,
                         sequence,
@@ -272,7 +273,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    async fn apply_one(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+    async fn apply_one(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         self.apply_event(run, sequence, body, Events::new()).await
     }
 
@@ -281,20 +282,19 @@ impl<'a> Batch<'a> {
         &mut self,
         run: RunId,
         sequence: u64,
-        body: &str,
+        body: &EventBody,
         first: Events,
     ) -> Result<(), Problem> {
         let now = self.app.now();
-        let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-        let event = match serde_json::from_str::<RawEvent>(body) {
+        let event = match &body.event {
             Ok(event) => event,
             Err(error) => {
-                let value = self.fit(value).await?;
-                return self.quarantine(run, sequence, value, vec![cut(&error.to_string(), 1000)]);
+                let value = self.fit(body.value.clone()).await?;
+                return self.quarantine(run, sequence, value, vec![error.clone()]);
             }
         };
-        let Some(mut mapping) = acl::map(&event, now) else {
-            let value = self.fit(value).await?;
+        let Some(mut mapping) = acl::map(event, now) else {
+            let value = self.fit(body.value.clone()).await?;
             return self.quarantine(
                 run,
                 sequence,
@@ -306,7 +306,7 @@ impl<'a> Batch<'a> {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
         if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
-            (&mut mapping.view, &event)
+            (&mut mapping.view, event)
         {
             *called_at = self
                 .loaded
@@ -321,7 +321,7 @@ impl<'a> Batch<'a> {
         let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
         let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
 
-        let body = self.fit(value).await?;
+        let body = self.fit(body.value.clone()).await?;
         let cause = self.cause(run, Some(sequence), body);
         self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;

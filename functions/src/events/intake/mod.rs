@@ -5,6 +5,7 @@
 
 mod apply;
 mod body;
+mod event_body;
 mod open;
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,7 +1,5 @@
 //! Opens a message: verifies the envelope and its signer, and determines the kind of message.
 
-use std::borrow::Cow;
-
 use pilothouse_app::run_exit::ControlMessage;
 use pilothouse_app::trace::{self, Span};
 use pilothouse_app::{App, METRICS};
@@ -10,7 +8,8 @@ use pilothouse_domain::{AgentSessionId, RunId, TraceParent};
 use pilothouse_wire::envelope::{EnvelopeError, Signer};
 use pilothouse_wire::launch::RunExit;
 use pilothouse_wire::{RawEvent, Signed};
-use serde::Deserialize;
+
+use super::event_body::EventBody;
 
 /// An authentic message.
 #[derive(Debug, Clone)]
@@ -29,13 +28,13 @@ pub(super) enum Opened {
     },
     /// The control plane sent itself a message about the run.
     Control { run: RunId, message: ControlMessage },
-    /// An event of the sidecar, as JSON text that may be malformed.
+    /// An event of the sidecar, which may be malformed.
     Event {
         run: RunId,
         /// The sequence of the event within the run.
         sequence: u64,
-        /// The JSON text.
-        body: String,
+        /// The body of the message.
+        body: Box<EventBody>,
         /// Whether the message was a dead letter and was sent again (decision 9).
         redriven: bool,
         /// The trace context of the message.
@@ -50,30 +49,20 @@ impl Opened {
         let (run, parent, kind) = match self {
             Self::Heartbeat { .. } | Self::Control { .. } => return None,
             Self::Exited { run, .. } => (*run, None, None),
-            Self::Event { run, body, traceparent, .. } => (*run, *traceparent, Some(&*body)),
+            Self::Event { run, body, traceparent, .. } => (*run, *traceparent, Some(body.kind())),
         };
         let span = trace::begin(parent, || trace::About {
             function: "intake",
             source: "events.fifo",
             session,
             run: Some(run),
-            kind: kind.map_or_else(|| "run_exited".to_owned(), |body| kind_of(body)),
+            kind: kind.unwrap_or("run_exited").to_owned(),
         });
         if let Self::Event { traceparent, .. } = self {
             *traceparent = span.place();
         }
         Some(span)
     }
-}
-
-fn kind_of(body: &str) -> String {
-    #[derive(Deserialize)]
-    struct Kind<'a> {
-        #[serde(borrow, rename = "type")]
-        name: Cow<'a, str>,
-    }
-    serde_json::from_str::<Kind<'_>>(body)
-        .map_or_else(|_| "unreadable".to_owned(), |kind| kind.name.into_owned())
 }
 
 /// Why a message is refused.
@@ -99,29 +88,30 @@ pub(super) fn open(app: &App, message: &Received) -> Result<(AgentSessionId, Ope
     if signed.kid != app.secret.id() {
         return Err(Refused::UnknownKey(signed.kid));
     }
-    let run = signed.claimed()?.run_id;
+    let unverified = signed.unverified()?;
+    let run = unverified.claimed_run();
     let key = match signed.signer {
         Signer::Sidecar => app.secret.envelope_key(run),
         Signer::Runtime => app.secret.runtime_key(run),
     };
-    let envelope = signed.open(&key)?;
+    let envelope = unverified.verify(&key)?;
     // The difference of two clocks: good enough for a metric, but not for a decision (decision 13).
     let lag = app.now().as_millis() - envelope.time.as_millis();
     tracing::trace!(target: METRICS, event_lag_ms = lag.max(0));
-    let (body, traceparent) = (envelope.body.get(), envelope.traceparent);
+    let (body, traceparent) = (EventBody::parse(envelope.body.get().to_owned()), envelope.traceparent);
     let opened = match (signed.signer, envelope.sequence) {
         (Signer::Sidecar, Some(sequence)) => {
             let redriven = message.redriven;
-            Opened::Event { run, sequence, body: body.to_owned(), redriven, traceparent }
+            Opened::Event { run, sequence, body: Box::new(body), redriven, traceparent }
         }
-        (Signer::Sidecar, None) => match serde_json::from_str(body) {
+        (Signer::Sidecar, None) => match body.event {
             Ok(RawEvent::Heartbeat { disk_full }) => Opened::Heartbeat { run, disk_full },
             Ok(RawEvent::RunExited(_)) => return Err(Refused::NotTheirs),
             _ => return Err(Refused::NoSequence),
         },
-        (Signer::Runtime, _) => match serde_json::from_str(body) {
+        (Signer::Runtime, _) => match body.event {
             Ok(RawEvent::RunExited(exit)) => Opened::Exited { run, exit },
-            _ => match serde_json::from_str(body) {
+            _ => match serde_json::from_value(body.value) {
                 Ok(message) => Opened::Control { run, message },
                 Err(_) => return Err(Refused::NotTheirs),
             },
