@@ -15,7 +15,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_app::session_start::show_key;
-use pilothouse_domain::template::SessionSpec;
+use pilothouse_domain::template::{SessionOptions, SessionSpec};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, ThinkingLevel};
 use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
@@ -172,13 +172,15 @@ impl StartSession {
             adapter_options: self.adapter_options.clone(),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
-            plan_approval_required: self.plan_approval_required,
-            request_timeout_seconds: self.request_timeout_seconds,
-            default_answer: self.default_answer.clone(),
-            context_warn_at_percent: self.context_warn_at_percent,
-            idle_timeout_seconds: self.idle_timeout_seconds,
-            paused_timeout_seconds: self.paused_timeout_seconds,
-            context_policy: self.context_policy,
+            options: SessionOptions {
+                plan_approval_required: self.plan_approval_required,
+                request_timeout_seconds: self.request_timeout_seconds,
+                default_answer: self.default_answer.clone(),
+                context_warn_at_percent: self.context_warn_at_percent,
+                context_policy: self.context_policy,
+                idle_timeout_seconds: self.idle_timeout_seconds,
+                paused_timeout_seconds: self.paused_timeout_seconds,
+            },
         }
     }
 

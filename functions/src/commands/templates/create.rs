@@ -12,7 +12,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_domain::template::{
-    AgentSchedule, AgentTemplate, AllowedTools, NewRule, NewTemplate, TemplateContent,
+    AgentSchedule, AgentTemplate, AllowedTools, NewRule, NewTemplate, SessionOptions, TemplateContent,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
@@ -122,16 +122,18 @@ impl CreateTemplate {
                 .map_err(|wrong| Problem::invalid("defaultBudgetCapUsd", wrong))?
                 .allowing_unmetered(self.allow_unmetered.unwrap_or(false)),
             default_auto_continue_config: self.default_auto_continue_config.clone(),
-            plan_approval_required: self.plan_approval_required.unwrap_or(true),
             execution_mode: self.execution_mode.unwrap_or(ExecutionMode::Standalone),
             adapter: self.adapter.clone(),
             adapter_options: self.adapter_options.clone().unwrap_or_default(),
-            request_timeout_seconds: self.request_timeout_seconds,
-            default_answer: self.default_answer.clone(),
-            context_warn_at_percent: self.context_warn_at_percent,
-            context_policy: self.context_policy,
-            idle_timeout_seconds: self.idle_timeout_seconds,
-            paused_timeout_seconds: self.paused_timeout_seconds,
+            options: SessionOptions {
+                plan_approval_required: Some(self.plan_approval_required.unwrap_or(true)),
+                request_timeout_seconds: self.request_timeout_seconds,
+                default_answer: self.default_answer.clone(),
+                context_warn_at_percent: self.context_warn_at_percent,
+                context_policy: self.context_policy,
+                idle_timeout_seconds: self.idle_timeout_seconds,
+                paused_timeout_seconds: self.paused_timeout_seconds,
+            },
         })
     }
 

@@ -10,7 +10,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_domain::template::{AllowedTools, TemplateContent};
+use pilothouse_domain::template::{AllowedTools, SessionOptions, TemplateContent};
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
@@ -138,16 +138,26 @@ impl UpdateTemplate {
             default_auto_continue_config: self
                 .default_auto_continue_config
                 .apply_to(&before.default_auto_continue_config),
-            plan_approval_required: self.plan_approval_required.unwrap_or(before.plan_approval_required),
             execution_mode: self.execution_mode.unwrap_or(before.execution_mode),
             adapter: self.adapter.apply_to(&before.adapter),
             adapter_options: options,
-            request_timeout_seconds: self.request_timeout_seconds.apply_to(&before.request_timeout_seconds),
-            default_answer: self.default_answer.apply_to(&before.default_answer),
-            context_warn_at_percent: self.context_warn_at_percent.apply_to(&before.context_warn_at_percent),
-            context_policy: self.context_policy.apply_to(&before.context_policy),
-            idle_timeout_seconds: self.idle_timeout_seconds.apply_to(&before.idle_timeout_seconds),
-            paused_timeout_seconds: self.paused_timeout_seconds.apply_to(&before.paused_timeout_seconds),
+            options: SessionOptions {
+                plan_approval_required: self.plan_approval_required.or(before.options.plan_approval_required),
+                request_timeout_seconds: self
+                    .request_timeout_seconds
+                    .apply_to(&before.options.request_timeout_seconds),
+                default_answer: self.default_answer.apply_to(&before.options.default_answer),
+                context_warn_at_percent: self
+                    .context_warn_at_percent
+                    .apply_to(&before.options.context_warn_at_percent),
+                context_policy: self.context_policy.apply_to(&before.options.context_policy),
+                idle_timeout_seconds: self
+                    .idle_timeout_seconds
+                    .apply_to(&before.options.idle_timeout_seconds),
+                paused_timeout_seconds: self
+                    .paused_timeout_seconds
+                    .apply_to(&before.options.paused_timeout_seconds),
+            },
         })
     }
 }

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::text::{AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName};
-use crate::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use super::options::SessionOptions;
+use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName};
+use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
 
 /// Fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,8 +25,6 @@ pub struct TemplateContent {
     pub default_budget: SessionBudget,
     /// Auto-continue configuration of each session.
     pub default_auto_continue_config: Option<AutoContinueConfig>,
-    /// Whether leaving plan mode needs the owner's approval.
-    pub plan_approval_required: bool,
     /// Execution mode of the sessions.
     pub execution_mode: ExecutionMode,
     /// Adapter that drives the agent; `None` for the default (decision 20).
@@ -33,22 +32,9 @@ pub struct TemplateContent {
     /// Options that only the adapter interprets.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub adapter_options: Value,
-    /// Seconds until an unanswered question or plan times out; `None` for the default (decision 26).
-    pub request_timeout_seconds: Option<u64>,
-    /// Answer to a question that times out; `None` lets the session fail.
-    pub default_answer: Option<AnswerText>,
-    /// Context usage in percent at which the owner is warned; `None` for the default (S0 design note "`ContextExhausted` detection
-    /// threshold").
-    pub context_warn_at_percent: Option<u8>,
-    /// Action when the context window fills up; `None` for the default (decision 35).
-    #[serde(default)]
-    pub context_policy: Option<ContextPolicy>,
-    /// Seconds without activity after which a session hibernates; `None` for the default (decision 22).
-    #[serde(default)]
-    pub idle_timeout_seconds: Option<u64>,
-    /// The same for a paused session.
-    #[serde(default)]
-    pub paused_timeout_seconds: Option<u64>,
+    /// Options of each session; missing ones have the defaults.
+    #[serde(flatten)]
+    pub options: SessionOptions,
 }
 
 /// Names of the tools that an agent may use: 1 to 200, without duplicates.

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::AgentTemplate;
+use super::options::SessionOptions;
 use super::schedule::ScheduledLaunch;
 use crate::session::{NewSession, SessionSettings};
-use crate::text::{AdapterName, AnswerText, ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{
-    AutoContinueConfig, ContextPolicy, ExecutionMode, InvalidBudget, SessionBudget, ThinkingLevel,
-};
+use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
+use crate::value::{AutoContinueConfig, ExecutionMode, InvalidBudget, SessionBudget, ThinkingLevel};
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
 
 /// A request to start a session (S0 8.7 `StartAgentSessionCommand`). Missing values come from the template, then from the defaults
@@ -39,20 +38,8 @@ pub struct SessionSpec {
     pub allowed_tools: Vec<String>,
     /// Labels for the owner's use.
     pub labels: BTreeMap<String, String>,
-    /// Whether leaving plan mode needs the owner's approval.
-    pub plan_approval_required: Option<bool>,
-    /// Seconds until an unanswered question or plan times out.
-    pub request_timeout_seconds: Option<u64>,
-    /// Answer to a question that times out.
-    pub default_answer: Option<AnswerText>,
-    /// Context usage in percent at which the owner is warned.
-    pub context_warn_at_percent: Option<u8>,
-    /// Action when the context window fills up.
-    pub context_policy: Option<ContextPolicy>,
-    /// Seconds without activity after which the session hibernates.
-    pub idle_timeout_seconds: Option<u64>,
-    /// The same for a paused session.
-    pub paused_timeout_seconds: Option<u64>,
+    /// The options, where they differ from the template's.
+    pub options: SessionOptions,
 }
 
 /// Result of resolving an order.
@@ -67,7 +54,7 @@ pub struct ResolvedSession {
 
 impl SessionSpec {
     /// An order that leaves all optional values open.
-    pub const fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
+    pub fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
         Self {
             working_directory,
             objective,
@@ -84,13 +71,7 @@ impl SessionSpec {
             adapter_options: None,
             allowed_tools: Vec::new(),
             labels: BTreeMap::new(),
-            plan_approval_required: None,
-            request_timeout_seconds: None,
-            default_answer: None,
-            context_warn_at_percent: None,
-            context_policy: None,
-            idle_timeout_seconds: None,
-            paused_timeout_seconds: None,
+            options: SessionOptions::default(),
         }
     }
 
@@ -148,15 +129,9 @@ impl SessionSpec {
         self.allow_unmetered.get_or_insert(base.default_budget.allows_unmetered());
         self.skill_ids.get_or_insert_with(|| template.default_skill_ids().to_vec());
         self.execution_mode.get_or_insert(base.execution_mode);
-        self.plan_approval_required.get_or_insert(base.plan_approval_required);
+        self.options = self.options.or(&base.options);
         self.adapter = self.adapter.or_else(|| base.adapter.clone());
         self.auto_continue = self.auto_continue.or_else(|| base.default_auto_continue_config.clone());
-        self.default_answer = self.default_answer.or_else(|| base.default_answer.clone());
-        self.request_timeout_seconds = self.request_timeout_seconds.or(base.request_timeout_seconds);
-        self.context_warn_at_percent = self.context_warn_at_percent.or(base.context_warn_at_percent);
-        self.context_policy = self.context_policy.or(base.context_policy);
-        self.idle_timeout_seconds = self.idle_timeout_seconds.or(base.idle_timeout_seconds);
-        self.paused_timeout_seconds = self.paused_timeout_seconds.or(base.paused_timeout_seconds);
         self
     }
 
@@ -168,19 +143,20 @@ impl SessionSpec {
 
     fn settings(&self) -> SessionSettings {
         let usual = SessionSettings::default();
+        let options = &self.options;
         SessionSettings {
             adapter: self.adapter.clone().unwrap_or(usual.adapter),
             adapter_options: self.adapter_options.clone().unwrap_or(usual.adapter_options),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
-            plan_approval_required: self.plan_approval_required.unwrap_or(usual.plan_approval_required),
-            request_timeout_seconds: self.request_timeout_seconds.unwrap_or(usual.request_timeout_seconds),
-            default_answer: self.default_answer.as_ref().map(ToString::to_string),
-            context_warn_at_percent: self.context_warn_at_percent.unwrap_or(usual.context_warn_at_percent),
-            context_policy: self.context_policy.unwrap_or(usual.context_policy),
+            plan_approval_required: options.plan_approval_required.unwrap_or(usual.plan_approval_required),
+            request_timeout_seconds: options.request_timeout_seconds.unwrap_or(usual.request_timeout_seconds),
+            default_answer: options.default_answer.as_ref().map(ToString::to_string),
+            context_warn_at_percent: options.context_warn_at_percent.unwrap_or(usual.context_warn_at_percent),
+            context_policy: options.context_policy.unwrap_or(usual.context_policy),
             max_retries: usual.max_retries,
-            idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
-            paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
+            idle_timeout_seconds: options.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
+            paused_timeout_seconds: options.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
             thinking_level: self.thinking_level,
         }
     }

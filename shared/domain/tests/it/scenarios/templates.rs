@@ -6,8 +6,8 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionSpec, TemplateContent, TemplateError,
-    TemplateSection,
+    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionOptions, SessionSpec,
+    TemplateContent, TemplateError, TemplateSection,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
@@ -60,16 +60,10 @@ fn content() -> TemplateContent {
         allowed_tools: AllowedTools::new(vec!["Read".into()]).unwrap(),
         default_budget: SessionBudget::new(usd("2"), 70).unwrap(),
         default_auto_continue_config: None,
-        plan_approval_required: false,
         execution_mode: ExecutionMode::Standalone,
         adapter: None,
         adapter_options: serde_json::Value::Null,
-        request_timeout_seconds: None,
-        default_answer: None,
-        context_warn_at_percent: None,
-        context_policy: None,
-        idle_timeout_seconds: None,
-        paused_timeout_seconds: None,
+        options: SessionOptions { plan_approval_required: Some(false), ..SessionOptions::default() },
     }
 }
 
@@ -344,11 +338,14 @@ fn start_values_override_the_template_then_defaults() {
         adapter: Some(AdapterName::parse("claude").unwrap()),
         adapter_options: json!({ "effort": "high" }),
         execution_mode: ExecutionMode::ParallelBatch,
-        request_timeout_seconds: Some(60),
-        default_answer: Some(AnswerText::parse("Go on").unwrap()),
-        context_warn_at_percent: Some(70),
-        idle_timeout_seconds: Some(0),
-        paused_timeout_seconds: Some(30),
+        options: SessionOptions {
+            request_timeout_seconds: Some(60),
+            default_answer: Some(AnswerText::parse("Go on").unwrap()),
+            context_warn_at_percent: Some(70),
+            idle_timeout_seconds: Some(0),
+            paused_timeout_seconds: Some(30),
+            ..content().options
+        },
         ..content()
     };
     desk.when(|it, ctx| it.update(full, ctx)).unwrap();
@@ -374,8 +371,11 @@ fn start_values_override_the_template_then_defaults() {
         skill_ids: Some(Vec::new()),
         adapter: Some(AdapterName::script()),
         allowed_tools: vec!["Bash".into()],
-        plan_approval_required: Some(true),
-        context_warn_at_percent: Some(90),
+        options: SessionOptions {
+            plan_approval_required: Some(true),
+            context_warn_at_percent: Some(90),
+            ..SessionOptions::default()
+        },
         ..order()
     });
     let new = ordered.new;
