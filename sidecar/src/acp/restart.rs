@@ -27,7 +27,7 @@ impl Driver {
             self.introduction = introduction(&self.config, &advertised, conversation.earlier.as_ref());
         }
         if conversation.id != self.conversation.id {
-            // The rest of the allowance carries over, because the new conversation counts from zero.
+            // The new conversation counts from zero, and an allowance counts from the beginning of the run.
             let spent = self.translator.meter.spent();
             self.spending.allowance.carry_over(spent, conversation.totals.spent());
         }

@@ -23,11 +23,14 @@ impl InvalidAllowance {
     }
 }
 
-/// The cap of a run, and what its conversation had cost before the run.
+/// The cap of a run. It counts from the beginning of the run, also when the agent loses its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Allowance {
     cap: Option<Usd>,
+    /// Cost of the conversation before the run.
     spent_before: Usd,
+    /// Cost of the run in conversations that were lost.
+    lost: Usd,
 }
 
 impl Allowance {
@@ -56,13 +59,14 @@ impl Allowance {
 
     /// What is left when the conversation has cost `spent`; never negative. `None` without a cap.
     pub(crate) fn left(&self, spent: Usd) -> Option<Usd> {
-        self.cap.map(|cap| cap.excess_over(spent.excess_over(self.spent_before)))
+        self.cap.map(|cap| cap.excess_over(self.lost + spent.excess_over(self.spent_before)))
     }
 
-    /// Carries what is left over to another conversation, which counts its cost from `spent_before`. The conversation
-    /// so far has cost `spent`.
+    /// Continues in another conversation, which counts its cost from `spent_before`. The conversation so far has cost
+    /// `spent`.
     pub(crate) fn carry_over(&mut self, spent: Usd, spent_before: Usd) {
-        *self = Self { cap: self.left(spent), spent_before };
+        self.lost += spent.excess_over(self.spent_before);
+        self.spent_before = spent_before;
     }
 }
 
@@ -87,6 +91,8 @@ mod tests {
         assert_eq!(allowance.left(usd("7")), Some(Usd::ZERO), "never less than nothing");
         allowance.carry_over(usd("5.6"), Usd::ZERO);
         assert_eq!(allowance.left(usd("0.1")), Some(usd("0.3")));
+        allowance.set(Some("2")).unwrap();
+        assert_eq!(allowance.left(usd("0.1")), Some(usd("1.3")), "a changed cap counts from the beginning of the run");
     }
 
     #[test]
