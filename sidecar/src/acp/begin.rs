@@ -111,7 +111,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         published_capabilities: capabilities::MAXIMUM,
         publish_calls_at: None,
     };
-    let ended = driver.drive(notices, prompt).await;
+    let ended = Box::pin(driver.drive(notices, prompt)).await;
     driver.end().await;
     ended.or_else(DriverExit::outcome)
 }

@@ -695,7 +695,7 @@ mod tests {
         assert!(meter.estimate().is_zero(), "nothing is known of its instructions");
         meter.turn(&tokens(10_000));
         // Its tool shows nothing, and adds 2,000 tokens.
-        let mut two_calls = |meter: &mut Meter| {
+        let two_calls = |meter: &mut Meter| {
             meter.turn_begins();
             meter.model_answers();
             meter.hears_result(0);

@@ -92,7 +92,11 @@ mod tests {
         allowance.carry_over(usd("5.6"), Usd::ZERO);
         assert_eq!(allowance.left(usd("0.1")), Some(usd("0.3")));
         allowance.set(Some("2")).unwrap();
-        assert_eq!(allowance.left(usd("0.1")), Some(usd("1.3")), "a changed cap counts from the beginning of the run");
+        assert_eq!(
+            allowance.left(usd("0.1")),
+            Some(usd("1.3")),
+            "a changed cap counts from the beginning of the run"
+        );
     }
 
     #[test]

@@ -284,6 +284,7 @@ impl GroupState {
 }
 
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::process::Stdio;
 
