@@ -16,6 +16,8 @@ use super::Problem;
 
 /// The maximum size of a request body in bytes.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// How many times the size limit of a body is read before the connection is closed.
+const DISCARDED_BODIES: usize = 4;
 
 impl From<Violations> for Problem {
     fn from(violations: Violations) -> Self {
@@ -49,19 +51,27 @@ async fn bytes_of(request: Request) -> Result<Bytes, Problem> {
     whole_body(request.into_body(), MAX_BODY_BYTES).await
 }
 
-/// Reads a whole body. A body with a declared length above `limit` bytes is not read at all.
+/// Reads a whole body. A body of more than `limit` bytes is refused; up to [`DISCARDED_BODIES`] times the limit is read and
+/// discarded first, because a client that is still sending sees a broken connection instead of the refusal.
 pub async fn whole_body(body: axum::body::Body, limit: usize) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > limit as u64 {
+    let most = limit.saturating_mul(DISCARDED_BODIES);
+    if body.size_hint().lower() > most as u64 {
         return Err(Problem::TooLarge { limit });
     }
     let mut chunks = body.into_data_stream();
-    let mut whole = BytesMut::new();
+    let (mut whole, mut length) = (BytesMut::new(), 0_usize);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| Problem::BodyIncomplete)?;
-        if chunk.len() > limit - whole.len() {
-            return Err(Problem::TooLarge { limit });
+        length = length.saturating_add(chunk.len());
+        if length > most {
+            break;
         }
-        whole.extend_from_slice(&chunk);
+        if length <= limit {
+            whole.extend_from_slice(&chunk);
+        }
+    }
+    if length > limit {
+        return Err(Problem::TooLarge { limit });
     }
     Ok(whole.freeze())
 }
