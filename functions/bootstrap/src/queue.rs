@@ -139,15 +139,15 @@ impl Batch {
         queue: &QueueName,
         outcome: BatchOutcome,
     ) -> BatchResponse {
-        let mut again = self.unread;
-        for (receipts, pause) in outcome.again {
-            again.extend(receipts.iter().filter_map(|receipt| self.by_receipt.get(receipt).cloned()));
+        let mut failed = self.unread;
+        for (receipts, pause) in outcome.retry {
+            failed.extend(receipts.iter().filter_map(|receipt| self.by_receipt.get(receipt).cloned()));
             // Without the release, the message is retried when its visibility timeout ends, which is later.
             if let Err(error) = broker.release(queue, &receipts, pause).await {
                 tracing::warn!(queue = queue.as_str(), %error, "failed to release messages");
             }
         }
-        let failed = self.ids.into_iter().filter(|id| again.contains(id));
+        let failed = self.ids.into_iter().filter(|id| failed.contains(id));
         BatchResponse {
             batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).collect(),
         }

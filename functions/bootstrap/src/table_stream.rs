@@ -61,18 +61,18 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     let mut reactions = Vec::new();
     let mut announcements = Vec::new();
     let mut deadlines = Vec::new();
-    let mut grown: BTreeMap<AgentSessionId, usize> = BTreeMap::new();
+    let mut changed_sessions: BTreeMap<AgentSessionId, usize> = BTreeMap::new();
     for (at, raw) in event.records.iter().enumerate() {
         let record: Record<'_> = serde_json::from_str(raw.get()).map_err(wrong)?;
         numbers.push(record.dynamodb.sequence_number);
         let Some(new) = record.dynamodb.new_image else { continue };
-        match follows(app, new, record.dynamodb.old_image) {
-            Ok(follows) => {
-                reactions.extend(follows.reaction.map(|message| (at, message)));
-                announcements.extend(follows.announcement.map(|message| (at, message)));
-                deadlines.extend(follows.deadline.map(|message| (at, message)));
-                if let Some(session) = follows.grown {
-                    grown.entry(session).or_insert(at);
+        match messages_for(app, new, record.dynamodb.old_image) {
+            Ok(messages) => {
+                reactions.extend(messages.reaction.map(|message| (at, message)));
+                announcements.extend(messages.announcement.map(|message| (at, message)));
+                deadlines.extend(messages.deadline.map(|message| (at, message)));
+                if let Some(session) = messages.changed_session {
+                    changed_sessions.entry(session).or_insert(at);
                 }
             }
             Err(error) => {
@@ -85,7 +85,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
         send(app, queues::reactions(), reactions),
         send(app, queues::announcements(), announcements),
         send(app, queues::deadlines(), deadlines),
-        push(app, grown),
+        push(app, changed_sessions),
     );
     let failed = <[_; 4]>::from(sent.await).into_iter().flatten().min();
     let failed = failed.and_then(|at| numbers.into_iter().nth(at));
@@ -94,28 +94,28 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     })
 }
 
-fn follows(
+fn messages_for(
     app: &App,
     new: &RawValue,
     old: Option<&RawValue>,
-) -> Result<relay::Follows, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<relay::RelayedMessages, Box<dyn std::error::Error + Send + Sync>> {
     let item = image::read(new.get())?;
-    let mut follows = relay::follows(&item, app.now())?;
+    let mut messages = relay::messages_for(&item, app.now())?;
     // An unchanged deadline already has its message.
-    if follows.deadline.is_some()
+    if messages.deadline.is_some()
         && let Some(old) = old
         && image::read(old.get()).is_ok_and(|before| before.due == item.due)
     {
-        follows.deadline = None;
+        messages.deadline = None;
     }
-    Ok(follows)
+    Ok(messages)
 }
 
 /// Triggers pushes for sessions that connections follow. Returns the first record that failed, if any.
-async fn push(app: &App, grown: BTreeMap<AgentSessionId, usize>) -> Option<usize> {
+async fn push(app: &App, changed_sessions: BTreeMap<AgentSessionId, usize>) -> Option<usize> {
     let mut messages = Vec::new();
     let mut failed = None;
-    for (session, at) in grown {
+    for (session, at) in changed_sessions {
         match push_queue::is_watched(&app.store, session).await {
             Ok(false) => {}
             Ok(true) => match push_queue::message(session) {

@@ -77,7 +77,7 @@ async fn relay_batch(
     let entries = table.feed(position.after, RELAY_BATCH).await?;
     let (mut reactions, mut announcements) = (Vec::new(), Vec::new());
     for (_, item) in &entries {
-        match outbox::hand_on(item) {
+        match outbox::messages_for_entry(item) {
             Ok((reaction, announcement)) => {
                 reactions.extend(reaction);
                 announcements.extend(announcement);

@@ -15,7 +15,7 @@ use pilothouse_domain::MemoryPillId;
 use pilothouse_domain::text::SkillInstructions;
 use schemars::JsonSchema;
 
-use super::skills::{Asked, change};
+use super::skills::{SkillChange, change};
 use crate::path::Skill;
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -49,7 +49,7 @@ async fn handle(
     body: Body<ProposeConsolidation>,
 ) -> Result<CommandResponse, Problem> {
     let input = body.input;
-    let asked = Asked { function: "agent-consolidation", request_hash: body.hash, skill };
+    let asked = SkillChange { function: "agent-consolidation", request_hash: body.hash, skill };
     change(&app, &caller, asked, |skill, session, ctx| {
         let (ids, text) = (input.pill_ids.clone(), input.updated_instructions.clone());
         let events = skill.propose_consolidation(session.id(), ids, text, ctx)?;

@@ -18,7 +18,7 @@ use pilothouse_domain::{DomainContext, Events};
 use schemars::JsonSchema;
 use serde_json::json;
 
-use super::Said;
+use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-handoff", Verb::Post, "/api/agent/sessions/{id}/handoff", |verb| {
@@ -65,7 +65,7 @@ async fn handle(
     body: Body<HandOver>,
 ) -> Result<CommandResponse, Problem> {
     let input = body.input;
-    let said = Said {
+    let activity = AgentActivity {
         function: "agent-handoff",
         request_hash: body.hash,
         summary: format!("The agent asks to hand over: {}", input.reason),
@@ -79,7 +79,7 @@ async fn handle(
         state,
         &caller,
         id,
-        said,
+        activity,
         |it, ctx| hand_over(it, &input, ctx),
         |it| {
             let session = &it.session;

@@ -16,7 +16,7 @@ use pilothouse_domain::text::{LearningContent, LearningSubject, cut};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::Said;
+use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-record-learning", Verb::Post, "/api/agent/learnings", |verb| verb.route(handle))
@@ -47,7 +47,7 @@ async fn handle(
 ) -> Result<CommandResponse, Problem> {
     let RecordLearning { kind, subject, content } = body.input;
     let about = subject.as_ref().map(|subject| format!(", {subject}")).unwrap_or_default();
-    let said = Said {
+    let activity = AgentActivity {
         function: "agent-record-learning",
         request_hash: body.hash,
         summary: format!("Learned ({kind}{about}): {}", cut(content.as_str(), 120)),
@@ -55,11 +55,11 @@ async fn handle(
         view: None,
     };
     let learning = NewAgentLearning { kind, subject, content };
-    super::change_and_tell(
+    super::change_with_events(
         state,
         &caller,
         caller.session,
-        said,
+        activity,
         |_, ctx| {
             let learning_id = ctx.learning_id();
             Ok(vec![DomainEvent::LearningRecorded { learning_id, learning: learning.clone() }])

@@ -15,7 +15,7 @@ use pilothouse_store::JournalView;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::Said;
+use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-log", Verb::Post, "/api/agent/sessions/{id}/log", |verb| verb.route(handle))
@@ -41,7 +41,7 @@ async fn handle(
     body: Body<LogDecision>,
 ) -> Result<CommandResponse, Problem> {
     let content = body.input.content.to_string();
-    let said = Said {
+    let activity = AgentActivity {
         function: "agent-log",
         request_hash: body.hash,
         summary: "A decision was logged".to_owned(),
@@ -52,7 +52,7 @@ async fn handle(
         state,
         &caller,
         id,
-        said,
+        activity,
         |_, _| Ok(vec![DomainEvent::DecisionLogged { content: content.clone() }]),
         |it| {
             CommandResponse::new(

@@ -15,7 +15,7 @@ use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::text::MemoryPillContent;
 use schemars::JsonSchema;
 
-use super::skills::{Asked, change};
+use super::skills::{SkillChange, change};
 use crate::path::Skill;
 
 pub const FUNCTION: HttpFunction =
@@ -46,7 +46,7 @@ async fn handle(
     body: Body<RecordMemoryPill>,
 ) -> Result<CommandResponse, Problem> {
     let input = body.input;
-    let asked = Asked { function: "agent-memory-pill", request_hash: body.hash, skill };
+    let asked = SkillChange { function: "agent-memory-pill", request_hash: body.hash, skill };
     change(&app, &caller, asked, |skill, session, ctx| {
         let (pill_id, events) =
             skill.record_memory_pill(session.id(), input.content.clone(), input.category, ctx)?;

@@ -41,12 +41,12 @@ async fn caller_session(app: &App, caller: &AgentCaller) -> Result<LoadedConvers
 async fn change(
     state: State<App>,
     caller: &AgentCaller,
-    named: AgentSessionId,
-    what: Said,
+    path_session: AgentSessionId,
+    activity: AgentActivity,
     decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    change_and_tell(state, caller, named, what, decide, |it, _| show(it)).await
+    change_with_events(state, caller, path_session, activity, decide, |it, _| show(it)).await
 }
 
 /// Like [`change`], but `show` also receives the events.
@@ -55,21 +55,27 @@ async fn change(
 /// successful call counts against [`agent_api::AGENT_API_RATE_LIMIT`] and adds a line to the activity stream. A refused call
 /// and a call that an idempotency record answers do neither. The table stores the count, so the limit holds across all
 /// servers and functions.
-async fn change_and_tell(
+async fn change_with_events(
     State(app): State<App>,
     caller: &AgentCaller,
-    named: AgentSessionId,
-    what: Said,
+    path_session: AgentSessionId,
+    activity: AgentActivity,
     mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    let call = AgentCall { app: &app, caller, named, function: what.function, request: &what.request_hash };
+    let call = AgentCall {
+        app: &app,
+        caller,
+        path_session,
+        function: activity.function,
+        request: &activity.request_hash,
+    };
     let decide = |mut loaded: LoadedConversation, (), ctx: &mut DomainContext<'_>| {
         let events = decide(&mut loaded.conversation, ctx)?;
         let events = app.with_consequences(&mut loaded.conversation, events, ctx);
         let answer = show(&loaded.conversation, &events)?;
-        let line = ActivityItem::new(ActivityItemType::Message, &what.summary, ctx.now);
-        let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
+        let line = ActivityItem::new(ActivityItemType::Message, &activity.summary, ctx.now);
+        let cause = Cause::AgentApi { function: activity.function.to_owned(), body: activity.body.clone() };
         let id = ctx.event_id();
         let mut commit = Commit::new();
         for left in items_of(&loaded.conversation, &events, ctx.now) {
@@ -79,7 +85,7 @@ async fn change_and_tell(
         let mut entry =
             texts::record(&mut loaded.conversation.session, id, ctx.now, cause, events, vec![line]);
         entry.traceparent = trace::here();
-        commit.entry(&entry, what.view.as_ref())?;
+        commit.entry(&entry, activity.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
         Ok(Decision::Commit(commit, answer))
     };
@@ -91,7 +97,7 @@ struct AgentCall<'a> {
     app: &'a App,
     caller: &'a AgentCaller,
     /// The session in the path.
-    named: AgentSessionId,
+    path_session: AgentSessionId,
     function: &'static str,
     request: &'a str,
 }
@@ -110,7 +116,7 @@ impl AgentCall<'_> {
         let Self { app, caller, .. } = self;
         // The first attempt uses the session that authenticates the caller.
         let session = caller_session(app, caller).await?;
-        if self.named != caller.session {
+        if self.path_session != caller.session {
             return Err(Problem::no_session());
         }
         let owner = session.conversation.session.owner_id().clone();
@@ -146,7 +152,7 @@ fn items_of(conversation: &Conversation, events: &Events, now: Timestamp) -> Vec
 }
 
 /// A call of an agent, as the journal records it.
-struct Said {
+struct AgentActivity {
     function: &'static str,
     /// SHA-256 of the body. The idempotency record stores it.
     request_hash: String,

@@ -13,7 +13,7 @@ use pilothouse_domain::value::{CommitSha, SessionOutput};
 use schemars::JsonSchema;
 use serde_json::json;
 
-use super::Said;
+use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-output", Verb::Post, "/api/agent/sessions/{id}/output", |verb| {
@@ -57,7 +57,7 @@ async fn handle(
         all_tests_passing: input.all_tests_passing,
         commit_sha: input.commit_sha,
     };
-    let said = Said {
+    let activity = AgentActivity {
         function: "agent-output",
         request_hash: body.hash,
         summary: format!("Output announced: {} files changed", output.files_changed),
@@ -68,7 +68,7 @@ async fn handle(
         state,
         &caller,
         id,
-        said,
+        activity,
         |it, ctx| Ok(it.session.submit_output(output.clone(), ctx)?),
         |it| CommandResponse::new(StatusCode::ACCEPTED, None, &json!({ "status": it.session.status() })),
     )

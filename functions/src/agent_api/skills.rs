@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::AgentCall;
 
 /// The metadata of a requested change.
-pub(super) struct Asked {
+pub(super) struct SkillChange {
     pub(super) function: &'static str,
     /// SHA-256 of the body. The idempotency record stores it.
     pub(super) request_hash: String,
@@ -26,7 +26,7 @@ pub(super) struct Asked {
 pub(super) async fn change(
     app: &App,
     caller: &AgentCaller,
-    asked: Asked,
+    asked: SkillChange,
     mut decide: impl FnMut(
         &mut AgentSkill,
         &AgentSession,
@@ -34,7 +34,8 @@ pub(super) async fn change(
     ) -> Result<(Events, CommandResponse), Problem>,
 ) -> Result<CommandResponse, Problem> {
     let request = format!("{} {}", asked.skill, asked.request_hash);
-    let call = AgentCall { app, caller, named: caller.session, function: asked.function, request: &request };
+    let call =
+        AgentCall { app, caller, path_session: caller.session, function: asked.function, request: &request };
     let load = async |owner: UserId| {
         let skill = app.store.aggregate::<AgentSkill>(&owner, asked.skill).await?;
         skill.ok_or_else(Problem::no_skill)

@@ -16,7 +16,7 @@ use pilothouse_domain::{DomainEvent, LinkedTaskId};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::Said;
+use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-create-task", Verb::Post, "/api/agent/tasks", |verb| verb.route(handle))
@@ -54,7 +54,7 @@ async fn handle(
     body: Body<CreateTask>,
 ) -> Result<CommandResponse, Problem> {
     let CreateTask { title, description, priority, tags, linked_task_id } = body.input;
-    let said = Said {
+    let activity = AgentActivity {
         function: "agent-create-task",
         request_hash: body.hash,
         summary: format!("Task created ({priority}): {title}"),
@@ -62,11 +62,11 @@ async fn handle(
         view: None,
     };
     let task = NewAgentTask { title, description, priority, tags, linked_task_id };
-    super::change_and_tell(
+    super::change_with_events(
         state,
         &caller,
         caller.session,
-        said,
+        activity,
         |_, ctx| {
             let created_task_id = ctx.task_id();
             let source = AgentTaskSource::AgentApi;

@@ -68,17 +68,17 @@ struct Entry {
 /// The message for an entry of a session's journal, if the entry publishes anything.
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
     let pointer = Pointer { journal: Journal::SessionId(entry.session_id), sequence: entry.sequence };
-    if publishes(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
+    if publishes(entry) { outgoing_message(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
 /// The message for an entry of another aggregate's journal, if the entry publishes anything.
-pub fn message_of_owned(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
+pub fn message_for_aggregate(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
     let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
-    if aggregate_publishes(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
+    if aggregate_publishes(entry) { outgoing_message(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
-fn about(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<OutgoingMessage> {
+fn outgoing_message(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<OutgoingMessage> {
     let body = serde_json::to_string(pointer).ok()?;
     Some(OutgoingMessage::new(group_of(owner), id.to_string(), body))
 }
@@ -90,8 +90,8 @@ fn group_of(owner: &UserId) -> String {
 
 /// Processes a batch of the announcements queue and settles it.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
-    let settlement = process(app, batch).await;
-    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), settlement).await
+    let outcome = process(app, batch).await;
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), outcome).await
 }
 
 /// Processes a batch. The caller settles it.
@@ -108,7 +108,7 @@ async fn announce(app: &App, body: &str) -> Result<(), Problem> {
         .await?
         .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
     let published_range = append(app, &owner, id, &feed_entries).await?;
-    hand_out(app, &owner, published_range).await
+    enqueue_deliveries(app, &owner, published_range).await
 }
 
 async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
@@ -160,7 +160,11 @@ async fn append(
 }
 
 /// Sends a message for each endpoint and announcement that it accepts, and one per number for the event bus, if there is one.
-async fn hand_out(app: &App, owner: &UserId, published_range: PublishedRange) -> Result<(), Problem> {
+async fn enqueue_deliveries(
+    app: &App,
+    owner: &UserId,
+    published_range: PublishedRange,
+) -> Result<(), Problem> {
     let webhooks = app.store.webhooks(owner).await?;
     let mut messages = Vec::new();
     for sequence in published_range.numbers() {

@@ -25,33 +25,38 @@ pub const SOON: Duration = Duration::from_mins(1);
 
 /// The messages and notifications that result from a written item.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Follows {
+pub struct RelayedMessages {
     pub reaction: Option<OutgoingMessage>,
     /// A message for the event feed.
     pub announcement: Option<OutgoingMessage>,
     /// A delayed message for a deadline.
     pub deadline: Option<OutgoingMessage>,
     /// The session whose journal has a new entry.
-    pub grown: Option<AgentSessionId>,
+    pub changed_session: Option<AgentSessionId>,
 }
 
 /// Derives the messages and notifications from `item`, which was just written.
 ///
 /// # Errors
 /// A journal entry cannot be parsed. Retrying does not help.
-pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
+pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, StoreError> {
     match item.kind.as_str() {
         layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
-            let (reaction, announcement) = hand_on(item)?;
-            Ok(Follows { reaction, announcement, grown: layout::session_of(&item.key), ..Follows::default() })
+            let (reaction, announcement) = messages_for_entry(item)?;
+            Ok(RelayedMessages {
+                reaction,
+                announcement,
+                changed_session: layout::session_of(&item.key),
+                ..RelayedMessages::default()
+            })
         }
-        layout::SESSION => Ok(Follows {
+        layout::SESSION => Ok(RelayedMessages {
             deadline: layout::session_of(&item.key)
                 .zip(item.due.as_ref().and_then(layout::due_at))
                 .and_then(|(session, due)| deadline(session, due, now)),
-            ..Follows::default()
+            ..RelayedMessages::default()
         }),
-        _ => Ok(Follows::default()),
+        _ => Ok(RelayedMessages::default()),
     }
 }
 
@@ -59,10 +64,12 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
 ///
 /// # Errors
 /// The entry cannot be parsed. Retrying does not help.
-pub fn hand_on(item: &Item) -> Result<(Option<OutgoingMessage>, Option<OutgoingMessage>), StoreError> {
+pub fn messages_for_entry(
+    item: &Item,
+) -> Result<(Option<OutgoingMessage>, Option<OutgoingMessage>), StoreError> {
     if item.kind == layout::AGGREGATE_JOURNAL {
         let entry = Store::read_aggregate_entry(item)?;
-        return Ok((reactions::message_of_owned(&entry), event_feed::message_of_owned(&entry)));
+        return Ok((reactions::message_for_aggregate(&entry), event_feed::message_for_aggregate(&entry)));
     }
     let entry = Store::read_entry(item)?;
     Ok((reactions::message(&entry), event_feed::message(&entry)))

@@ -85,8 +85,8 @@ fn retry(pointer: &Pointer, webhook: WebhookId, attempts: usize) -> Result<Outgo
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let queue = queues::webhooks();
     let parts = parts(batch).into_iter().map(async |part| {
-        let settlement = deliver(app, part).await;
-        pilothouse_app::batch::settle(app.broker.as_ref(), &queue, settlement).await
+        let outcome = deliver(app, part).await;
+        pilothouse_app::batch::settle(app.broker.as_ref(), &queue, outcome).await
     });
     join_all(parts).await.into_iter().collect()
 }
@@ -97,7 +97,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     let mut all = BatchOutcome::default();
     for part in settled {
         all.done.extend(part.done);
-        all.again.extend(part.again);
+        all.retry.extend(part.retry);
     }
     all
 }
@@ -157,25 +157,27 @@ async fn deliver_to(
     messages: Vec<(Received, Pointer)>,
 ) -> BatchOutcome {
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(messages.len());
-    let on_trial =
+    let is_probing =
         matches!(app.store.webhook(owner, webhook).await, Ok(Some(known)) if known.value.is_probing());
-    let (first, rest) = messages.split_at(usize::from(on_trial));
-    for lot in [first, rest] {
-        let attempts = lot.iter().map(|(message, pointer)| attempt(app, owner, webhook, message, pointer));
+    let (first, rest) = messages.split_at(usize::from(is_probing));
+    for group in [first, rest] {
+        let attempts = group.iter().map(|(message, pointer)| attempt(app, owner, webhook, message, pointer));
         for made in join_all(attempts).await {
             // Recorded one by one, because they change the same webhook record.
             outcomes.push(match made {
-                Ok(Step::Record(attempted)) => record(app, owner, webhook, *attempted).await,
-                Ok(Step::Outcome(worked)) => Ok(worked),
+                Ok(AttemptDecision::Record(attempt_record)) => {
+                    record(app, owner, webhook, *attempt_record).await
+                }
+                Ok(AttemptDecision::Outcome(worked)) => Ok(worked),
                 Err(problem) => Err(problem),
             });
         }
     }
-    let mut settlement = BatchOutcome::default();
+    let mut batch_outcome = BatchOutcome::default();
     for ((message, _), outcome) in messages.into_iter().zip(outcomes) {
         let pause = match outcome {
             Ok(MessageOutcome::Done) => {
-                settlement.done.push(message.receipt);
+                batch_outcome.done.push(message.receipt);
                 continue;
             }
             Ok(MessageOutcome::Later(pause)) => Some(pause),
@@ -184,21 +186,21 @@ async fn deliver_to(
                     .await
             }
         };
-        settlement.again.extend(pause.map(|pause| (vec![message.receipt], pause)));
+        batch_outcome.retry.extend(pause.map(|pause| (vec![message.receipt], pause)));
     }
-    settlement
+    batch_outcome
 }
 
 /// The next step for a message.
-enum Step {
+enum AttemptDecision {
     /// Record an attempt, or a delivery that is abandoned without one.
-    Record(Box<Attempted>),
+    Record(Box<AttemptRecord>),
     /// Settle the message; nothing was sent.
     Outcome(MessageOutcome),
 }
 
 /// An attempt at a delivery.
-struct Attempted {
+struct AttemptRecord {
     pointer: Pointer,
     /// Whether the message is alone in its group.
     alone: bool,
@@ -214,8 +216,8 @@ async fn attempt(
     webhook_id: WebhookId,
     message: &Received,
     pointer: &Pointer,
-) -> Result<Step, Problem> {
-    const DONE: Result<Step, Problem> = Ok(Step::Outcome(MessageOutcome::Done));
+) -> Result<AttemptDecision, Problem> {
+    const DONE: Result<AttemptDecision, Problem> = Ok(AttemptDecision::Outcome(MessageOutcome::Done));
     let sequence = pointer.sequence;
     let Some(webhook) = app.store.webhook(owner, webhook_id).await? else { return DONE };
     let Some(announcement) = app.store.announcement(owner, sequence).await? else {
@@ -230,29 +232,34 @@ async fn attempt(
         return DONE;
     }
     let alone = message.group != webhook_id.to_string();
-    let attempted = |delivery, outcome| {
-        Ok(Step::Record(Box::new(Attempted { pointer: pointer.clone(), alone, delivery, outcome })))
+    let attempt_record = |delivery, outcome| {
+        Ok(AttemptDecision::Record(Box::new(AttemptRecord {
+            pointer: pointer.clone(),
+            alone,
+            delivery,
+            outcome,
+        })))
     };
     if webhook.value.disabled.is_some() {
-        return attempted(delivery, None);
+        return attempt_record(delivery, None);
     }
     let attempts = delivery.value.attempts.len();
     if attempts > 0 && !alone {
         // The process crashed before it sent the message for the next attempt.
         return send_retry(app, pointer, webhook_id, attempts)
             .await
-            .map(|()| Step::Outcome(MessageOutcome::Done));
+            .map(|()| AttemptDecision::Outcome(MessageOutcome::Done));
     }
     let now = app.now();
     if let Some(wait) = webhook.value.remaining_pause(now).max(delivery.value.time_until_next_attempt(now)) {
-        return Ok(Step::Outcome(MessageOutcome::Later(wait)));
+        return Ok(AttemptDecision::Outcome(MessageOutcome::Later(wait)));
     }
     match post(app, &webhook.value, &announcement).await? {
         Err(DeliveryError::Busy) => {
-            Ok(Step::Outcome(MessageOutcome::Later(app.deadlines.webhook_retry_unit)))
+            Ok(AttemptDecision::Outcome(MessageOutcome::Later(app.deadlines.webhook_retry_unit)))
         }
-        Err(DeliveryError::Failed(why)) => attempted(delivery, Some(Err(why))),
-        Ok(status) => attempted(delivery, Some(Ok(status))),
+        Err(DeliveryError::Failed(why)) => attempt_record(delivery, Some(Err(why))),
+        Ok(status) => attempt_record(delivery, Some(Ok(status))),
     }
 }
 
@@ -322,7 +329,7 @@ struct Judged {
     /// Whether the state of the endpoint changed.
     changed: bool,
     /// Whether the endpoint must be disabled.
-    hopeless: bool,
+    should_disable: bool,
 }
 
 impl Judged {
@@ -344,17 +351,17 @@ impl Judged {
                 };
             }
         }
-        let hopeless = verdict == AttemptOutcome::GiveUp
+        let should_disable = verdict == AttemptOutcome::GiveUp
             || (verdict != AttemptOutcome::Delivered && webhook.value.should_disable(step, now));
-        let hopeless = hopeless && webhook.value.disabled.is_none();
-        Self { webhook, delivery, verdict, changed, hopeless }
+        let should_disable = should_disable && webhook.value.disabled.is_none();
+        Self { webhook, delivery, verdict, changed, should_disable }
     }
 }
 
 /// Records the outcome of a delivery and the state of its endpoint in one transaction. After a write conflict the decision is made
 /// again on the new state.
-async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) -> Outcome {
-    let Attempted { pointer, alone, delivery, outcome } = attempted;
+async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: AttemptRecord) -> Outcome {
+    let AttemptRecord { pointer, alone, delivery, outcome } = attempt_record;
     let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
     let step = app.deadlines.webhook_retry_unit;
     let (first, outcome, sequence) = (&delivery, outcome.as_ref(), pointer.sequence);
@@ -369,7 +376,7 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) 
             }
             let Some(webhook) = app.store.webhook(owner, id).await? else { return Ok(None) };
             let judged = Judged::new(webhook, delivery, outcome, step, app.now());
-            let head = if judged.hopeless { Some(app.store.feed(owner).await?) } else { None };
+            let head = if judged.should_disable { Some(app.store.feed(owner).await?) } else { None };
             Ok(Some((judged, head)))
         }
     };
@@ -380,7 +387,7 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) 
             give_up(&mut commit, head, &mut judged.webhook.value, &judged.delivery.value, ctx.now)?;
         }
         commit.delivery(id, &judged.delivery, ctx.now)?;
-        if judged.changed || judged.hopeless {
+        if judged.changed || judged.should_disable {
             commit.webhook(&judged.webhook)?;
         }
         Ok(Decision::Commit(commit, Some((judged.verdict, judged.delivery.value.attempts.len()))))

@@ -83,7 +83,7 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 }
 
 /// The message for an entry of an aggregate other than a session, if it has a reaction.
-pub fn message_of_owned(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
+pub fn message_for_aggregate(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
     if !entry.events.iter().any(aggregates::concerns) {
         return None;
     }
@@ -103,8 +103,8 @@ fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> 
 
 /// Processes a batch of the reactions queue and settles it.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
-    let settlement = process(app, batch).await;
-    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reactions(), settlement).await
+    let outcome = process(app, batch).await;
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reactions(), outcome).await
 }
 
 /// Processes a batch of the reactions queue. The caller settles it. The first failure of a session stops that session, not the

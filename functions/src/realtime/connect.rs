@@ -29,7 +29,7 @@ pub const FUNCTION: HttpFunction =
 /// The interval of pings on an idle stream, which detect dead connections.
 pub(crate) const PING: Duration = Duration::from_secs(20);
 /// The time that a client has to accept a message.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of entries per read.
 const READ: usize = 200;
 
@@ -102,6 +102,6 @@ async fn send(socket: &mut WebSocket, message: &StreamMessage) -> Result<(), Pro
 
 /// Sends a message. A client that does not accept it in time is disconnected; it can reconnect with its cursor.
 pub(crate) async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
-    let sent = tokio::time::timeout(PATIENCE, socket.send(message)).await;
+    let sent = tokio::time::timeout(SEND_TIMEOUT, socket.send(message)).await;
     sent.map_err(Problem::internal)?.map_err(Problem::internal)
 }

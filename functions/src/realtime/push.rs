@@ -49,18 +49,18 @@ const TRIES: u32 = 3;
 /// The pause before the second attempt; it doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a failed push is retried.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Processes a batch of the pushes queue: one push for each session in it.
 pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<Received>) -> BatchOutcome {
-    let mut settlement = BatchOutcome::default();
+    let mut outcome = BatchOutcome::default();
     let mut sessions: BTreeMap<AgentSessionId, Vec<_>> = BTreeMap::new();
     for message in batch {
         match serde_json::from_str::<PushOf>(&message.body) {
             Ok(push) => sessions.entry(push.session_id).or_default().push(message.receipt),
             Err(error) => {
                 tracing::warn!(group = %message.group, %error, "failed to parse a message of the pushes queue");
-                settlement.done.push(message.receipt);
+                outcome.done.push(message.receipt);
             }
         }
     }
@@ -81,12 +81,12 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
     }
     for (session, receipts) in sessions {
         if done.contains(&session) {
-            settlement.done.extend(receipts);
+            outcome.done.extend(receipts);
         } else {
-            settlement.again.push((receipts, AGAIN));
+            outcome.retry.push((receipts, RETRY_DELAY));
         }
     }
-    settlement
+    outcome
 }
 
 /// How far a connection was served.
@@ -128,12 +128,12 @@ pub async fn push(
     let mut pages = BTreeMap::new();
     let mut serving = JoinSet::new();
     for (id, watcher) in watchers {
-        let desk = Desk { app: app.clone(), connections: Arc::clone(connections), session, id };
+        let pusher = ConnectionPusher { app: app.clone(), connections: Arc::clone(connections), session, id };
         let may = |current: &&Arc<AgentSession>| {
             *current.owner_id() == watcher.value.owner && app.now() < watcher.value.token_ends
         };
         let Some(current) = current.as_ref().filter(may) else {
-            serving.spawn(async move { desk.dismiss("it may no longer follow this session").await });
+            serving.spawn(async move { pusher.dismiss("it may no longer follow this session").await });
             continue;
         };
         // Connections with the same cursor share one read.
@@ -145,7 +145,7 @@ pub async fn push(
             }
         };
         let current = Arc::clone(current);
-        serving.spawn(async move { desk.serve(watcher, &current, &page).await });
+        serving.spawn(async move { pusher.serve(watcher, &current, &page).await });
     }
     let (mut more, mut failed) = (false, None);
     while let Some(served) = serving.join_next().await {
@@ -162,7 +162,7 @@ pub async fn push(
 }
 
 /// Serves one connection.
-struct Desk {
+struct ConnectionPusher {
     app: App,
     connections: Arc<dyn Connections>,
     session: AgentSessionId,
@@ -170,14 +170,14 @@ struct Desk {
 }
 
 /// Why posting to a connection stopped.
-enum Halt {
+enum PushStop {
     /// The time for the connection is up.
     Turn,
     /// The connection cannot be reached.
     Post(PostError),
 }
 
-impl Desk {
+impl ConnectionPusher {
     /// Posts the entries of `page` to a connection, then advances its cursor.
     async fn serve(
         &self,
@@ -196,9 +196,9 @@ impl Desk {
         }
         match halted {
             None if page.len() < READ => Ok(Served::Whole),
-            None | Some(Halt::Turn) => Ok(Served::InPart),
-            Some(Halt::Post(PostError::Gone)) => self.forget().await,
-            Some(Halt::Post(error)) => {
+            None | Some(PushStop::Turn) => Ok(Served::InPart),
+            Some(PushStop::Post(PostError::Gone)) => self.forget().await,
+            Some(PushStop::Post(error)) => {
                 tracing::warn!(session = %self.session, cause = %error_chain(&error), "failed to post to a connection");
                 // The client reconnects and resumes from its cursor.
                 self.dismiss("it accepts no messages").await
@@ -212,20 +212,20 @@ impl Desk {
         at: &mut Watcher,
         current: &AgentSession,
         page: &[JournalEntry],
-    ) -> Result<Option<Halt>, ServeError> {
+    ) -> Result<Option<PushStop>, ServeError> {
         let began = Instant::now();
         for entry in page {
             // `seen` counts messages of the entry after the cursor. That entry may have expired.
             let seen = if entry.sequence == at.after + 1 { at.seen } else { 0 };
             for message in messages(entry, current).into_iter().skip(seen) {
                 if let Err(error) = self.post(&message).await? {
-                    return Ok(Some(Halt::Post(error)));
+                    return Ok(Some(PushStop::Post(error)));
                 }
                 if let Some(place) = parse_cursor(&message.cursor) {
                     (at.after, at.seen) = place;
                 }
                 if began.elapsed() >= TURN {
-                    return Ok(Some(Halt::Turn));
+                    return Ok(Some(PushStop::Turn));
                 }
             }
             (at.after, at.seen) = (entry.sequence, 0);
@@ -233,7 +233,7 @@ impl Desk {
         if page.len() < READ && !at.caught_up {
             let told = StreamMessage { cursor: cursor(at.after), body: StreamBody::CaughtUp {} };
             if let Err(error) = self.post(&told).await? {
-                return Ok(Some(Halt::Post(error)));
+                return Ok(Some(PushStop::Post(error)));
             }
             at.caught_up = true;
         }

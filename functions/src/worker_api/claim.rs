@@ -10,7 +10,7 @@ use pilothouse_app::placement::Claim;
 use pilothouse_app::placement::WorkerAssigner;
 use pilothouse_wire::worker::{ClaimAnswer, ClaimRun};
 
-use super::request::{Known, Sent, no_run};
+use super::request::{WireJson, WorkerCaller, no_run};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("workers-claim", Verb::Post, "/api/workers/{id}/claims", |verb| verb.route(handle))
@@ -24,8 +24,8 @@ pub const FUNCTION: HttpFunction =
 /// Responds with 404 for a run that was never assigned to this worker.
 async fn handle(
     State(app): State<App>,
-    Known(key): Known,
-    Sent(claim): Sent<ClaimRun>,
+    WorkerCaller(key): WorkerCaller,
+    WireJson(claim): WireJson<ClaimRun>,
 ) -> Result<Json<ClaimAnswer>, Problem> {
     let fleet = app.fleet()?;
     let answer = match WorkerAssigner::of(&app).claim(&key, claim.run_id).await? {

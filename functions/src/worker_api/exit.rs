@@ -11,7 +11,7 @@ use pilothouse_app::placement::WorkerAssigner;
 use pilothouse_store::PlacementState;
 use pilothouse_wire::worker::ReportExit;
 
-use super::request::{Known, Sent, no_run};
+use super::request::{WireJson, WorkerCaller, no_run};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("workers-exit", Verb::Post, "/api/workers/{id}/exits", |verb| verb.route(handle))
@@ -24,8 +24,8 @@ pub const FUNCTION: HttpFunction =
 /// Responds with 204, also when the exit was reported before. Responds with 404 for a run that this worker has not claimed.
 async fn handle(
     State(app): State<App>,
-    Known(key): Known,
-    Sent(report): Sent<ReportExit>,
+    WorkerCaller(key): WorkerCaller,
+    WireJson(report): WireJson<ReportExit>,
 ) -> Result<StatusCode, Problem> {
     app.fleet()?;
     let assigner = WorkerAssigner::of(&app);

@@ -12,7 +12,7 @@ use pilothouse_app::{App, Fleet};
 use pilothouse_store::WorkerKey;
 use pilothouse_wire::worker::{Heartbeat, HeartbeatAnswer, OrdersAccess};
 
-use super::request::{Known, Sent};
+use super::request::{WireJson, WorkerCaller};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("workers-heartbeat", Verb::Put, "/api/workers/{id}", |verb| verb.route(handle))
@@ -35,8 +35,8 @@ const MAX_RUNS: usize = 2 * MAX_CAPACITY as usize;
 /// worker matches.
 async fn handle(
     State(app): State<App>,
-    Known(key): Known,
-    Sent(heartbeat): Sent<Heartbeat>,
+    WorkerCaller(key): WorkerCaller,
+    WireJson(heartbeat): WireJson<Heartbeat>,
 ) -> Result<Json<HeartbeatAnswer>, Problem> {
     let fleet = app.fleet()?;
     check(fleet, &key, &heartbeat)?;

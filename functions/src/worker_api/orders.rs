@@ -13,7 +13,7 @@ use pilothouse_app::queues;
 use pilothouse_broker::{MAX_BATCH, MAX_WAIT, QueueError, Receipt};
 use pilothouse_wire::worker::{TakeOrders, TakenOrder, TakenOrders};
 
-use super::request::{Known, Sent, no_worker};
+use super::request::{WireJson, WorkerCaller, no_worker};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("workers-orders", Verb::Post, "/api/workers/{id}/orders", |verb| verb.route(handle))
@@ -24,13 +24,13 @@ pub const FUNCTION: HttpFunction =
         .requires(EMBEDDED);
 
 /// The delay before a released order is delivered again.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Deletes the orders in `done`, releases those in `again`, and responds with 200 and the available orders.
 async fn handle(
     State(app): State<App>,
-    Known(key): Known,
-    Sent(ask): Sent<TakeOrders>,
+    WorkerCaller(key): WorkerCaller,
+    WireJson(ask): WireJson<TakeOrders>,
 ) -> Result<Json<TakenOrders>, Problem> {
     if app.fleet()?.vendor.is_some() {
         return Err(Problem::NotFound("workers here receive orders from their own SQS queues".to_owned()));
@@ -46,7 +46,7 @@ async fn handle(
     };
     let receipts = |ids: Vec<String>| ids.into_iter().map(Receipt).collect::<Vec<_>>();
     app.broker.delete(&queue, &receipts(ask.done)).await.map_err(failed)?;
-    app.broker.release(&queue, &receipts(ask.again), AGAIN).await.map_err(failed)?;
+    app.broker.release(&queue, &receipts(ask.again), RETRY_DELAY).await.map_err(failed)?;
     let received = app.broker.receive(&queue, MAX_BATCH, wait).await.map_err(failed)?;
     let orders = received.into_iter().map(|m| TakenOrder { receipt: m.receipt.0, body: m.body }).collect();
     Ok(Json(TakenOrders { orders }))

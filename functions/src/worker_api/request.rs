@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 
 /// The worker that the path names. The key contains the calling owner, so that another owner's worker is never found.
 #[derive(Debug, Clone)]
-pub struct Known(pub WorkerKey);
+pub struct WorkerCaller(pub WorkerKey);
 
-impl FromRequestParts<App> for Known {
+impl FromRequestParts<App> for WorkerCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
@@ -37,9 +37,9 @@ pub fn no_run() -> Problem {
 }
 
 /// A JSON body in a type of the wire crate.
-pub struct Sent<T>(pub T);
+pub struct WireJson<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for WireJson<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {

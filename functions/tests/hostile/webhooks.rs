@@ -104,7 +104,7 @@ impl ApiFixture {
             let skill = self.ok(owner, "/api/agents/skills", skill).await;
             let of = AggregateRef { kind: "skill".to_owned(), id: skill["id"].as_str().unwrap().to_owned() };
             let entry = self.app.store.aggregate_journal_entry(&of, 1).await.unwrap().unwrap();
-            let message = event_feed::message_of_owned(&entry).unwrap();
+            let message = event_feed::message_for_aggregate(&entry).unwrap();
             let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
             assert!(sent.failed.is_empty());
             let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();

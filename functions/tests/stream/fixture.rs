@@ -125,12 +125,12 @@ impl StreamFixture {
             if batch.is_empty() {
                 return failed;
             }
-            let mut settlement = push::process(&self.app, connections, batch).await;
-            for (receipts, pause) in &mut settlement.again {
+            let mut outcome = push::process(&self.app, connections, batch).await;
+            for (receipts, pause) in &mut outcome.retry {
                 failed += receipts.len();
                 *pause = Duration::ZERO;
             }
-            pilothouse_app::batch::settle(&*self.app.broker, &queues::pushes(), settlement).await.unwrap();
+            pilothouse_app::batch::settle(&*self.app.broker, &queues::pushes(), outcome).await.unwrap();
         }
     }
 }

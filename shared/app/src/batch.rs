@@ -39,7 +39,7 @@ pub struct BatchOutcome {
     /// Messages to delete.
     pub done: Vec<Receipt>,
     /// Messages to retry after a pause. Each list holds a failed message and its successors in the group, in order.
-    pub again: Vec<(Vec<Receipt>, Duration)>,
+    pub retry: Vec<(Vec<Receipt>, Duration)>,
 }
 
 /// The outcome of a message that did not fail.
@@ -79,7 +79,7 @@ where
         };
         stopped.insert(message.group, (vec![message.receipt], wait));
     }
-    outcome.again.extend(stopped.into_values());
+    outcome.retry.extend(stopped.into_values());
     outcome
 }
 
@@ -108,7 +108,7 @@ async fn dead_letter(app: &App, queue: &QueueName, message: &Received, cause: &s
 /// Settles a batch of `queue`: deletes processed messages and releases those to retry.
 pub async fn settle(broker: &dyn Broker, queue: &QueueName, outcome: BatchOutcome) -> Result<(), QueueError> {
     broker.delete(queue, &outcome.done).await?;
-    for (receipts, pause) in outcome.again {
+    for (receipts, pause) in outcome.retry {
         broker.release(queue, &receipts, pause).await?;
     }
     Ok(())

@@ -50,7 +50,7 @@ async fn entries(host: &BootstrapFixture) -> Vec<Item> {
 pub(crate) async fn entry_that_reacts(host: &BootstrapFixture) -> String {
     let items = entries(host).await;
     let mut messages = items.iter().filter_map(|item| {
-        pilothouse_functions::events::relay::follows(item, host.app.now()).unwrap().reaction
+        pilothouse_functions::events::relay::messages_for(item, host.app.now()).unwrap().reaction
     });
     messages.next().unwrap().body
 }
@@ -97,7 +97,7 @@ async fn stream_restarts_at_the_first_record_that_failed() {
     let host = BootstrapFixture::new().await;
     let items = entries(&host).await;
     let reacting = items.iter().position(|item| {
-        pilothouse_functions::events::relay::follows(item, host.app.now()).unwrap().reaction.is_some()
+        pilothouse_functions::events::relay::messages_for(item, host.app.now()).unwrap().reaction.is_some()
     });
     host.app.broker.remove(&queues::reactions()).await.unwrap();
     let records: Vec<_> = items.iter().enumerate().map(|(n, item)| record(n + 100, image(item))).collect();

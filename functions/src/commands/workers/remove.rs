@@ -10,7 +10,7 @@ use pilothouse_app::http::request::Parameters;
 use pilothouse_app::placement::WorkerAssigner;
 use pilothouse_app::queues;
 
-use crate::worker_api::request::{Known, no_worker};
+use crate::worker_api::request::{WorkerCaller, no_worker};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("workers-remove", Verb::Delete, "/api/workers/{id}", |verb| verb.route(handle))
@@ -25,7 +25,7 @@ pub const FUNCTION: HttpFunction =
 /// registers again with its next heartbeat and must end these runs first.
 async fn handle(
     State(app): State<App>,
-    Known(key): Known,
+    WorkerCaller(key): WorkerCaller,
     parameters: Parameters,
 ) -> Result<StatusCode, Problem> {
     app.fleet()?;

@@ -48,7 +48,7 @@ async fn sweep_all(app: &App) -> Result<(), Problem> {
 /// The most sessions that one tick processes from each shard of the index.
 const A_TICK: usize = 50;
 /// The most sessions that one sweep finds in each shard of the index. The next sweep finds the rest.
-const A_SWEEP: usize = 1000;
+const MAX_DUE_PER_SWEEP: usize = 1000;
 /// The lower bound of the gap that counts as an absence. Short deadlines must not turn a busy machine into an absent one.
 const SHORTEST_GAP: Duration = Duration::from_secs(1);
 
@@ -87,7 +87,7 @@ async fn carry_out_owned(app: &App, aggregate: &AggregateRef) -> Result<(), Prob
 
 /// Processes a batch of the deadlines queue, each message for a session or a template. The caller settles the batch.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
-    let mut settlement = BatchOutcome::default();
+    let mut outcome = BatchOutcome::default();
     if let Err(cause) = watch::swept(app, longest_gap(app)).await {
         tracing::warn!(cause = %error_chain(&cause), "failed to store the time of the sweep");
     }
@@ -98,17 +98,17 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
             Err(unreadable) => Err(Problem::internal(unreadable)),
         };
         match carried_out {
-            Ok(()) => settlement.done.push(message.receipt),
+            Ok(()) => outcome.done.push(message.receipt),
             Err(cause) => {
                 let receive_count = message.receive_count;
                 tracing::warn!(cause = %error_chain(&cause), receive_count, "failed to process a due deadline");
-                settlement
-                    .again
+                outcome
+                    .retry
                     .push((vec![message.receipt], pilothouse_app::batch::retry_delay(receive_count)));
             }
         }
     }
-    settlement
+    outcome
 }
 
 /// Sends a message to the deadlines queue for each session and each template with a deadline before the next sweep. Returns the
@@ -116,9 +116,9 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
 pub async fn sweep(app: &App) -> Result<usize, Problem> {
     watch::swept(app, longest_gap(app)).await?;
     let now = app.now();
-    let due = app.store.due_times(now + relay::SOON, A_SWEEP).await?;
+    let due = app.store.due_times(now + relay::SOON, MAX_DUE_PER_SWEEP).await?;
     let mut messages: Vec<_> = due.iter().filter_map(|(id, at)| relay::deadline(*id, *at, now)).collect();
-    let aggregate = app.store.due_aggregates(now + relay::SOON, A_SWEEP).await?;
+    let aggregate = app.store.due_aggregates(now + relay::SOON, MAX_DUE_PER_SWEEP).await?;
     messages.extend(aggregate.iter().filter_map(|(of, at)| relay::deadline_of_owned(of, *at, now)));
     for batch in messages.chunks(MAX_BATCH) {
         let sent = app.broker.send(&queues::deadlines(), batch.to_vec()).await.map_err(Problem::internal)?;

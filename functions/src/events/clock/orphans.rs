@@ -15,10 +15,10 @@ use pilothouse_domain::{RunId, Timestamp};
 use pilothouse_runtime::ProcessState;
 
 /// The most queues that one sweep checks. The next sweep continues after them.
-const A_SWEEP: usize = 20;
+const MAX_QUEUES_PER_SWEEP: usize = 20;
 
 /// The time after which the queue of an ended run counts as orphaned: an hour, in proportion to the other deadlines.
-fn patience(app: &App) -> Duration {
+fn orphan_age(app: &App) -> Duration {
     app.deadlines.silence_timeout * 40
 }
 
@@ -32,7 +32,7 @@ pub async fn sweep(app: &App) -> Result<usize, Problem> {
     let mut left = old.iter().filter(|(_, queue)| queue.as_str() > after);
     let mut removed = 0;
     let mut last = None;
-    for (run, queue) in left.by_ref().take(A_SWEEP) {
+    for (run, queue) in left.by_ref().take(MAX_QUEUES_PER_SWEEP) {
         match clear(app, *run, queue).await {
             Ok(cleared) => removed += usize::from(cleared),
             Err(cause) => {
@@ -54,7 +54,7 @@ fn run_of(app: &App, queue: &QueueName) -> Option<RunId> {
     let run: RunId = queue.as_str().strip_prefix(queues::COMMANDS)?.strip_suffix(".fifo")?.parse().ok()?;
     let (seconds, nanos) = run.uuid().get_timestamp()?.to_unix();
     let minted = i64::try_from(seconds * 1000 + u64::from(nanos / 1_000_000)).ok()?;
-    (Timestamp::from_millis(minted) + patience(app) <= app.now()).then_some(run)
+    (Timestamp::from_millis(minted) + orphan_age(app) <= app.now()).then_some(run)
 }
 
 async fn clear(app: &App, run: RunId, queue: &QueueName) -> Result<bool, Problem> {
@@ -65,7 +65,7 @@ async fn clear(app: &App, run: RunId, queue: &QueueName) -> Result<bool, Problem
                 Sender::Past(_) => {
                     let past = session.past_runs().iter().find(|past| past.id == run);
                     let ended = past.and_then(|past| past.ended_at);
-                    ended.is_none_or(|at| at + patience(app) <= app.now())
+                    ended.is_none_or(|at| at + orphan_age(app) <= app.now())
                 }
                 // The session has forgotten the run because too many others followed.
                 Sender::Unknown => true,

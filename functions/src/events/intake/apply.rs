@@ -36,7 +36,7 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
             tracing::warn!(%session, "events of an unknown session");
             return Ok(());
         };
-        batch.take_all(messages).await
+        batch.apply_messages(messages).await
     };
     RetryPolicy::EVENT.retry(attempt).await
 }
@@ -62,7 +62,7 @@ pub(super) async fn quarantine_event(
 
 /// Applies the parked envelopes that became ready when the clock closed a gap.
 pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
-    let mut batch = Batch { app, loaded, commit, changed: true, place: trace::here() };
+    let mut batch = Batch { app, loaded, commit, changed: true, traceparent: trace::here() };
     batch.apply_parked().await?;
     // A second gap may follow the one that was closed, and the agent may send no more events that reveal it.
     batch.request_replay()?;
@@ -75,21 +75,27 @@ struct Batch<'a> {
     commit: Commit,
     changed: bool,
     /// The trace context of the message that is applied.
-    place: Option<TraceParent>,
+    traceparent: Option<TraceParent>,
 }
 
 impl<'a> Batch<'a> {
     async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
         let loaded = app.store.conversation(session).await?;
-        Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false, place: None }))
+        Ok(loaded.map(|loaded| Self {
+            app,
+            loaded,
+            commit: Commit::new(),
+            changed: false,
+            traceparent: None,
+        }))
     }
 
     /// Applies messages in order and commits them, in one transaction if they fit.
-    async fn take_all(mut self, messages: &[Opened]) -> Result<(), Problem> {
+    async fn apply_messages(mut self, messages: &[Opened]) -> Result<(), Problem> {
         // An earlier batch may have marked envelopes as ready without applying them.
         self.apply_parked().await?;
         for message in messages {
-            self.take(message).await?;
+            self.apply_message(message).await?;
         }
         self.commit().await
     }
@@ -103,15 +109,15 @@ impl<'a> Batch<'a> {
         cause: &str,
     ) -> Result<(), Problem> {
         self.quarantine(run, sequence, Value::Null, errors)?;
-        let (id, aside) =
+        let (id, quarantined) =
             (self.loaded.conversation.session.id(), QuarantineRecord { cause: cut(cause, 1000) });
-        self.commit.quarantine_event(id, run, sequence, &aside, self.app.now())?;
+        self.commit.quarantine_event(id, run, sequence, &quarantined, self.app.now())?;
         self.consumed(run, sequence).await?;
         self.commit().await
     }
 
-    async fn take(&mut self, message: &Opened) -> Result<(), Problem> {
-        self.place = match message {
+    async fn apply_message(&mut self, message: &Opened) -> Result<(), Problem> {
+        self.traceparent = match message {
             Opened::Event { traceparent, .. } => *traceparent,
             Opened::Heartbeat { .. } | Opened::Exited { .. } | Opened::Control { .. } => None,
         };
@@ -126,8 +132,8 @@ impl<'a> Batch<'a> {
                 self.lost(*run, detail).await
             }
             Opened::Event { run, sequence, body, redriven, .. } => {
-                if *redriven && self.is_owed(*run, *sequence).await? {
-                    return self.late(*run, *sequence, body).await;
+                if *redriven && self.awaits_reprocessing(*run, *sequence).await? {
+                    return self.reprocess(*run, *sequence, body).await;
                 }
                 // The event was never quarantined, or was reprocessed since. Apply it like any other.
                 self.event(*run, *sequence, body).await
@@ -190,14 +196,14 @@ impl<'a> Batch<'a> {
     }
 
     /// Whether an event is quarantined and neither the store nor this commit has reprocessed it.
-    async fn is_owed(&self, run: RunId, sequence: u64) -> Result<bool, Problem> {
+    async fn awaits_reprocessing(&self, run: RunId, sequence: u64) -> Result<bool, Problem> {
         let id = self.loaded.conversation.session.id();
         Ok(!self.commit.is_reprocessed(id, run, sequence)
             && self.app.store.is_quarantined(id, run, sequence).await?)
     }
 
     /// Applies a quarantined event. Its sequence is already consumed, so the order does not matter.
-    async fn late(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
+    async fn reprocess(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         let id = self.loaded.conversation.session.id();
         self.apply_event(run, sequence, body, vec![DomainEvent::EventRedriven { sequence }]).await?;
         self.commit.mark_reprocessed(id, run, sequence);
@@ -220,7 +226,7 @@ impl<'a> Batch<'a> {
     async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
         self.changed = true;
         let ready = self.loaded.conversation.session.consume(run, sequence);
-        self.go_on(run, ready).await?;
+        self.apply_ready_envelopes(run, ready).await?;
         self.request_replay()
     }
 
@@ -229,14 +235,14 @@ impl<'a> Batch<'a> {
         let session = &mut self.loaded.conversation.session;
         let Some(run) = session.run().map(|run| run.id) else { return Ok(()) };
         match session.take_ready() {
-            Some(ready) => self.go_on(run, Some(ready)).await,
+            Some(ready) => self.apply_ready_envelopes(run, Some(ready)).await,
             None => Ok(()),
         }
     }
 
     /// Applies the parked envelope `ready` and those that follow it. The transaction may be committed early only between two
     /// envelopes, where the sequence of every recorded entry is consumed.
-    async fn go_on(&mut self, run: RunId, mut ready: Option<u64>) -> Result<(), Problem> {
+    async fn apply_ready_envelopes(&mut self, run: RunId, mut ready: Option<u64>) -> Result<(), Problem> {
         loop {
             if self.commit.len() >= MAX_WRITES || self.commit.bytes() >= MAX_BYTES {
                 if let Some(sequence) = ready {
@@ -252,7 +258,7 @@ impl<'a> Batch<'a> {
             }
             let Some(sequence) = ready else { return Ok(()) };
             // A parked envelope has no trace context.
-            self.place = None;
+            self.traceparent = None;
             let id = self.loaded.conversation.session.id();
             match self.app.store.parked(id, run, sequence).await? {
                 Some(envelope) => self.apply_one(run, sequence, &EventBody::parse(envelope.body)).await?,
@@ -329,7 +335,7 @@ impl<'a> Batch<'a> {
         let session = &mut self.loaded.conversation.session;
         let mut entry = texts::record(session, id, now, cause, events, mapping.line.into_iter().collect());
         entry.ignored_reason = ignored;
-        entry.traceparent = self.place;
+        entry.traceparent = self.traceparent;
         self.commit.entry(&entry, view.as_ref())?;
         self.changed = true;
         Ok(())
@@ -458,7 +464,7 @@ impl<'a> Batch<'a> {
         let mut entry =
             texts::record(&mut self.loaded.conversation.session, id, ctx.now, cause, events, Vec::new());
         entry.ignored_reason = ignored;
-        entry.traceparent = self.place;
+        entry.traceparent = self.traceparent;
         Ok(self.commit.entry(&entry, view)?)
     }
 

@@ -35,13 +35,13 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 /// Processes a batch of the events queue and settles it. Messages that are applied, quarantined or refused are deleted. Messages
 /// that fail are retried; after the last attempt only the failing message becomes a dead letter.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
-    let settlement = process(app, batch).await;
-    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::events(), settlement).await
+    let outcome = process(app, batch).await;
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::events(), outcome).await
 }
 
 /// Processes a batch like [`handle`]. The caller settles it.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
-    let mut settlement = BatchOutcome::default();
+    let mut outcome = BatchOutcome::default();
     let mut sessions: BTreeMap<AgentSessionId, Vec<(Received, Opened)>> = BTreeMap::new();
     let mut spans = Vec::new();
     for message in batch {
@@ -53,7 +53,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
             Err(refused) => {
                 // Its content cannot be trusted, so it consumes no sequence and is not recorded (decision 9).
                 tracing::warn!(group = %message.group, cause = %refused, "a message was refused");
-                settlement.done.push(message.receipt);
+                outcome.done.push(message.receipt);
             }
         }
     }
@@ -62,29 +62,29 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
         match apply::apply(app, session, &opened).await {
             Ok(()) => {
                 tracing::trace!(target: METRICS, events_applied = received.len());
-                settlement.done.extend(received.into_iter().map(|message| message.receipt));
+                outcome.done.extend(received.into_iter().map(|message| message.receipt));
             }
             Err(cause) => {
                 let mut pause = Duration::ZERO;
                 let (applied, rest) = one_by_one(app, session, received, opened, &cause, &mut pause).await;
-                settlement.done.extend(applied);
+                outcome.done.extend(applied);
                 if !rest.is_empty() {
-                    settlement.again.push((rest, pause));
+                    outcome.retry.push((rest, pause));
                 }
             }
         }
     }
-    let again: HashSet<_> = settlement.again.iter().flat_map(|(receipts, _)| receipts).collect();
+    let retried: HashSet<_> = outcome.retry.iter().flat_map(|(receipts, _)| receipts).collect();
     for (receipt, span) in spans {
-        span.end(again.contains(&receipt).then_some(&ComesAgain as _));
+        span.end(retried.contains(&receipt).then_some(&RetryScheduled as _));
     }
-    settlement
+    outcome
 }
 
 /// The failure that the span of a message records if the message could not be applied. The log has the cause.
 #[derive(Debug, thiserror::Error)]
-#[error("it could not be applied and comes again")]
-struct ComesAgain;
+#[error("failed to apply the event; it will be retried")]
+struct RetryScheduled;
 
 type Receipts = Vec<pilothouse_broker::Receipt>;
 

@@ -26,7 +26,7 @@ pub const FUNCTION: HttpFunction =
 /// The largest number of listed letters per queue.
 const SHOWN: usize = 50;
 /// The number of characters of a body that are shown.
-const HEAD: usize = 500;
+const MAX_BODY_CHARS: usize = 500;
 /// The number of redrives that are shown.
 const REDRIVES: usize = 20;
 
@@ -42,7 +42,7 @@ async fn handle(State(app): State<App>, Owner(owner): Owner) -> Result<Json<Dead
             Err(error) => return Err(failed(error)),
         };
         let letters = peek(&app, &queue).await?;
-        let show = if queue.as_str() == RELAY { of_relay } else { view };
+        let show = if queue.as_str() == RELAY { relay_view } else { view };
         let letters = letters.iter().map(show).collect();
         seen.push(DeadQueueView { queue: queue.as_str().to_owned(), count, letters });
     }
@@ -72,15 +72,15 @@ async fn peek(app: &App, queue: &QueueName) -> Result<Vec<DeadLetter>, Problem> 
 /// The parts of Lambda's failure record for a batch of stream records that are shown.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GivenUp {
-    request_context: GivenUpContext,
+struct StreamFailure {
+    request_context: StreamFailureContext,
     #[serde(rename = "DDBStreamBatchInfo")]
-    batch: GivenUpBatch,
+    batch: StreamFailureBatch,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GivenUpContext {
+struct StreamFailureContext {
     condition: String,
     #[serde(default)]
     approximate_invoke_count: u32,
@@ -88,15 +88,15 @@ struct GivenUpContext {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GivenUpBatch {
+struct StreamFailureBatch {
     batch_size: u32,
     approximate_arrival_of_first_record: String,
 }
 
 /// Shows a letter of the relay: the batch and why it was abandoned. A letter that cannot be parsed is shown like any other.
-fn of_relay(letter: &DeadLetter) -> DeadLetterView {
+fn relay_view(letter: &DeadLetter) -> DeadLetterView {
     let mut shown = view(letter);
-    if let Ok(GivenUp { request_context, batch }) = serde_json::from_str(&letter.body) {
+    if let Ok(StreamFailure { request_context, batch }) = serde_json::from_str(&letter.body) {
         shown.receive_count = request_context.approximate_invoke_count;
         shown.cause = format!(
             "failed to relay {} records of the table's stream, from {} on: {}",
@@ -113,7 +113,7 @@ fn view(letter: &DeadLetter) -> DeadLetterView {
         cause: letter.cause.clone(),
         receive_count: letter.receive_count,
         bytes: letter.body.len() as u64,
-        head: cut(&letter.body, HEAD),
+        head: cut(&letter.body, MAX_BODY_CHARS),
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
             "version":"1.0","timestamp":"2019-11-14T00:13:49.717Z","DDBStreamBatchInfo":{"shardId":"shardId-1",
             "startSequenceNumber":"8","endSequenceNumber":"9","approximateArrivalOfFirstRecord":"2019-11-14T00:13:19Z",
             "approximateArrivalOfLastRecord":"2019-11-14T00:13:19Z","batchSize":2,"streamArn":"arn"}}"#;
-        let letter = of_relay(&DeadLetter {
+        let letter = relay_view(&DeadLetter {
             id: "1".to_owned(),
             receipt: pilothouse_broker::Receipt("receipt".to_owned()),
             group: String::new(),

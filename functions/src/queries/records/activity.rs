@@ -25,12 +25,12 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<ActivityView>>(&[200]);
 
 /// The largest number of entries that one request reads. It bounds the cost of filters.
-const READS: usize = 2000;
+const MAX_ENTRIES_READ: usize = 2000;
 
 /// The default number of lines of a page (S0 8.8).
 const LIMIT: usize = 200;
 /// The largest assumed difference between the clocks of committing processes. The search for `since` starts this much earlier.
-const SKEW: Duration = Duration::from_secs(10);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 /// Responds with 200 and a page in order of ingestion, by default of 200 lines. `subAgentId` limits the list to one subagent.
 /// `since` limits it to lines that were ingested at or after a time (decision 38). The live stream uses the same cursors. At
@@ -53,14 +53,14 @@ async fn handle(
             .ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
     };
     let mut items = Vec::new();
-    let mut looked_at = 0;
-    while looked_at < READS {
+    let mut entries_read = 0;
+    while entries_read < MAX_ENTRIES_READ {
         let entries = app.store.journal(id, after, limit.max(50)).await?;
         if entries.is_empty() {
             return Ok(Json(Page { items, next_cursor: None }));
         }
         for entry in entries {
-            looked_at += 1;
+            entries_read += 1;
             // `seen` counts lines of the entry after the cursor. This entry may have expired.
             let seen = if entry.sequence == after + 1 { std::mem::take(&mut seen) } else { 0 };
             for (at, line) in journal_views::activity(&entry).enumerate().skip(seen) {
@@ -95,7 +95,7 @@ async fn before(app: &App, session: &AgentSession, since: Option<Timestamp>) -> 
     while low < high {
         let middle = low + (high - low) / 2;
         match app.store.journal(session.id(), middle, 1).await?.first() {
-            Some(entry) if entry.at + SKEW < since => low = entry.sequence,
+            Some(entry) if entry.at + MAX_CLOCK_SKEW < since => low = entry.sequence,
             _ => high = middle,
         }
     }

@@ -24,7 +24,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<RawEventView>>(&[200]);
 
 /// The largest number of entries that one request reads. It bounds the cost of filters.
-const READS: usize = 2000;
+const MAX_ENTRIES_READ: usize = 2000;
 
 /// A page ends when its bodies exceed this number of bytes, far below the response limit of Lambda.
 const PAGE_BYTES: usize = 1_000_000;
@@ -78,14 +78,14 @@ async fn handle(
             .ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
     };
     let mut items = Vec::new();
-    let (mut looked_at, mut bytes) = (0, 0);
-    while looked_at < READS && after < session.journal_sequence() {
+    let (mut entries_read, mut bytes) = (0, 0);
+    while entries_read < MAX_ENTRIES_READ && after < session.journal_sequence() {
         let entries = app.store.journal(id, after, page.limit.max(50)).await?;
         if entries.is_empty() {
             return Ok(Json(Page { items, next_cursor: None }));
         }
         for entry in entries {
-            looked_at += 1;
+            entries_read += 1;
             let Some(event) = journal_views::recorded(&entry) else {
                 after = entry.sequence;
                 continue;

@@ -20,7 +20,7 @@ pub const FUNCTION: HttpFunction =
         .output::<Page<AgentLearning>>(&[200]);
 
 /// The largest number of pages that one request reads. It bounds the cost of a filter.
-const READS: usize = 5;
+const MAX_PAGES_READ: usize = 5;
 
 /// Responds with 200 and a page: all learnings of the owner, newest first, or with `sessionId` those of one session, oldest
 /// first. `kind` filters by kind. A filtered page may be short even if more pages follow.
@@ -43,7 +43,7 @@ async fn handle(
     let scope = scope.filtered(&filter);
     let mut after = scope.decode(&page)?;
     let mut items = Vec::new();
-    for _ in 0..READS {
+    for _ in 0..MAX_PAGES_READ {
         let room = page.limit - items.len();
         let listing = match session {
             Some(id) => app.store.learnings_of_session(id, room, after).await?,

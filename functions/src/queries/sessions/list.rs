@@ -46,7 +46,7 @@ fn parse_status(text: &str) -> Result<AgentSessionStatus, Problem> {
 }
 
 /// The largest number of index pages that one request reads. It bounds the cost of a filter with few matches.
-const READS: usize = 5;
+const MAX_PAGES_READ: usize = 5;
 
 pub(super) async fn summaries(
     app: &App,
@@ -58,7 +58,7 @@ pub(super) async fn summaries(
 ) -> Result<Page<SessionSummary>, Problem> {
     let mut after = scope.decode(page)?;
     let mut items = Vec::new();
-    for _ in 0..READS {
+    for _ in 0..MAX_PAGES_READ {
         // Never reads past the page, so that the position is that of the last item that was read.
         let listing = app.store.sessions_between(owner, from, to, page.limit - items.len(), after).await?;
         items.extend(listing.items.iter().filter(|session| keep(session)).map(SessionSummary::of));
