@@ -19,7 +19,8 @@ impl EventBody {
     pub(super) fn parse(text: String) -> Self {
         let (value, event) = match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
-                let event = RawEvent::deserialize(&value);
+                // Only the text yields the place of an error.
+                let event = RawEvent::deserialize(&value).or_else(|_| serde_json::from_str(&text));
                 (value, event)
             }
             Err(error) => (Value::Null, Err(error)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::HttpBody as _;
+use axum::body::{BodyDataStream, HttpBody as _};
 use axum::extract::{FromRequest, Request};
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
@@ -16,8 +16,10 @@ use super::Problem;
 
 /// The maximum size of a request body in bytes.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// How many times the size limit of a body is read before the connection is closed.
+/// How much of a refused body is read, in multiples of its limit.
 const DISCARDED_BODIES: usize = 4;
+/// How long the rest of a refused body is read.
+const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 impl From<Violations> for Problem {
     fn from(violations: Violations) -> Self {
@@ -51,29 +53,38 @@ async fn bytes_of(request: Request) -> Result<Bytes, Problem> {
     whole_body(request.into_body(), MAX_BODY_BYTES).await
 }
 
-/// Reads a whole body. A body of more than `limit` bytes is refused; up to [`DISCARDED_BODIES`] times the limit is read and
-/// discarded first, because a client that is still sending sees a broken connection instead of the refusal.
+/// Reads a whole body. A body with a declared length above `limit` bytes is refused without waiting for it.
 pub async fn whole_body(body: axum::body::Body, limit: usize) -> Result<Bytes, Problem> {
-    let most = limit.saturating_mul(DISCARDED_BODIES);
-    if body.size_hint().lower() > most as u64 {
+    let is_declared_too_large = body.size_hint().lower() > limit as u64;
+    let mut chunks = body.into_data_stream();
+    if is_declared_too_large {
+        discard(chunks, limit);
         return Err(Problem::TooLarge { limit });
     }
-    let mut chunks = body.into_data_stream();
-    let (mut whole, mut length) = (BytesMut::new(), 0_usize);
+    let mut whole = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| Problem::BodyIncomplete)?;
-        length = length.saturating_add(chunk.len());
-        if length > most {
-            break;
+        if chunk.len() > limit - whole.len() {
+            discard(chunks, limit);
+            return Err(Problem::TooLarge { limit });
         }
-        if length <= limit {
-            whole.extend_from_slice(&chunk);
-        }
-    }
-    if length > limit {
-        return Err(Problem::TooLarge { limit });
+        whole.extend_from_slice(&chunk);
     }
     Ok(whole.freeze())
+}
+
+/// Reads the rest of a refused body in the background. Otherwise the connection is closed while the client is still sending,
+/// and the client sees a broken connection instead of the refusal.
+fn discard(mut chunks: BodyDataStream, limit: usize) {
+    let most = limit.saturating_mul(DISCARDED_BODIES);
+    tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move {
+        let mut length = 0_usize;
+        while length <= most
+            && let Some(Ok(chunk)) = chunks.next().await
+        {
+            length = length.saturating_add(chunk.len());
+        }
+    }));
 }
 
 /// Reads an input from the bytes of a body. An empty body is an empty object.
