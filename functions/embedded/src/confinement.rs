@@ -1,7 +1,7 @@
 //! Confinement of agents, and the owners that the server accepts without it.
 //!
 //! An agent that is not confined can read the keys in the data folder and act as any owner. A server that cannot confine agents
-//! therefore serves only its first owner, who is recorded in the data folder.
+//! therefore serves only its first owner. The data folder records that owner.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

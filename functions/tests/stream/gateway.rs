@@ -1,4 +1,4 @@
-//! Connections that record what is posted to them.
+//! Connections that record the frames they receive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -54,7 +54,7 @@ pub enum ApiError {
     InvalidUrl {
         /// The given address.
         url: String,
-        /// What is invalid with the address.
+        /// Why the address is invalid.
         why: String,
     },
     /// The client has no credentials.

@@ -9,7 +9,7 @@ use super::{ApiError, Client};
 
 /// Fewest characters of a partial id.
 pub const MIN_PREFIX: usize = 4;
-/// Stands for the newest session.
+/// The name of the newest session.
 const NEWEST: &str = "@last";
 /// Most pages (of 100 sessions) that a search reads.
 const MAX_PAGES: usize = 50;

@@ -59,7 +59,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         kept.map_err(|e| save_error(&e))?;
         Ok((files, starter, conversation_file, standing))
     };
-    // Stopped before it began: what was started ends with the future.
+    // Stopped before the start was complete: dropping the future ends the processes that it started.
     let Some(outcome) = while_commands_wait(&mut commands, &mut deferred_commands, starting).await else {
         return Ok(());
     };

@@ -98,7 +98,7 @@ impl Calls {
         !self.open.is_empty()
     }
 
-    /// Publishes all unpublished calls with what is known of them.
+    /// Publishes all unpublished calls with the fields received so far.
     pub(super) fn publish_all(&mut self) -> Vec<RawEvent> {
         self.order.clone().iter().filter_map(|id| self.publish(id)).collect()
     }

@@ -1,4 +1,4 @@
-//! Pause and interrupt, and what happens if the agent does not end its work or ends on its own.
+//! Pause and interrupt, and the handling of agents that do not end their work or end on their own.
 
 use std::time::Duration;
 

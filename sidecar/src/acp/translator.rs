@@ -111,7 +111,7 @@ impl Translator {
         self.update_mode == UpdateMode::Live && self.calls.any_unpublished()
     }
 
-    /// Publishes waiting calls with what is known of them.
+    /// Publishes waiting calls with the fields received so far.
     pub(super) fn publish_streamed_calls(&mut self) -> Vec<RawEvent> {
         let mut events = self.calls.publish_all();
         self.stamp(&mut events);

@@ -57,7 +57,7 @@ impl Allowance {
         self.cap.is_some()
     }
 
-    /// What is left when the conversation has cost `spent`; never negative. `None` without a cap.
+    /// The rest of the cap when the conversation has cost `spent`; never negative. `None` without a cap.
     pub(crate) fn left(&self, spent: Usd) -> Option<Usd> {
         self.cap.map(|cap| cap.excess_over(self.lost + spent.excess_over(self.spent_before)))
     }

@@ -112,8 +112,8 @@ impl Cloud {
         serde_json::from_str(body).unwrap()
     }
 
-    /// Relays what was written since the last call, and processes the reactions.
-    async fn go_on(&mut self) {
+    /// Relays the items written since the last call, and processes the reactions.
+    async fn relay_and_react(&mut self) {
         let written = self.host.engines.table.feed(0, 1000).await.unwrap().into_iter().skip(self.relayed);
         let records: Vec<_> = written.enumerate().map(|(n, (_, item))| record(n, image(&item))).collect();
         self.relayed += records.len();
@@ -205,15 +205,15 @@ async fn running(cloud: &mut Cloud) -> (AgentSessionId, RunId) {
     let body = json!({ "objective": "Do it", "workingDirectory": "/w", "budgetCapUsd": "1" });
     let started = cloud.post("sessions-start", "/api/agents/sessions", None, &body).await;
     let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();
-    cloud.go_on().await;
+    cloud.relay_and_react().await;
     let session = cloud.host.app.store.session(id).await.unwrap().unwrap();
     let run = session.run().unwrap().id;
     cloud.say((id, run), 1, None, ready()).await;
-    cloud.go_on().await;
+    cloud.relay_and_react().await;
     let begin = cloud.commands(run).await.remove(0);
     let done = Ack { command_id: begin.body.command_id, step: AckStep::Done };
     cloud.say((id, run), 2, begin.traceparent, RawEvent::BeginAck(done)).await;
-    cloud.go_on().await;
+    cloud.relay_and_react().await;
     (id, run)
 }
 
@@ -226,7 +226,7 @@ async fn request_trace_continues_to_the_command_acknowledgement() {
 
     let path = format!("/api/agents/sessions/{id}/cancel");
     cloud.post("sessions-cancel", &path, Some(REQUEST), &json!({})).await;
-    cloud.go_on().await;
+    cloud.relay_and_react().await;
     let stop =
         cloud.commands(run).await.into_iter().find(|sent| sent.body.command == Command::Stop {}).unwrap();
     let received = Ack { command_id: stop.body.command_id, step: AckStep::Received };
@@ -263,7 +263,7 @@ async fn without_a_collector_the_trace_context_passes_unchanged() {
     let (id, run) = running(&mut cloud).await;
     let path = format!("/api/agents/sessions/{id}/cancel");
     cloud.post("sessions-cancel", &path, Some(REQUEST), &json!({})).await;
-    cloud.go_on().await;
+    cloud.relay_and_react().await;
     let stop =
         cloud.commands(run).await.into_iter().find(|sent| sent.body.command == Command::Stop {}).unwrap();
     assert_eq!(stop.traceparent.unwrap().to_string(), REQUEST);

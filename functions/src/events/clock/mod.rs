@@ -218,7 +218,7 @@ pub async fn pause_for_disk(app: &App, id: AgentSessionId) -> Result<(), Problem
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Collects what is known about a run. Queries the runtime only if the deadline depends on it.
+/// Collects the state of a run. Queries the runtime only if the deadline depends on it.
 async fn observe(
     app: &App,
     id: AgentSessionId,

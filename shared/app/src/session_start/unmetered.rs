@@ -10,8 +10,8 @@ use crate::http::Problem;
 const LATEST: usize = 5;
 
 impl App {
-    /// Refuses a session with a cap if the owner's latest session with the same adapter, model and options has shown that nobody
-    /// can tell what it spends. Without such a session, the sidecar detects unmetered agents.
+    /// Refuses a session with a cap if the owner's latest session with the same adapter, model and options has shown that its
+    /// spend is unknown. Without such a session, the sidecar detects unmetered agents.
     ///
     /// # Errors
     /// [`Problem::UnmeteredStart`], and errors of the store.

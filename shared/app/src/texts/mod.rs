@@ -1,4 +1,4 @@
-//! Texts for people: lines of the activity stream and notifications. The domain decides what happens, and these say it.
+//! Texts for people: lines of the activity stream and notifications. The domain decides; this module words it.
 
 mod activity;
 mod notifications;

@@ -5,7 +5,7 @@ use pilothouse_domain::template::ScheduleSkip;
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
 
-/// The text of the notification for an event. An event that notifies nobody has no text but its name.
+/// The text of the notification for an event. For an event without a notification, the text is its name.
 pub fn notification_text(event: &DomainEvent) -> String {
     use DomainEvent as E;
     match event {

@@ -4,11 +4,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `facts` | what a fact of the agent changes ([`Conversation::observe`]) |
-//! | `settle` | what follows from a change ([`Conversation::settle`]) |
+//! | `facts` | the effect of a fact of the agent ([`Conversation::observe`]) |
+//! | `settle` | the consequences of a change ([`Conversation::settle`]) |
 //! | `delivery` | messages on their way to the agent |
 //! | `requests` | answers of the owner |
-//! | `run_end` | what happens to messages when a run ends |
+//! | `run_end` | the messages of a run that ends |
 
 mod delivery;
 mod facts;

@@ -1,4 +1,4 @@
-//! Deadlines of a session (decision 12): which is next, and what happens when it expires.
+//! Deadlines of a session (decision 12): the next one, and the effect of its expiry.
 
 use super::{
     Absence, AgentSession, AgentSessionStatus, LifecycleCommand, Observation, ProcessState, RunPhase,

@@ -92,8 +92,8 @@ impl Group {
 
     /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
     ///
-    /// The process is reaped only when nobody signals it any more, because another process may get its id then. Without a guard
-    /// that is when the group is dropped: its id is the one of the process group, of which something may be left.
+    /// The process is reaped only after the last signal, because its id can be reused afterwards. Without a guard, that is when
+    /// the group is dropped: the id is also that of the process group, which may outlive the process.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());

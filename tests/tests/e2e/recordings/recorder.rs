@@ -273,7 +273,7 @@ impl Recorder {
             lines.flat_map(|line| ["  ", line, "\n"]).collect()
         };
         panic!(
-            "{} differs from line {} on; {EXPORT}=1 writes it anew\nrecorded:\n{}now:\n{}",
+            "{} differs from line {} on; {EXPORT}=1 writes it again\nrecorded:\n{}now:\n{}",
             path.display(),
             same + 1,
             around(&recorded),
