@@ -49,8 +49,8 @@ async fn handle(
     body: Body<ProposeConsolidation>,
 ) -> Result<CommandResponse, Problem> {
     let input = body.input;
-    let asked = SkillChange { function: "agent-consolidation", request_hash: body.hash, skill };
-    change(&app, &caller, asked, |skill, session, ctx| {
+    let skill_change = SkillChange { function: "agent-consolidation", request_hash: body.hash, skill };
+    change(&app, &caller, skill_change, |skill, session, ctx| {
         let (ids, text) = (input.pill_ids.clone(), input.updated_instructions.clone());
         let events = skill.propose_consolidation(session.id(), ids, text, ctx)?;
         let proposal = skill.consolidation().and_then(|c| c.proposal.as_ref());

@@ -46,8 +46,8 @@ async fn handle(
     body: Body<RecordMemoryPill>,
 ) -> Result<CommandResponse, Problem> {
     let input = body.input;
-    let asked = SkillChange { function: "agent-memory-pill", request_hash: body.hash, skill };
-    change(&app, &caller, asked, |skill, session, ctx| {
+    let skill_change = SkillChange { function: "agent-memory-pill", request_hash: body.hash, skill };
+    change(&app, &caller, skill_change, |skill, session, ctx| {
         let (pill_id, events) =
             skill.record_memory_pill(session.id(), input.content.clone(), input.category, ctx)?;
         Ok((events, CommandResponse::new(StatusCode::CREATED, None, &RecordedPill { pill_id })?))

@@ -26,18 +26,23 @@ pub(super) struct SkillChange {
 pub(super) async fn change(
     app: &App,
     caller: &AgentCaller,
-    asked: SkillChange,
+    skill_change: SkillChange,
     mut decide: impl FnMut(
         &mut AgentSkill,
         &AgentSession,
         &mut DomainContext<'_>,
     ) -> Result<(Events, CommandResponse), Problem>,
 ) -> Result<CommandResponse, Problem> {
-    let request = format!("{} {}", asked.skill, asked.request_hash);
-    let call =
-        AgentCall { app, caller, path_session: caller.session, function: asked.function, request: &request };
+    let request = format!("{} {}", skill_change.skill, skill_change.request_hash);
+    let call = AgentCall {
+        app,
+        caller,
+        path_session: caller.session,
+        function: skill_change.function,
+        request: &request,
+    };
     let load = async |owner: UserId| {
-        let skill = app.store.aggregate::<AgentSkill>(&owner, asked.skill).await?;
+        let skill = app.store.aggregate::<AgentSkill>(&owner, skill_change.skill).await?;
         skill.ok_or_else(Problem::no_skill)
     };
     let decide = |mut loaded: LoadedConversation,
@@ -48,7 +53,7 @@ pub(super) async fn change(
         if events.is_empty() {
             return Ok(Decision::Unchanged(answer));
         }
-        let cause = || Cause::AgentApi { function: asked.function.to_owned(), body: Value::Null };
+        let cause = || Cause::AgentApi { function: skill_change.function.to_owned(), body: Value::Null };
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &skill, cause(), events.clone())?;
         let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause(), events, Vec::new());
