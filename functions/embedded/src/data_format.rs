@@ -1,7 +1,7 @@
 //! Version of the stored format of a data folder.
 //!
 //! The file `format` names the version. It is written before the database is created. A server refuses a folder of another
-//! version, because it would misread its items. A later version that changes the format migrates from the version in the file.
+//! version, because it would misread its items. Within a version, the steps of `pilothouse_sqlite::Schema` migrate the database.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

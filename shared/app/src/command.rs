@@ -125,7 +125,7 @@ impl CommandContext {
     /// Returns the response to an earlier request with the same key, or an error if that request was different.
     pub async fn earlier_response(&self, store: &Store) -> Result<Option<CommandResponse>, Problem> {
         let Some(key) = &self.key_hash else { return Ok(None) };
-        match store.answer(&self.owner, key).await? {
+        match store.stored_response(&self.owner, key).await? {
             None => Ok(None),
             Some(stored) if stored.request_hash == self.request_hash() => {
                 Ok(Some(CommandResponse::replayed(stored)))
@@ -142,7 +142,7 @@ impl CommandContext {
         app: &App,
     ) -> Result<(), Problem> {
         if let Some(key) = &self.key_hash {
-            commit.answer(&self.owner, key, &answer.stored(self), app.now())?;
+            commit.store_response(&self.owner, key, &answer.stored(self), app.now())?;
         }
         Ok(())
     }

@@ -222,14 +222,14 @@ impl Commit {
     }
 
     /// Adds the response to a request with an idempotency key.
-    pub fn answer(
+    pub fn store_response(
         &mut self,
         owner: &UserId,
         key_hash: &str,
         answer: &StoredResponse,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut row = item(layout::answer(owner, key_hash), "answer", body(answer)?);
+        let mut row = item(layout::response(owner, key_hash), "response", body(answer)?);
         row.expires_at = Some(now + RESPONSE_RETENTION);
         self.push(Write::Put(row, Condition::Absent), Purpose::Answer);
         Ok(())

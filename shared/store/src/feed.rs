@@ -81,7 +81,7 @@ impl Commit {
         published_range: PublishedRange,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut row = item(layout::published_range(owner, entry), "told", body(&published_range)?);
+        let mut row = item(layout::published_range(owner, entry), "published", body(&published_range)?);
         row.expires_at = Some(now + JOURNAL_RETENTION);
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
         Ok(())

@@ -11,13 +11,13 @@
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
-//! | quarantined event | `S#{session}` | `ASIDE#{run}#{sequence}` | `set-aside` |
+//! | quarantined event | `S#{session}` | `QUARANTINE#{run}#{sequence}` | `quarantined` |
 //! | cursor of a connection | `S#{session}` | `CONN#{connection}` | `watcher` |
 //! | task of an agent | `S#{session}` | `TASK#{task}` | `task` |
 //! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
 //! | rate gauge of the agent API | `S#{session}` | `CALLS` | `calls` |
 //! | live connection | `C#{connection}` | `CONN` | `connection` |
-//! | feed numbers of a journal entry | `F#{owner}` | `TOLD#{entry}` | `told` |
+//! | feed numbers of a journal entry | `F#{owner}` | `PUBLISHED#{entry}` | `published` |
 //! | head of the event feed | `F#{owner}` | `HEAD` | `feed` |
 //! | announcement | `F#{owner}` | `E#{sequence}` | `announcement` |
 //! | notification | `F#{owner}` | `N#{sequence}` | `notification` |
@@ -31,11 +31,11 @@
 //! | placement of a run | `R#{run}` | `PLACE` | `placement` |
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
 //! | chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
-//! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `owned-journal` |
+//! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
-//! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
-//! | session of a run | `R#{run}` | `WHOSE` | `whose` |
+//! | idempotency record | `I#{owner}#{hash of the key}` | `RESPONSE` | `response` |
+//! | session of a run | `R#{run}` | `SESSION` | `run-session` |
 //! | position of the relay | `RELAY` | `PLACE` | `place` |
 //! | position of the sweep of queues | `SWEEP` | `PLACE` | `place` |
 //! | last sweep of the clock | `SWEEP` | `CLOCK` | `sweep` |
@@ -47,7 +47,7 @@
 //! (`V#{session}#…`), shared workers (`W*`), and unclaimed runs by owner (`WAITING#{owner}`).
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
-//! (`DUE#OWNED`), and all unclaimed runs (`WAITING`).
+//! (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub const SESSION: &str = "session";
 pub const JOURNAL: &str = "journal";
 
 /// Kind of a journal entry of an aggregate other than a session.
-pub const AGGREGATE_JOURNAL: &str = "owned-journal";
+pub const AGGREGATE_JOURNAL: &str = "aggregate-journal";
 
 /// Whether items of this kind are the outbox that the relay reads.
 pub fn is_outbox(kind: &str) -> bool {
@@ -123,7 +123,7 @@ pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
 }
 
 pub(crate) fn quarantine_event(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
-    Key::new(session_partition(id), format!("ASIDE#{run}#{sequence:016}"))
+    Key::new(session_partition(id), format!("QUARANTINE#{run}#{sequence:016}"))
 }
 
 pub(crate) fn heartbeat(id: AgentSessionId) -> Key {
@@ -160,7 +160,7 @@ pub(crate) fn listed_learning(owner: &UserId, learning: AgentLearningId) -> Key 
 }
 
 pub(crate) fn published_range(owner: &UserId, entry: EventId) -> Key {
-    Key::new(feed_partition(owner), format!("TOLD#{entry}"))
+    Key::new(feed_partition(owner), format!("PUBLISHED#{entry}"))
 }
 
 /// Partition of an owner's event feed.
@@ -251,7 +251,7 @@ pub(crate) fn placement(run: RunId) -> Key {
 }
 
 pub(crate) fn run_session(run: RunId) -> Key {
-    Key::new(format!("R#{run}"), "WHOSE")
+    Key::new(format!("R#{run}"), "SESSION")
 }
 
 pub(crate) fn clock_sweep() -> Key {
@@ -292,8 +292,8 @@ pub(crate) fn pool_place(owner: &UserId, place: u16) -> Key {
     Key::new(pool_partition(owner), format!("PLACE#{place:03}"))
 }
 
-pub(crate) fn answer(owner: &UserId, key_hash: &str) -> Key {
-    Key::new(format!("I#{owner}#{key_hash}"), "ANSWER")
+pub(crate) fn response(owner: &UserId, key_hash: &str) -> Key {
+    Key::new(format!("I#{owner}#{key_hash}"), "RESPONSE")
 }
 
 pub(crate) fn aggregate(kind: &str, id: &str) -> Key {
@@ -333,7 +333,7 @@ pub(crate) fn aggregate_name(owner: &UserId, kind: &str, hash: &str) -> Key {
 }
 
 /// Partition of the Due index for aggregates other than sessions. Few of them are ever due.
-pub(crate) const DUE_AGGREGATES: &str = "DUE#OWNED";
+pub(crate) const DUE_AGGREGATES: &str = "DUE#AGGREGATES";
 
 pub(crate) fn aggregate_due(kind: &str, id: &str, at: Timestamp) -> Key {
     Key::new(DUE_AGGREGATES, format!("{:016}#{kind}#{id}", at.as_millis().max(0)))

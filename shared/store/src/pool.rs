@@ -6,7 +6,7 @@
 //!
 //! - While no slot is free, a join requires an unchanged guard. The change that frees a slot writes the guard, so the join is
 //!   committed before that change and found by the reaction that follows it, or it fails and decides again.
-//! - While a slot is free, a join writes the guard. A decision that the line is empty, or that nobody in it can start, therefore
+//! - While a slot is free, a join writes the guard. A decision that the line is empty, or that no session in it can start, therefore
 //!   fails if a session joins meanwhile.
 //!
 //! Leaving the line deletes the items of the session without the guard: it invalidates no decision for longer than the reaction

@@ -62,7 +62,7 @@ impl Commit {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let body = serde_json::to_string(aside).map_err(StoreError::Unwritable)?;
-        let row = record(layout::quarantine_event(id, run, sequence), "set-aside", body, now);
+        let row = record(layout::quarantine_event(id, run, sequence), "quarantined", body, now);
         self.writes.push((Write::Put(row, Condition::Always), Purpose::Record));
         Ok(())
     }

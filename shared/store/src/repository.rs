@@ -234,8 +234,12 @@ impl Store {
     }
 
     /// The stored response for an idempotency key.
-    pub async fn answer(&self, owner: &UserId, key_hash: &str) -> Result<Option<StoredResponse>, StoreError> {
-        Ok(self.load(&layout::answer(owner, key_hash)).await?.map(|loaded| loaded.value))
+    pub async fn stored_response(
+        &self,
+        owner: &UserId,
+        key_hash: &str,
+    ) -> Result<Option<StoredResponse>, StoreError> {
+        Ok(self.load(&layout::response(owner, key_hash)).await?.map(|loaded| loaded.value))
     }
 
     /// Commits all or nothing. Cancelling a session closes its whole queue, which may exceed a transaction. Message records that do

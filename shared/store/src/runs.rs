@@ -22,7 +22,7 @@ struct SweepPosition {
 impl Store {
     /// Records the session of a run, before any resource is named after the run.
     pub async fn record_session_of_run(&self, run: RunId, session: AgentSessionId) -> Result<(), StoreError> {
-        let item = write(layout::run_session(run), "whose", &RunSession { session_id: session })?;
+        let item = write(layout::run_session(run), "run-session", &RunSession { session_id: session })?;
         Ok(self.table.put_all(vec![item]).await?)
     }
 

@@ -21,7 +21,8 @@ use crate::usage::{Usage, Written};
 /// Tables of this engine.
 pub const SCHEMA: Schema = Schema {
     component: "store",
-    steps: &["
+    steps: &[
+        "
         CREATE TABLE items (
             id INTEGER PRIMARY KEY,
             pk TEXT NOT NULL,
@@ -44,8 +45,20 @@ pub const SCHEMA: Schema = Schema {
             pk TEXT NOT NULL,
             sk TEXT NOT NULL
         );
-    "],
+    ",
+        RENAME_ITEMS,
+    ],
 };
+
+/// Renames items whose keys and kinds did not say what they contain. Keys of journal entries stay, because the feed refers to them.
+const RENAME_ITEMS: &str = "
+    UPDATE items SET sk = 'QUARANTINE' || substr(sk, 6), kind = 'quarantined' WHERE kind = 'set-aside';
+    UPDATE items SET sk = 'PUBLISHED' || substr(sk, 5), kind = 'published' WHERE kind = 'told';
+    UPDATE items SET sk = 'SESSION', kind = 'run-session' WHERE kind = 'whose';
+    UPDATE items SET sk = 'RESPONSE', kind = 'response' WHERE kind = 'answer';
+    UPDATE items SET dp = 'DUE#AGGREGATES' WHERE dp = 'DUE#OWNED';
+    UPDATE items SET kind = 'aggregate-journal' WHERE kind = 'owned-journal';
+";
 
 /// Pages of up to this many items are read on the caller's thread.
 const SMALL_PAGE: usize = 50;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pilothouse_sqlite::Database;
+use pilothouse_sqlite::{Database, Schema};
 use pilothouse_store::sqlite::{SCHEMA, SqliteTable};
-use pilothouse_store::table::{Condition, Item, Key, Table, Write};
+use pilothouse_store::table::{Condition, Index, Item, Key, Query, SortRange, Table, Write};
 use tempfile::TempDir;
 
 use crate::clock::Ahead;
@@ -116,6 +116,50 @@ async fn feed_skips_unchanged_puts_and_never_reuses_a_number() {
     let again = fed(&subject.table, last).await;
     assert_eq!(again.len(), 1);
     assert!(again[0].0 > last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_file_is_migrated_when_it_is_opened() {
+    const FIRST: Schema = Schema { component: SCHEMA.component, steps: SCHEMA.steps.split_at(1).0 };
+    let old = [
+        ("S#1", "ASIDE#2#0003", "set-aside"),
+        ("F#o", "TOLD#4", "told"),
+        ("R#5", "WHOSE", "whose"),
+        ("I#o#6", "ANSWER", "answer"),
+        ("A#chain#7", "J#1", "owned-journal"),
+    ];
+    let new = [
+        ("S#1", "QUARANTINE#2#0003", "quarantined"),
+        ("F#o", "PUBLISHED#4", "published"),
+        ("R#5", "SESSION", "run-session"),
+        ("I#o#6", "RESPONSE", "response"),
+        ("A#chain#7", "J#1", "aggregate-journal"),
+    ];
+    let item = |(partition, sort, kind): (&str, &str, &str)| Item {
+        key: Key::new(partition, sort),
+        due: Some(Key::new("DUE#OWNED", kind)),
+        ..entry(sort, kind)
+    };
+    let (dir, ahead) = (TempDir::new().unwrap(), Ahead::default());
+    let file = dir.path().join("table.db");
+    let first = SqliteTable::new(Database::open(&file, &[FIRST]).unwrap(), ahead.clock());
+    first.put_all(old.map(item).to_vec()).await.unwrap();
+    drop(first);
+
+    let table = Sqlite::open(&dir, &ahead);
+    for ((partition, sort, kind), (_, old_sort, _)) in new.into_iter().zip(old) {
+        let found = table.get(&Key::new(partition, sort)).await.unwrap().expect(sort);
+        assert_eq!((found.kind.as_str(), found.body), (kind, format!("\"{old_sort}\"")));
+    }
+    let due = Query {
+        index: Some(Index::Due),
+        partition: "DUE#AGGREGATES".to_owned(),
+        range: SortRange::All,
+        descending: false,
+        limit: 10,
+        after: None,
+    };
+    assert_eq!(table.query(&due).await.unwrap().items.len(), old.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
