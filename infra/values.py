@@ -4,6 +4,7 @@ values.py set FILE NAME=VALUE...         sets values
 values.py get FILE NAME                  prints a value, or nothing
 values.py parameters FILE TEMPLATE       prints the values for the parameters of a template, in the format of the AWS CLI
 values.py status STACKS NAME             prints the status of a stack in the output of describe-stacks, or nothing
+values.py format STACKS NAME TEMPLATE    fails if the stack's data has another format than the template's functions read
 values.py outputs FILE STACKS NAME...    sets the outputs of stacks as values
 values.py contexts MANIFEST              prints the stacks that contain functions
 values.py check MANIFEST FUNCTIONS PREFIX ZIP
@@ -20,6 +21,8 @@ import zipfile
 
 # The stacks without functions.
 OTHERS = {"data", "containers", "api", "stream", "operations"}
+# States of a stack that never held data.
+WITHOUT_DATA = {"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE"}
 
 
 def read(path):
@@ -64,6 +67,18 @@ def main(command, *arguments):
     elif command == "status":
         stack = stack_of(*arguments)
         print(stack["StackStatus"] if stack else "")
+    elif command == "format":
+        stacks, name, template = arguments
+        stack = stack_of(stacks, name)
+        if stack and stack["StackStatus"] not in WITHOUT_DATA:
+            outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+            found, wanted = outputs.get("DataFormat"), read(template)["Outputs"]["DataFormat"]["Value"]
+            if found != wanted:
+                sys.exit(
+                    f"the data of the stack {name} has {f'the stored format {found}' if found else 'no version of its format'}, "
+                    f"and these functions read format {wanted}; finish and export its sessions with the version that deployed it, "
+                    "and deploy this one with another --prefix"
+                )
     elif command == "outputs":
         path, stacks, *names = arguments
         values = read(path)

@@ -1,5 +1,6 @@
 //! The stack `data`: table, bucket for large bodies, root secret, queues, topic and event bus.
 
+use pilothouse_store::DATA_FORMAT;
 use serde_json::{Value, json};
 
 use crate::template::{Stack, attribute, reference, sub};
@@ -8,6 +9,8 @@ use crate::{queues, roles, table, topics};
 pub(crate) fn stack() -> Stack {
     let mut stack = Stack::new("data", "state, queues, secret and vended roles");
     table::add(&mut stack);
+    // `deploy` compares it before it updates the stack.
+    stack.output("DataFormat", &json!(DATA_FORMAT.to_string()));
     queues::add(&mut stack);
     roles::add(&mut stack);
     add_bucket(&mut stack);

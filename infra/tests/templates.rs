@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)] // a missing value fails the test
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::LazyLock;
 
 use pilothouse_app::function::requirements::{
@@ -12,7 +14,7 @@ use pilothouse_app::function::requirements::{
 use pilothouse_app::function::{CallerKind, Trigger};
 use pilothouse_functions::catalog::{EVENT_FUNCTIONS, HTTP_FUNCTIONS};
 use pilothouse_infra::{Deployed, Stack, deployed, files, logical, overview, stacks};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The variable that makes the test write the table.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
@@ -75,9 +77,9 @@ fn the_table_of_functions_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("functions.md");
     let table = overview();
     if std::env::var_os(EXPORT).is_some() {
-        std::fs::write(&file, &table).unwrap();
+        fs::write(&file, &table).unwrap();
     }
-    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    let committed = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         committed == table,
         "infra/functions.md is out of date; run the tests with {EXPORT}=1 to export it"
@@ -104,7 +106,7 @@ fn the_program_writes_all_templates() {
     let status = std::process::Command::new(env!("CARGO_BIN_EXE_pilothouse-infra")).arg(&folder).status();
     assert!(status.unwrap().success());
     for (name, text) in files() {
-        assert!(std::fs::read_to_string(folder.join(&name)).unwrap() == text, "{name}");
+        assert!(fs::read_to_string(folder.join(&name)).unwrap() == text, "{name}");
         let document: Value = serde_json::from_str(&text).unwrap();
         let section = if name == "manifest.json" { "functions" } else { "Resources" };
         assert!(!document[section].is_null(), "{name} has no {section}");
@@ -528,4 +530,33 @@ fn topic_policies_delegate_publishing_to_roles() {
             assert!(account || service, "{topic}: {statement}");
         }
     }
+}
+
+/// `infra/deploy` runs this check before it updates the stack.
+#[test]
+fn deploying_over_data_of_another_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (described, template) = (folder.path().join("stacks.json"), folder.path().join("data.json"));
+    let data =
+        stacks().iter().map(Stack::document).find(|it| it["Outputs"].get("DataFormat").is_some()).unwrap();
+    let current = data["Outputs"]["DataFormat"]["Value"].as_str().unwrap();
+    fs::write(&template, data.to_string()).unwrap();
+    let check = |stacks: Value| {
+        fs::write(&described, json!({ "Stacks": stacks }).to_string()).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("values.py");
+        let mut command = Command::new("python3");
+        let output =
+            command.arg(script).arg("format").arg(&described).arg("it-data").arg(&template).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let stack = |status: &str, outputs: Value| json!([{ "StackName": "it-data", "StackStatus": status, "Outputs": outputs }]);
+    let format = |version: &str| json!([{ "OutputKey": "DataFormat", "OutputValue": version }]);
+
+    assert_eq!(check(json!([])), (true, String::new()));
+    assert_eq!(check(stack("ROLLBACK_COMPLETE", json!([]))), (true, String::new()));
+    assert_eq!(check(stack("UPDATE_COMPLETE", format(current))), (true, String::new()));
+    let (accepted, sentence) = check(stack("UPDATE_COMPLETE", format("0")));
+    assert!(!accepted && sentence.contains("has the stored format 0"), "{sentence}");
+    let (accepted, sentence) = check(stack("CREATE_COMPLETE", json!([])));
+    assert!(!accepted && sentence.contains("no version of its format"), "{sentence}");
 }

@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Version that this program reads and writes.
-const VERSION: u32 = 1;
+use pilothouse_store::DATA_FORMAT;
+
 const FILE: &str = "format";
 
 /// Why a data folder was refused.
@@ -23,7 +23,7 @@ pub enum FormatError {
     Unversioned(PathBuf),
     /// The folder has the format of another version.
     #[error(
-        "{} has the stored format {found}, and this version of pilothouse reads format {VERSION}; use the version that wrote it, \
+        "{} has the stored format {found}, and this version of pilothouse reads format {DATA_FORMAT}; use the version that wrote it, \
          or another folder (--data)",
         .folder.display()
     )]
@@ -36,7 +36,7 @@ pub enum FormatError {
 pub(super) fn check(folder: &Path, database: &Path) -> Result<(), FormatError> {
     let failed = |source| FormatError::Io { folder: folder.to_owned(), source };
     match fs::read_to_string(folder.join(FILE)) {
-        Ok(text) if text.trim() == VERSION.to_string() => Ok(()),
+        Ok(text) if text.trim() == DATA_FORMAT.to_string() => Ok(()),
         Ok(text) => {
             Err(FormatError::OtherVersion { folder: folder.to_owned(), found: text.trim().to_owned() })
         }
@@ -52,7 +52,7 @@ pub(super) fn check(folder: &Path, database: &Path) -> Result<(), FormatError> {
 
 fn write(folder: &Path) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    writeln!(file, "{VERSION}")?;
+    writeln!(file, "{DATA_FORMAT}")?;
     file.as_file().sync_all()?;
     file.persist(folder.join(FILE))?;
     File::open(folder)?.sync_all()

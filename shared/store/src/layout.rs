@@ -62,6 +62,10 @@ use crate::table::{Key, SortRange};
 /// Number of partitions for sessions in the Due index.
 pub const DUE_SHARDS: u8 = 4;
 
+/// Version of the stored format. A host refuses data of another version. Within a version, the keys of SQLite files change by steps of
+/// its schema.
+pub const DATA_FORMAT: u32 = 1;
+
 /// Kind of a session's own item.
 pub const SESSION: &str = "session";
 /// Kind of a journal entry.

@@ -35,7 +35,7 @@ pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage
 pub use connections::{Connection, ConnectionId, Watcher};
 pub use error::{CommitError, StoreError};
 pub use feed::{FeedHead, PublishedRange};
-pub use layout::JournalView;
+pub use layout::{DATA_FORMAT, JournalView};
 pub use pilothouse_sqlite::{Clock, is_disk_full, system_clock};
 pub use pool::{LineScope, LoadedPool};
 pub use redrive::{QuarantineRecord, Redrive};
