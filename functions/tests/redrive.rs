@@ -61,7 +61,7 @@ impl RedriveFixture {
     async fn take_in(&self) {
         for _ in 0..50 {
             let batch = self.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
-            intake::handle(&self.app, batch).await.unwrap();
+            intake::process_and_settle(&self.app, batch).await.unwrap();
             let depth = self.app.broker.depth(&queues::events()).await.unwrap();
             if depth.visible + depth.in_flight == 0 {
                 return;

@@ -503,7 +503,7 @@ impl Bench {
                             tokio::task::yield_now().await;
                             continue;
                         }
-                        intake::handle(&app, batch).await.unwrap();
+                        intake::process_and_settle(&app, batch).await.unwrap();
                     }
                 })
             })

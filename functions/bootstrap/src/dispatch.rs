@@ -229,7 +229,7 @@ impl Dispatch {
             (EventHandler::Connection(handler), _) => {
                 let event: socket::Event = read(event, "event of a connection")?;
                 tracing::Span::current().record("owner", event.owner());
-                Ok(LambdaResponse::Socket(socket::handle(handler, context, event).await))
+                Ok(LambdaResponse::Socket(socket::call_handler(handler, context, event).await))
             }
             (EventHandler::Host, Trigger::Stream) => {
                 table_stream::relay(&context.app, event).await.map(LambdaResponse::Batch)

@@ -116,7 +116,7 @@ pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision
     let Some(token) = authorize::token_of(asked.header("authorization"), asked.parameter("token")) else {
         return Ok(asked.decided(None));
     };
-    match authorizer.handle(token).await {
+    match authorizer.verify(token).await {
         Ok(verified) => Ok(asked.decided(Some(verified))),
         Err(Problem::Unauthenticated(_)) => Ok(asked.decided(None)),
         Err(problem) => Err(problem.into()),
@@ -147,7 +147,7 @@ impl Event {
 }
 
 /// Runs a function for an event of a connection.
-pub async fn handle(
+pub async fn call_handler(
     handler: fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>,
     context: EventContext,
     event: Event,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clients::Clients;
 use fleet::Engines;
 use pilothouse_app::function::Requirements;
-use pilothouse_app::function::requirements::{DELIVER, TableAccess};
+use pilothouse_app::function::requirements::{TableAccess, WEBHOOK_DELIVERY};
 use pilothouse_app::http::Keyring;
 use pilothouse_app::integrations::Integrations;
 use pilothouse_app::{App, Parts};
@@ -99,7 +99,7 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
 /// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers.
 fn integrations(clients: &Clients, settings: &Settings, requirements: Option<&Requirements>) -> Integrations {
     let publishes = requirements.is_none_or(|requirements| requirements.access.publishes);
-    let delivers = requirements.is_none_or(|requirements| *requirements == DELIVER);
+    let delivers = requirements.is_none_or(|requirements| *requirements == WEBHOOK_DELIVERY);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
     Integrations {
         has_bus: settings.bus.is_some(),

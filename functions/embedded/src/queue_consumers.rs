@@ -38,15 +38,19 @@ where
 }
 
 pub(super) async fn consume_events(app: App, broker: EmbeddedBroker, disk: WritableDisk) {
-    consume(broker, disk, queues::events(), MAX_BATCH, |batch| intake::handle(&app, batch)).await;
+    consume(broker, disk, queues::events(), MAX_BATCH, |batch| intake::process_and_settle(&app, batch)).await;
 }
 
 pub(super) async fn consume_reactions(app: App, broker: EmbeddedBroker, disk: WritableDisk) {
-    consume(broker, disk, queues::reactions(), MAX_BATCH, |batch| reactions::handle(&app, batch)).await;
+    consume(broker, disk, queues::reactions(), MAX_BATCH, |batch| reactions::process_and_settle(&app, batch))
+        .await;
 }
 
 pub(super) async fn consume_notifications(app: App, broker: EmbeddedBroker, disk: WritableDisk) {
-    consume(broker, disk, queues::announcements(), MAX_BATCH, |batch| event_feed::handle(&app, batch)).await;
+    consume(broker, disk, queues::announcements(), MAX_BATCH, |batch| {
+        event_feed::process_and_settle(&app, batch)
+    })
+    .await;
 }
 
 /// Processes each batch in a separate task, so that a slow endpoint does not delay the others.
@@ -60,7 +64,7 @@ pub(super) async fn consume_deliveries(app: App, broker: EmbeddedBroker, disk: W
         while under_way.try_join_next().is_some() {}
         let app = app.clone();
         under_way.spawn(async move {
-            if let Err(error) = webhook_delivery::handle(&app, batch).await {
+            if let Err(error) = webhook_delivery::process_and_settle(&app, batch).await {
                 tracing::error!(cause = %error_chain(&error), "failed to process deliveries");
             }
         });

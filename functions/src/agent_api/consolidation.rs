@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "agent-consolidation",
     Verb::Post,
     "/api/agent/skills/{skillId}/consolidation",
-    |verb| verb.route(handle),
+    |verb| verb.route(submit_consolidation),
 )
 .agent()
 .summary("Submit new instructions for a skill")
@@ -42,7 +42,7 @@ pub struct ProposeConsolidation {
 }
 
 /// Responds with 202. The proposal is applied when the owner closes or approves the session. A later call replaces it.
-async fn handle(
+async fn submit_consolidation(
     State(app): State<App>,
     caller: AgentCaller,
     Skill(skill): Skill,

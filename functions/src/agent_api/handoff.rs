@@ -22,7 +22,7 @@ use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-handoff", Verb::Post, "/api/agent/sessions/{id}/handoff", |verb| {
-        verb.route(handle)
+        verb.route(hand_off)
     })
     .agent()
     .summary("Hand the work over to a new session")
@@ -58,7 +58,7 @@ impl HandOver {
 
 /// Responds with 202. The session becomes `ContextExhausted`, at once or when the pending request resolves. A raw event that
 /// reports the same handoff later has no further effect (decision 34).
-async fn handle(
+async fn hand_off(
     state: State<App>,
     caller: AgentCaller,
     Session(id): Session,

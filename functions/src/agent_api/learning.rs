@@ -19,11 +19,13 @@ use serde_json::Value;
 use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("agent-record-learning", Verb::Post, "/api/agent/learnings", |verb| verb.route(handle))
-        .agent()
-        .summary("Record a learning about people or communication")
-        .input::<RecordLearning>()
-        .output::<RecordedLearning>(&[201]);
+    HttpFunction::new("agent-record-learning", Verb::Post, "/api/agent/learnings", |verb| {
+        verb.route(record_learning)
+    })
+    .agent()
+    .summary("Record a learning about people or communication")
+    .input::<RecordLearning>()
+    .output::<RecordedLearning>(&[201]);
 
 /// A learning about people or communication.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -40,7 +42,7 @@ pub struct RecordLearning {
 }
 
 /// Responds with 201 and the id of the learning. The learning is stored and announced to other contexts.
-async fn handle(
+async fn record_learning(
     state: State<App>,
     caller: AgentCaller,
     body: Body<RecordLearning>,

@@ -18,11 +18,13 @@ use serde_json::{Value, json};
 use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("agent-log", Verb::Post, "/api/agent/sessions/{id}/log", |verb| verb.route(handle))
-        .agent()
-        .summary("Log a decision")
-        .input::<LogDecision>()
-        .statuses(&[201]);
+    HttpFunction::new("agent-log", Verb::Post, "/api/agent/sessions/{id}/log", |verb| {
+        verb.route(log_decision)
+    })
+    .agent()
+    .summary("Log a decision")
+    .input::<LogDecision>()
+    .statuses(&[201]);
 
 /// A decision of the agent.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -34,7 +36,7 @@ pub struct LogDecision {
 }
 
 /// Responds with 201. The session's log holds the decision under `decision`. The session's status does not change.
-async fn handle(
+async fn log_decision(
     state: State<App>,
     caller: AgentCaller,
     Session(id): Session,

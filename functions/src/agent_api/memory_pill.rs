@@ -20,7 +20,7 @@ use crate::path::Skill;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-memory-pill", Verb::Post, "/api/agent/skills/{skillId}/memory-pills", |verb| {
-        verb.route(handle)
+        verb.route(record_memory_pill)
     })
     .agent()
     .summary("Record a memory pill")
@@ -39,7 +39,7 @@ pub struct RecordMemoryPill {
 }
 
 /// Responds with 201 and the pill's id. The skill must belong to the session's owner. It need not be enabled for the session.
-async fn handle(
+async fn record_memory_pill(
     State(app): State<App>,
     caller: AgentCaller,
     Skill(skill): Skill,

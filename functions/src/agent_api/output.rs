@@ -17,7 +17,7 @@ use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-output", Verb::Post, "/api/agent/sessions/{id}/output", |verb| {
-        verb.route(handle)
+        verb.route(submit_output)
     })
     .agent()
     .summary("Submit the output of the session")
@@ -43,7 +43,7 @@ pub struct SubmitOutput {
 }
 
 /// Responds with 202. The output takes effect at the end of the turn (decision 18).
-async fn handle(
+async fn submit_output(
     state: State<App>,
     caller: AgentCaller,
     Session(id): Session,

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::AgentActivity;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("agent-create-task", Verb::Post, "/api/agent/tasks", |verb| verb.route(handle))
+    HttpFunction::new("agent-create-task", Verb::Post, "/api/agent/tasks", |verb| verb.route(create_task))
         .agent()
         .summary("Create a follow-up task")
         .input::<CreateTask>()
@@ -48,7 +48,7 @@ pub struct CreateTask {
 
 /// Responds with 201 and the id of the task. The task is stored and announced to other contexts. The session's status does
 /// not change.
-async fn handle(
+async fn create_task(
     state: State<App>,
     caller: AgentCaller,
     body: Body<CreateTask>,

@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::HTTP_FUNCTIONS;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("openapi", Verb::Get, "/openapi.json", |verb| verb.route(handle))
+    HttpFunction::new("openapi", Verb::Get, "/openapi.json", |verb| verb.route(openapi_document))
         .anyone()
         .summary("Get the OpenAPI document")
         .requires(STATIC);
 
 /// Responds with 200 and the document.
-async fn handle() -> Json<Value> {
+async fn openapi_document() -> Json<Value> {
     Json(document())
 }
 

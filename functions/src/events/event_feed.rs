@@ -15,7 +15,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use pilothouse_app::App;
 use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
-use pilothouse_app::function::requirements::{ANNOUNCE, ANNOUNCEMENTS};
+use pilothouse_app::function::requirements::{ANNOUNCEMENTS, EVENT_FEED};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
@@ -37,7 +37,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     &[Subscription::queue(ANNOUNCEMENTS, |ctx, batch| {
         Box::pin(async move { Ok(process(&ctx.app, batch).await) })
     })],
-    ANNOUNCE,
+    EVENT_FEED,
 )
 .summary("Publish journal entries to feeds, webhooks and the event bus");
 
@@ -89,7 +89,7 @@ fn group_of(owner: &UserId) -> String {
 }
 
 /// Processes a batch of the announcements queue and settles it.
-pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let outcome = process(app, batch).await;
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), outcome).await
 }
@@ -97,12 +97,12 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
 /// Processes a batch. The caller settles it.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     pilothouse_app::batch::process_batch(app, &queues::announcements(), batch, |app, message| async move {
-        announce(&app, &message.body).await.map(|()| MessageOutcome::Done)
+        publish_entry(&app, &message.body).await.map(|()| MessageOutcome::Done)
     })
     .await
 }
 
-async fn announce(app: &App, body: &str) -> Result<(), Problem> {
+async fn publish_entry(app: &App, body: &str) -> Result<(), Problem> {
     let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
     let Entry { id, owner, feed_entries } = entry_of(app, &pointer)
         .await?

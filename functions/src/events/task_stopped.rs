@@ -17,9 +17,9 @@ use serde::Deserialize;
 pub const FUNCTION: EventFunction = EventFunction::new(
     "runs-task-stopped",
     &[Subscription::task_stopped(|ctx, event| {
-        Box::pin(
-            async move { handle(&ctx.app, serde_json::from_value(event).map_err(Problem::internal)?).await },
-        )
+        Box::pin(async move {
+            report_stopped_task(&ctx.app, serde_json::from_value(event).map_err(Problem::internal)?).await
+        })
     })],
     TASK_STOPPED,
 )
@@ -68,7 +68,7 @@ pub struct Container {
 
 /// Reports the end of a run to the intake, behind all events that its sidecar sent. Ignores tasks that are not runs, and other
 /// state changes.
-pub async fn handle(app: &App, change: TaskStateChange) -> Result<(), Problem> {
+pub async fn report_stopped_task(app: &App, change: TaskStateChange) -> Result<(), Problem> {
     let task = change.detail;
     if task.last_status != "STOPPED" {
         return Ok(());

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use pilothouse_app::App;
 use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
-use pilothouse_app::function::requirements::{DELIVER, WEBHOOKS};
+use pilothouse_app::function::requirements::{WEBHOOK_DELIVERY, WEBHOOKS};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::integrations::{DeliveryError, WebhookRequest};
@@ -37,7 +37,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     &[Subscription::queue(WEBHOOKS, |ctx, batch| {
         Box::pin(async move { Ok(process(&ctx.app, batch).await) })
     })],
-    DELIVER,
+    WEBHOOK_DELIVERY,
 )
 .summary("Deliver to webhooks, the event bus and the topic");
 
@@ -82,7 +82,7 @@ fn retry(pointer: &Pointer, webhook: WebhookId, attempts: usize) -> Result<Outgo
 }
 
 /// Processes a batch of the webhooks queue and settles the part of each endpoint when it is done.
-pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let queue = queues::webhooks();
     let parts = parts(batch).into_iter().map(async |part| {
         let outcome = deliver(app, part).await;

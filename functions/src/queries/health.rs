@@ -6,12 +6,12 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use serde_json::{Value, json};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("health", Verb::Get, "/healthz", |verb| verb.route(handle))
+    HttpFunction::new("health", Verb::Get, "/healthz", |verb| verb.route(health))
         .anyone()
         .summary("Check whether the server accepts requests")
         .requires(EMBEDDED);
 
 /// Responds with 200 while the process accepts requests.
-async fn handle() -> Json<Value> {
+async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }

@@ -102,7 +102,7 @@ fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> 
 }
 
 /// Processes a batch of the reactions queue and settles it.
-pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let outcome = process(app, batch).await;
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reactions(), outcome).await
 }

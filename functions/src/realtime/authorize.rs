@@ -74,7 +74,7 @@ impl Authorizer {
     ///
     /// # Errors
     /// [`Problem::Unauthenticated`] if the token is invalid; any other error if it could not be checked.
-    pub async fn handle(&self, token: &str) -> Result<VerifiedToken, Problem> {
+    pub async fn verify(&self, token: &str) -> Result<VerifiedToken, Problem> {
         self.keys(token).await.map_err(Problem::internal)?.check(token)
     }
 

@@ -10,7 +10,7 @@ use pilothouse_store::ConnectionId;
 pub const FUNCTION: EventFunction = EventFunction::new(
     "stream-closed",
     &[Subscription::web_socket("$disconnect", |ctx, event| {
-        Box::pin(async move { handle(&ctx.app, &event.connection).await })
+        Box::pin(async move { delete_connection(&ctx.app, &event.connection).await })
     })],
     CLOSED,
 )
@@ -18,7 +18,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 
 /// Deletes a connection. API Gateway calls this only at its best effort. The next push detects a connection that was missed, and
 /// its record expires.
-pub async fn handle(app: &App, id: &ConnectionId) -> Result<(), Problem> {
+pub async fn delete_connection(app: &App, id: &ConnectionId) -> Result<(), Problem> {
     let attempt = async || {
         let Some(connection) = app.store.connection(id).await? else { return Ok(()) };
         Ok(app.store.close_connection(id, &connection).await?)

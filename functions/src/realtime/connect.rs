@@ -18,7 +18,7 @@ use pilothouse_domain::{AgentSessionId, UserId};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("stream-connect", Verb::Get, "/ws/agents/sessions/{id}/stream", |verb| {
-        verb.route(handle)
+        verb.route(stream_session)
     })
     .owner()
     .summary("Follow a session live (WebSocket)")
@@ -34,7 +34,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 const READ: usize = 200;
 
 /// Without `after`, the stream starts with the first entry of the session.
-async fn handle(
+async fn stream_session(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -17,18 +17,20 @@ use pilothouse_domain::UserId;
 use crate::realtime::connect::{PING, deliver};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("notifications-stream", Verb::Get, "/ws/notifications", |verb| verb.route(handle))
-        .owner()
-        .summary("Follow notifications live (WebSocket)")
-        .query(&["after"])
-        .statuses(&[101])
-        .requires(EMBEDDED);
+    HttpFunction::new("notifications-stream", Verb::Get, "/ws/notifications", |verb| {
+        verb.route(stream_notifications)
+    })
+    .owner()
+    .summary("Follow notifications live (WebSocket)")
+    .query(&["after"])
+    .statuses(&[101])
+    .requires(EMBEDDED);
 
 /// The number of notifications per read.
 const READ: usize = 100;
 
 /// Without `after`, the stream starts now. With the cursor of an earlier message it misses nothing.
-async fn handle(
+async fn stream_notifications(
     State(app): State<App>,
     Owner(owner): Owner,
     parameters: Parameters,

@@ -14,7 +14,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     &[Subscription::web_socket("$connect", |ctx, event| {
         Box::pin(async move {
             let caller = event.caller.ok_or(Problem::Unauthenticated("connect with a token"))?;
-            handle(&ctx.app, &event.connection, caller).await
+            accept_connection(&ctx.app, &event.connection, caller).await
         })
     })],
     OPEN,
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_mins(5);
 
 /// Stores the owner of the connection, `caller`, which [`super::authorize`] determined. The connection does not follow a session
 /// yet.
-pub async fn handle(app: &App, id: &ConnectionId, caller: VerifiedToken) -> Result<(), Problem> {
+pub async fn accept_connection(app: &App, id: &ConnectionId, caller: VerifiedToken) -> Result<(), Problem> {
     let ends = app.now() + (LIFETIME + GRACE);
     let connection = Connection { owner: caller.owner, token_ends: caller.ends, ends, session: None };
     Ok(app.store.open_connection(id, &connection).await?)

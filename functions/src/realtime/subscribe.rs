@@ -16,7 +16,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     "stream-subscribe",
     &[Subscription::web_socket("subscribe", |ctx, event| {
         Box::pin(async move {
-            handle(&ctx.app, ctx.connections()?.as_ref(), &event.connection, &event.body).await
+            subscribe_connection(&ctx.app, ctx.connections()?.as_ref(), &event.connection, &event.body).await
         })
     })],
     SUBSCRIBE,
@@ -27,7 +27,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 ///
 /// A problem with the request is sent to the client on the same connection. An error is returned to the host: API Gateway then
 /// reports a failure, and the client reconnects.
-pub async fn handle(
+pub async fn subscribe_connection(
     app: &App,
     connections: &dyn Connections,
     id: &ConnectionId,

@@ -21,7 +21,7 @@ use super::Caller;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("gateway-blobs", Verb::Put, "/internal/gateway/blobs/{sha256}", |verb| {
-        verb.route(handle)
+        verb.route(store_blob)
     })
     .sidecar()
     .summary("Store a large event body")
@@ -41,7 +41,7 @@ const NO_ROOM: AtCapacity = AtCapacity {
 };
 
 /// Responds with 204. The name in the path must be the SHA-256 of the body. Repeated uploads change nothing.
-async fn handle(
+async fn store_blob(
     State(app): State<App>,
     caller: Caller,
     parameters: PathParams,

@@ -18,7 +18,7 @@ use super::{Caller, gone};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("gateway-credentials", Verb::Post, "/internal/gateway/credentials", |verb| {
-        verb.route(handle)
+        verb.route(issue_credentials)
     })
     .sidecar()
     .summary("Issue credentials for the queues and blobs of a run")
@@ -35,7 +35,7 @@ pub struct Purpose {
 
 /// Responds with 200 and new credentials, or with 410 when the run is over (for leftovers: an hour after its end). Responds
 /// with 404 where sidecars use the gateway.
-async fn handle(
+async fn issue_credentials(
     State(app): State<App>,
     caller: Caller,
     Query(purpose): Query<Purpose>,

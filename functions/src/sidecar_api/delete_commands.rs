@@ -16,7 +16,7 @@ use super::{Caller, gone, unavailable};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("gateway-delete-commands", Verb::Post, "/internal/gateway/commands/delete", |verb| {
-        verb.route(handle)
+        verb.route(delete_commands)
     })
     .sidecar()
     .summary("Delete commands that the sidecar has stored")
@@ -24,7 +24,7 @@ pub const FUNCTION: HttpFunction =
     .requires(EMBEDDED);
 
 /// Responds with 204, also when the commands were deleted before.
-async fn handle(
+async fn delete_commands(
     State(app): State<App>,
     caller: Caller,
     Json(ask): Json<DeleteCommands>,

@@ -13,14 +13,16 @@ use pilothouse_app::placement::launch_request;
 use super::{Caller, gone};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("gateway-launch", Verb::Post, "/internal/gateway/launch", |verb| verb.route(handle))
-        .sidecar()
-        .summary("Get the launch parameters of a run")
-        .requires(LAUNCH);
+    HttpFunction::new("gateway-launch", Verb::Post, "/internal/gateway/launch", |verb| {
+        verb.route(get_launch)
+    })
+    .sidecar()
+    .summary("Get the launch parameters of a run")
+    .requires(LAUNCH);
 
 /// Responds with 200 and the launch parameters, or with 410 when the run is over. The session home is empty: the container
 /// chooses it.
-async fn handle(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+async fn get_launch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     let fleet = app.fleet()?;
     let session = app.store.session(caller.session).await?;
     let Some(request) = session.as_ref().and_then(launch_request).filter(|r| r.run_id == caller.run) else {

@@ -16,14 +16,14 @@ use super::{Caller, gone, unavailable};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("gateway-receive-commands", Verb::Post, "/internal/gateway/commands/receive", |verb| {
-        verb.route(handle)
+        verb.route(receive_commands)
     })
     .sidecar()
     .summary("Receive commands for a run")
     .requires(EMBEDDED);
 
 /// Responds with 200 and the available commands, or with 410 when the run is over and its queue is gone.
-async fn handle(
+async fn receive_commands(
     State(app): State<App>,
     caller: Caller,
     Json(ask): Json<ReceiveCommands>,

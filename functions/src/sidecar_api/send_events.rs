@@ -15,7 +15,7 @@ use super::{Caller, unavailable};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("gateway-send-events", Verb::Post, "/internal/gateway/events", |verb| {
-        verb.route(handle)
+        verb.route(send_events)
     })
     .sidecar()
     .summary("Send events of a run")
@@ -23,7 +23,7 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200 and the positions of the accepted entries. The message group is always the token's session. The intake
 /// verifies the signatures of the events.
-async fn handle(
+async fn send_events(
     State(app): State<App>,
     caller: Caller,
     Json(events): Json<SendEvents>,

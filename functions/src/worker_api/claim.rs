@@ -13,7 +13,7 @@ use pilothouse_wire::worker::{ClaimAnswer, ClaimRun};
 use super::request::{WireJson, WorkerCaller, no_run};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-claim", Verb::Post, "/api/workers/{id}/claims", |verb| verb.route(handle))
+    HttpFunction::new("workers-claim", Verb::Post, "/api/workers/{id}/claims", |verb| verb.route(claim_run))
         .owner()
         .summary("Claim an assigned run")
         .input::<ClaimRun>()
@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200 and the outcome. The worker that holds the run receives the keys again when it repeats the claim.
 /// Responds with 404 for a run that was never assigned to this worker.
-async fn handle(
+async fn claim_run(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(claim): WireJson<ClaimRun>,

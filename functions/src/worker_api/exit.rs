@@ -14,7 +14,7 @@ use pilothouse_wire::worker::ReportExit;
 use super::request::{WireJson, WorkerCaller, no_run};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-exit", Verb::Post, "/api/workers/{id}/exits", |verb| verb.route(handle))
+    HttpFunction::new("workers-exit", Verb::Post, "/api/workers/{id}/exits", |verb| verb.route(report_exit))
         .owner()
         .summary("Report the end of a run's process")
         .input::<ReportExit>()
@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction =
         .requires(EXIT);
 
 /// Responds with 204, also when the exit was reported before. Responds with 404 for a run that this worker has not claimed.
-async fn handle(
+async fn report_exit(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(report): WireJson<ReportExit>,

@@ -15,12 +15,14 @@ use pilothouse_wire::worker::{Heartbeat, HeartbeatAnswer, OrdersAccess};
 use super::request::{WireJson, WorkerCaller};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-heartbeat", Verb::Put, "/api/workers/{id}", |verb| verb.route(handle))
-        .owner()
-        .summary("Register a worker or renew its registration")
-        .input::<Heartbeat>()
-        .output::<HeartbeatAnswer>(&[200])
-        .requires(WORKER);
+    HttpFunction::new("workers-heartbeat", Verb::Put, "/api/workers/{id}", |verb| {
+        verb.route(record_heartbeat)
+    })
+    .owner()
+    .summary("Register a worker or renew its registration")
+    .input::<Heartbeat>()
+    .output::<HeartbeatAnswer>(&[200])
+    .requires(WORKER);
 
 /// The largest number of concurrent runs of a worker.
 const MAX_CAPACITY: u32 = 500;
@@ -33,7 +35,7 @@ const MAX_RUNS: usize = 2 * MAX_CAPACITY as usize;
 
 /// Responds with 200, the heartbeat interval and, on request, the access to the worker's queue. Assigns pending runs that the
 /// worker matches.
-async fn handle(
+async fn record_heartbeat(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(heartbeat): WireJson<Heartbeat>,

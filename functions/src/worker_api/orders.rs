@@ -16,18 +16,20 @@ use pilothouse_wire::worker::{TakeOrders, TakenOrder, TakenOrders};
 use super::request::{WireJson, WorkerCaller, no_worker};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-orders", Verb::Post, "/api/workers/{id}/orders", |verb| verb.route(handle))
-        .owner()
-        .summary("Receive the orders of a worker")
-        .input::<TakeOrders>()
-        .output::<TakenOrders>(&[200])
-        .requires(EMBEDDED);
+    HttpFunction::new("workers-orders", Verb::Post, "/api/workers/{id}/orders", |verb| {
+        verb.route(receive_orders)
+    })
+    .owner()
+    .summary("Receive the orders of a worker")
+    .input::<TakeOrders>()
+    .output::<TakenOrders>(&[200])
+    .requires(EMBEDDED);
 
 /// The delay before a released order is delivered again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Deletes the orders in `done`, releases those in `again`, and responds with 200 and the available orders.
-async fn handle(
+async fn receive_orders(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(ask): WireJson<TakeOrders>,

@@ -108,7 +108,7 @@ impl ApiFixture {
             let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
             assert!(sent.failed.is_empty());
             let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();
-            event_feed::handle(&self.app, batch).await.unwrap();
+            event_feed::process_and_settle(&self.app, batch).await.unwrap();
         }
     }
 
@@ -123,7 +123,7 @@ impl ApiFixture {
             if batch.is_empty() {
                 return;
             }
-            webhook_delivery::handle(&self.app, batch).await.unwrap();
+            webhook_delivery::process_and_settle(&self.app, batch).await.unwrap();
         }
     }
 

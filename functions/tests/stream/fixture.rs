@@ -98,7 +98,7 @@ impl StreamFixture {
     pub(crate) async fn open(&self, name: &str, owner: &UserId) -> ConnectionId {
         let id = connection(name);
         let ends = self.app.now() + Duration::from_hours(1);
-        open::handle(&self.app, &id, VerifiedToken { owner: owner.clone(), ends }).await.unwrap();
+        open::accept_connection(&self.app, &id, VerifiedToken { owner: owner.clone(), ends }).await.unwrap();
         id
     }
 
@@ -114,7 +114,7 @@ impl StreamFixture {
         if let Some(after) = after {
             body["after"] = after.into();
         }
-        subscribe::handle(&self.app, &**connections, id, &body.to_string()).await.unwrap();
+        subscribe::subscribe_connection(&self.app, &**connections, id, &body.to_string()).await.unwrap();
     }
 
     /// Processes the pushes queue like the event source of the function, until it is empty. Returns the number of failed messages.

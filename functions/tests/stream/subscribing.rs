@@ -18,11 +18,11 @@ async fn session_is_watched_while_it_has_subscriptions() {
     assert!(!watched().await, "an open connection follows no session yet");
     fixture.subscribe(&gateway, &one, session, None).await;
     fixture.subscribe(&gateway, &two, session, None).await;
-    closed::handle(&fixture.app, &one).await.unwrap();
+    closed::delete_connection(&fixture.app, &one).await.unwrap();
     assert!(watched().await);
-    closed::handle(&fixture.app, &two).await.unwrap();
+    closed::delete_connection(&fixture.app, &two).await.unwrap();
     assert!(!watched().await);
-    closed::handle(&fixture.app, &two).await.unwrap();
+    closed::delete_connection(&fixture.app, &two).await.unwrap();
     assert_eq!(fixture.app.store.connection(&two).await.unwrap(), None, "its record is deleted");
 }
 
@@ -69,7 +69,7 @@ async fn invalid_subscription_is_refused_on_the_connection() {
         assert_eq!(code(&one).as_deref(), Some("validation-failed"), "from {cursor}");
     }
     for body in ["", "{}", r#"{"action":"unsubscribe"}"#] {
-        subscribe::handle(&fixture.app, &*gateway, &one, body).await.unwrap();
+        subscribe::subscribe_connection(&fixture.app, &*gateway, &one, body).await.unwrap();
         assert_eq!(code(&one).as_deref(), Some("validation-failed"), "{body}");
     }
     let stranger = connection("stranger");

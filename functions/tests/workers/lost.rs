@@ -13,7 +13,7 @@ use crate::fixture::WorkersFixture;
 
 async fn take_events(fixture: &WorkersFixture) {
     let batch = fixture.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
-    intake::handle(&fixture.app, batch).await.unwrap();
+    intake::process_and_settle(&fixture.app, batch).await.unwrap();
 }
 
 #[tokio::test]

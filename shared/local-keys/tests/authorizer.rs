@@ -70,7 +70,7 @@ async fn the_authorizer_accepts_only_its_issuer_and_audience() {
     let (keys, issuer) = (keys(), Issuer::default());
     issuer.publish(&[&keys]);
     let authorizer = authorizer(&issuer);
-    let verified = authorizer.handle(&token(&keys)).await.unwrap();
+    let verified = authorizer.verify(&token(&keys)).await.unwrap();
     assert_eq!(verified.owner, ada());
     let claims_end = verified.ends.as_millis() / 1000;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
@@ -82,10 +82,10 @@ async fn the_authorizer_accepts_only_its_issuer_and_audience() {
         TokenSettings { audience: "another".into(), ..settings() },
         TokenSettings::default(),
     ] {
-        assert!(is_refused(&authorizer.handle(&mint(&other)).await), "{other:?}");
+        assert!(is_refused(&authorizer.verify(&mint(&other)).await), "{other:?}");
     }
     for text in ["", "x", "a.b.c"] {
-        assert!(is_refused(&authorizer.handle(text).await), "{text:?}");
+        assert!(is_refused(&authorizer.verify(text).await), "{text:?}");
     }
 }
 
@@ -95,17 +95,17 @@ async fn the_key_set_is_cached_and_refetched_for_unknown_keys() {
     issuer.publish(&[&old]);
     let authorizer = authorizer(&issuer);
     for _ in 0..3 {
-        authorizer.handle(&token(&old)).await.unwrap();
+        authorizer.verify(&token(&old)).await.unwrap();
     }
     assert_eq!(issuer.requests(), 1);
 
     issuer.publish(&[&old, &new]);
-    assert!(is_refused(&authorizer.handle(&token(&new)).await), "no second request within ten seconds");
+    assert!(is_refused(&authorizer.verify(&token(&new)).await), "no second request within ten seconds");
     tokio::time::advance(Duration::from_secs(11)).await;
-    authorizer.handle(&token(&new)).await.unwrap();
+    authorizer.verify(&token(&new)).await.unwrap();
     assert_eq!(issuer.requests(), 2);
     for _ in 0..20 {
-        assert!(is_refused(&authorizer.handle(&token(&stranger)).await));
+        assert!(is_refused(&authorizer.verify(&token(&stranger)).await));
     }
     assert_eq!(issuer.requests(), 2, "unknown keys cause no further requests");
 }
@@ -115,20 +115,20 @@ async fn withdrawn_keys_expire_and_an_outage_changes_nothing() {
     let (old, new, issuer) = (keys(), keys(), Issuer::default());
     let authorizer = authorizer(&issuer);
     assert!(
-        matches!(authorizer.handle(&token(&old)).await, Err(Problem::Internal(_))),
+        matches!(authorizer.verify(&token(&old)).await, Err(Problem::Internal(_))),
         "unreachable at first"
     );
     tokio::time::advance(Duration::from_secs(11)).await;
     issuer.publish(&[&old]);
-    authorizer.handle(&token(&old)).await.unwrap();
+    authorizer.verify(&token(&old)).await.unwrap();
 
     *issuer.response.lock().unwrap() = None;
     tokio::time::advance(Duration::from_mins(16)).await;
-    authorizer.handle(&token(&old)).await.unwrap();
+    authorizer.verify(&token(&old)).await.unwrap();
     issuer.publish(&[&new]);
     tokio::time::advance(Duration::from_secs(11)).await;
-    assert!(is_refused(&authorizer.handle(&token(&old)).await));
-    authorizer.handle(&token(&new)).await.unwrap();
+    assert!(is_refused(&authorizer.verify(&token(&old)).await));
+    authorizer.verify(&token(&new)).await.unwrap();
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn only_signing_keys_of_a_set_are_accepted() {
         (vec![], false),
     ] {
         *issuer.response.lock().unwrap() = Some(json!({ "keys": set }).to_string());
-        let result = authorizer(&issuer).handle(&token(&keys)).await;
+        let result = authorizer(&issuer).verify(&token(&keys)).await;
         assert_eq!(result.is_ok(), taken, "{set:?}: {result:?}");
     }
 }

@@ -204,7 +204,7 @@ impl World {
             let some = self.broker.receive(&queues::reactions(), 1, Duration::ZERO).await.unwrap();
             let none = some.is_empty();
             if !none {
-                reactions::handle(&self.app, some).await.unwrap();
+                reactions::process_and_settle(&self.app, some).await.unwrap();
             }
             if fed.is_empty() && none {
                 return;
@@ -242,7 +242,7 @@ impl World {
         self.broker.send(&queues::events(), messages).await.unwrap();
         let batch = self.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
         assert_eq!(batch.len(), events.len());
-        intake::handle(&self.app, batch).await.unwrap();
+        intake::process_and_settle(&self.app, batch).await.unwrap();
         self.settle().await;
     }
 

@@ -71,7 +71,7 @@ impl IntakeFixture {
             if batch.is_empty() {
                 return;
             }
-            intake::handle(&self.app, batch).await.unwrap();
+            intake::process_and_settle(&self.app, batch).await.unwrap();
         }
     }
 
@@ -111,7 +111,7 @@ impl IntakeFixture {
         let messages = vec![self.message(id, run, 1, ready), self.message(id, run, 2, turn)];
         self.app.broker.send(&queues::events(), messages).await.unwrap();
         let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
-        intake::handle(&self.app, batch).await.unwrap();
+        intake::process_and_settle(&self.app, batch).await.unwrap();
         (id, run)
     }
 

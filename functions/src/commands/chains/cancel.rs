@@ -13,7 +13,7 @@ use super::{Decided, change};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("chains-cancel", Verb::Post, "/api/agents/chains/{id}/cancel", |verb| {
-        verb.route(handle)
+        verb.route(cancel_chain)
     })
     .owner()
     .summary("Cancel a chain and its sessions")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200: the chain is Cancelled. A reaction cancels the sessions. Each session is over when its agent has
 /// stopped.
-async fn handle(
+async fn cancel_chain(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<SessionChainId>,

@@ -13,7 +13,7 @@ use super::{Decided, change};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("chains-complete", Verb::Post, "/api/agents/chains/{id}/complete", |verb| {
-        verb.route(handle)
+        verb.route(complete_chain)
     })
     .owner()
     .summary("Complete a chain")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200: the chain is Completed. An Idle current session is closed in the same transaction. The owner must
 /// approve or reject pending output first.
-async fn handle(
+async fn complete_chain(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<SessionChainId>,

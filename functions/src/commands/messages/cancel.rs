@@ -12,14 +12,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "messages-cancel",
     Verb::Delete,
     "/api/agents/sessions/{id}/messages/queue/{messageId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(cancel_message),
 )
 .owner()
 .summary("Cancel a pending message")
 .output::<QueueView>(&[200]);
 
 /// Responds with 200 and the queue, or with 409 `already-sent` when the message may have reached the agent.
-async fn handle(
+async fn cancel_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

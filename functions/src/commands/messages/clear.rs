@@ -10,14 +10,14 @@ use pilothouse_app::http::{NoBody, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("messages-clear", Verb::Delete, "/api/agents/sessions/{id}/messages/queue", |verb| {
-        verb.route(handle)
+        verb.route(clear_messages)
     })
     .owner()
     .summary("Cancel all pending messages")
     .output::<ClearedQueue>(&[200]);
 
 /// Responds with 200 and the ids of the cancelled messages.
-async fn handle(
+async fn clear_messages(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

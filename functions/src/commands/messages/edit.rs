@@ -17,7 +17,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "messages-edit",
     Verb::Patch,
     "/api/agents/sessions/{id}/messages/queue/{messageId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(edit_message),
 )
 .owner()
 .summary("Edit or move a pending message")
@@ -38,7 +38,7 @@ pub struct Edit {
 }
 
 /// Responds with 200 and the queue, or with 409 `already-sent` when the message may have reached the agent.
-async fn handle(
+async fn edit_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("messages-enqueue", Verb::Post, "/api/agents/sessions/{id}/messages/queue", |verb| {
-        verb.route(handle)
+        verb.route(enqueue_message)
     })
     .owner()
     .summary("Send a message to an agent")
@@ -46,7 +46,7 @@ pub struct Enqueue {
 }
 
 /// Responds with 201 and the message. The queue delivers it according to its priority (decision 29).
-async fn handle(
+async fn enqueue_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -12,14 +12,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "messages-promote",
     Verb::Patch,
     "/api/agents/sessions/{id}/messages/queue/{messageId}/promote",
-    |verb| verb.route(handle),
+    |verb| verb.route(promote_message),
 )
 .owner()
 .summary("Make a queued message immediate")
 .output::<QueueView>(&[200]);
 
 /// Responds with 200 and the queue. The message becomes the last of the immediate messages.
-async fn handle(
+async fn promote_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -13,14 +13,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "messages-release",
     Verb::Post,
     "/api/agents/sessions/{id}/messages/queue/{messageId}/release",
-    |verb| verb.route(handle),
+    |verb| verb.route(release_message),
 )
 .owner()
 .summary("Release a held or uncertain message for delivery")
 .output::<QueueView>(&[200]);
 
 /// Responds with 200 and the queue.
-async fn handle(
+async fn release_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -14,14 +14,14 @@ use pilothouse_store::{Commit, Loaded, StoreError};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("notifications-read", Verb::Post, "/api/notifications/{id}/read", |verb| {
-        verb.route(handle)
+        verb.route(read_notification)
     })
     .owner()
     .summary("Mark a notification as read")
     .output::<Notification>(&[200]);
 
 /// Responds with 200 and the notification. A repeated request keeps the time of the first one.
-async fn handle(
+async fn read_notification(
     State(app): State<App>,
     Owner(owner): Owner,
     Numbered(sequence): Numbered,

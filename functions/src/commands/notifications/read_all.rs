@@ -13,7 +13,7 @@ use super::read::mark;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("notifications-read-all", Verb::Post, "/api/notifications/read", |verb| {
-        verb.route(handle)
+        verb.route(read_all_notifications)
     })
     .owner()
     .summary("Mark all notifications as read")
@@ -23,7 +23,7 @@ pub const FUNCTION: HttpFunction =
 const MARKED: usize = 200;
 
 /// Responds with 200, the number of marked notifications, and whether more are unread.
-async fn handle(
+async fn read_all_notifications(
     State(app): State<App>,
     Owner(owner): Owner,
     _: NoBody,

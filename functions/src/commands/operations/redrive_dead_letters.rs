@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "dead-letters-redrive",
     Verb::Post,
     "/api/operations/dead-letters/{queue}/redrive",
-    |verb| verb.route(handle),
+    |verb| verb.route(redrive_dead_letters),
 )
 .owner()
 .summary("Redrive the dead letters of a queue (operators only)")
@@ -39,7 +39,7 @@ const MAX_LETTERS: u64 = 100;
 const BILLED_BYTES: u64 = 64 * 1024;
 
 /// Responds with 200, the record of the redrive and the number of remaining letters.
-async fn handle(
+async fn redrive_dead_letters(
     State(app): State<App>,
     Owner(owner): Owner,
     parameters: PathParams,

@@ -17,7 +17,7 @@ use pilothouse_store::{Commit, LoadedConversation, StoreError};
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("pool-configure", Verb::Patch, "/api/agents/pool", |verb| verb.route(handle))
+    HttpFunction::new("pool-configure", Verb::Patch, "/api/agents/pool", |verb| verb.route(configure_pool))
         .owner()
         .summary("Change the number of slots of the pool")
         .input::<ConfigurePool>()
@@ -34,7 +34,7 @@ pub struct ConfigurePool {
 }
 
 /// Responds with 200 and the pool. New slots start waiting sessions.
-async fn handle(
+async fn configure_pool(
     State(app): State<App>,
     command: CommandContext,
     body: Body<ConfigurePool>,

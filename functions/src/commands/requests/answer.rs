@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("requests-answer", Verb::Post, "/api/agents/sessions/{id}/answer", |verb| {
-        verb.route(handle)
+        verb.route(answer_question)
     })
     .owner()
     .summary("Answer a question of the agent")
@@ -46,7 +46,7 @@ pub struct OneAnswer {
 }
 
 /// Responds with 200 and the session. The agent continues.
-async fn handle(
+async fn answer_question(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -12,7 +12,7 @@ use super::NamedRequest;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("plan-approve", Verb::Post, "/api/agents/sessions/{id}/plan/approve", |verb| {
-        verb.route(handle)
+        verb.route(approve_plan)
     })
     .owner()
     .summary("Approve the plan of an agent")
@@ -20,7 +20,7 @@ pub const FUNCTION: HttpFunction =
     .output::<SessionView>(&[200]);
 
 /// Responds with 200 and the session. The agent continues.
-async fn handle(
+async fn approve_plan(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

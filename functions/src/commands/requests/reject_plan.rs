@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("plan-reject", Verb::Post, "/api/agents/sessions/{id}/plan/reject", |verb| {
-        verb.route(handle)
+        verb.route(reject_plan)
     })
     .owner()
     .summary("Reject the plan of an agent")
@@ -34,7 +34,7 @@ pub struct RejectPlan {
 }
 
 /// Responds with 200 and the session. The agent revises its plan.
-async fn handle(
+async fn reject_plan(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -17,11 +17,13 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("sessions-adjust", Verb::Patch, "/api/agents/sessions/{id}", |verb| verb.route(handle))
-        .owner()
-        .summary("Change the model or the thinking level of a session")
-        .input::<AdjustSession>()
-        .output::<SessionView>(&[200, 202]);
+    HttpFunction::new("sessions-adjust", Verb::Patch, "/api/agents/sessions/{id}", |verb| {
+        verb.route(adjust_session)
+    })
+    .owner()
+    .summary("Change the model or the thinking level of a session")
+    .input::<AdjustSession>()
+    .output::<SessionView>(&[200, 202]);
 
 /// The changes to a session. At least one field is required. `modelId` and `cycleModel` exclude each other.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -80,7 +82,7 @@ impl Deserr<Violations> for Adjust {
 
 /// Responds with 202 while the agent has not applied the change yet. Responds with 200 when the session has no agent process:
 /// its next run starts with the change.
-async fn handle(
+async fn adjust_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-approve", Verb::Post, "/api/agents/sessions/{id}/approve", |verb| {
-        verb.route(handle)
+        verb.route(approve_session)
     })
     .owner()
     .summary("Approve the output of an idle session")
@@ -31,7 +31,7 @@ pub struct Approve {
 }
 
 /// Responds with 200. The session is Completed.
-async fn handle(
+async fn approve_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

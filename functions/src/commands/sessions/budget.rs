@@ -17,7 +17,7 @@ use crate::fields::percent;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-budget", Verb::Patch, "/api/agents/sessions/{id}/budget", |verb| {
-        verb.route(handle)
+        verb.route(change_budget)
     })
     .owner()
     .summary("Change the budget of a session")
@@ -43,7 +43,7 @@ pub struct ChangeBudget {
 }
 
 /// Responds with 200 and the session. A session that was paused at its cap can then be resumed.
-async fn handle(
+async fn change_budget(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

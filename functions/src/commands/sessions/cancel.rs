@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-cancel", Verb::Post, "/api/agents/sessions/{id}/cancel", |verb| {
-        verb.route(handle)
+        verb.route(cancel_session)
     })
     .owner()
     .summary("Cancel a session")
@@ -32,7 +32,7 @@ pub struct Cancel {
 
 /// Responds with 202 while the sidecar has not confirmed or an earlier request is unresolved. Responds with 200 when the
 /// session is Cancelled.
-async fn handle(
+async fn cancel_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -9,14 +9,14 @@ use pilothouse_app::http::{NoBody, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-close", Verb::Post, "/api/agents/sessions/{id}/close", |verb| {
-        verb.route(handle)
+        verb.route(close_session)
     })
     .owner()
     .summary("Close an idle session that has no output to review")
     .output::<SessionView>(&[200]);
 
 /// Responds with 200. The session is Completed.
-async fn handle(
+async fn close_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-compact", Verb::Post, "/api/agents/sessions/{id}/compact", |verb| {
-        verb.route(handle)
+        verb.route(compact_session)
     })
     .owner()
     .summary("Compact the conversation of an agent")
@@ -33,7 +33,7 @@ pub struct Compact {
 }
 
 /// Responds with 202. The agent compacts its conversation later. A hibernated session is woken first.
-async fn handle(
+async fn compact_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -14,14 +14,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "sessions-disable-skill",
     Verb::Delete,
     "/api/agents/sessions/{id}/skills/{skillId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(disable_skill),
 )
 .owner()
 .summary("Disable a skill for a session between turns")
 .output::<SessionView>(&[200]);
 
 /// Responds with 200 and the session. A running sidecar keeps the skill until the next reload.
-async fn handle(
+async fn disable_skill(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -15,14 +15,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "sessions-enable-skill",
     Verb::Post,
     "/api/agents/sessions/{id}/skills/{skillId}/enable",
-    |verb| verb.route(handle),
+    |verb| verb.route(enable_skill),
 )
 .owner()
 .summary("Enable a skill for a session between turns")
 .output::<SessionView>(&[200]);
 
 /// Responds with 200 and the session. A running sidecar loads the skill with the next reload.
-async fn handle(
+async fn enable_skill(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-fork", Verb::Post, "/api/agents/sessions/{id}/fork", |verb| {
-        verb.route(handle)
+        verb.route(fork_session)
     })
     .owner()
     .summary("Fork the conversation before a turn")
@@ -32,7 +32,7 @@ pub struct Fork {
 }
 
 /// Responds with 202. The agent forks later, or refuses an unknown turn. A hibernated session is woken first.
-async fn handle(
+async fn fork_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

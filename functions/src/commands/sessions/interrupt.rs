@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-interrupt", Verb::Post, "/api/agents/sessions/{id}/interrupt", |verb| {
-        verb.route(handle)
+        verb.route(interrupt_session)
     })
     .owner()
     .summary("Interrupt the turn of a running session")
@@ -31,7 +31,7 @@ pub struct Interrupt {
 }
 
 /// Responds with 202 while the sidecar has not confirmed.
-async fn handle(
+async fn interrupt_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -11,14 +11,14 @@ use pilothouse_domain::session::AgentSessionStatus;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-pause", Verb::Post, "/api/agents/sessions/{id}/pause", |verb| {
-        verb.route(handle)
+        verb.route(pause_session)
     })
     .owner()
     .summary("Pause a running session")
     .output::<SessionView>(&[200, 202]);
 
 /// Responds with 202 while the sidecar has not confirmed.
-async fn handle(
+async fn pause_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-reject", Verb::Post, "/api/agents/sessions/{id}/reject", |verb| {
-        verb.route(handle)
+        verb.route(reject_session)
     })
     .owner()
     .summary("Reject the output of an idle session")
@@ -35,7 +35,7 @@ pub struct Reject {
 }
 
 /// Responds with 200. The session is Failed with `VerificationFailed` and can be retried.
-async fn handle(
+async fn reject_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

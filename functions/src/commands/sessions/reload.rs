@@ -9,14 +9,14 @@ use pilothouse_app::http::{NoBody, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-reload", Verb::Post, "/api/agents/sessions/{id}/reload", |verb| {
-        verb.route(handle)
+        verb.route(reload_session)
     })
     .owner()
     .summary("Reload the configuration of a session")
     .output::<SessionView>(&[200, 202]);
 
 /// Responds with 202 while the sidecar has not confirmed, or with 200 when the session has no sidecar (decision 25).
-async fn handle(
+async fn reload_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

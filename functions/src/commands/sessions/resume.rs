@@ -9,14 +9,14 @@ use pilothouse_app::http::{NoBody, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-resume", Verb::Post, "/api/agents/sessions/{id}/resume", |verb| {
-        verb.route(handle)
+        verb.route(resume_session)
     })
     .owner()
     .summary("Resume a paused session")
     .output::<SessionView>(&[200, 202]);
 
 /// Responds with 202 while the sidecar has not confirmed. A hibernated session gets a new run first.
-async fn handle(
+async fn resume_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

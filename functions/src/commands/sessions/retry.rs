@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-retry", Verb::Post, "/api/agents/sessions/{id}/retry", |verb| {
-        verb.route(handle)
+        verb.route(retry_session)
     })
     .owner()
     .summary("Retry a failed session")
@@ -39,7 +39,7 @@ pub struct Retry {
 
 /// Responds with 202. The session is Queued and starts when a slot is free. The response contains the session's new API key,
 /// which is not shown again.
-async fn handle(
+async fn retry_session(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,

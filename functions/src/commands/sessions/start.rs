@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::fields::{fitting_options, idle_time, listed_skills, maybe_cap, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("sessions-start", Verb::Post, "/api/agents/sessions", |verb| verb.route(handle))
+    HttpFunction::new("sessions-start", Verb::Post, "/api/agents/sessions", |verb| verb.route(start_session))
         .owner()
         .summary("Start a session")
         .input::<StartSession>()
@@ -200,7 +200,7 @@ impl StartSession {
 ///
 /// Responds with 409 `unmetered` when an earlier session showed that the cost of the agent is unknown, and with 409
 /// `template-inactive` while the template is deactivated. The session copies the present defaults of the template (S0 8.7).
-async fn handle(
+async fn start_session(
     State(app): State<App>,
     command: CommandContext,
     body: Body<Start>,

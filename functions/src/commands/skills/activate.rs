@@ -12,14 +12,14 @@ use super::answer;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-activate", Verb::Post, "/api/agents/skills/{id}/activate", |verb| {
-        verb.route(handle)
+        verb.route(activate_skill)
     })
     .owner()
     .summary("Activate a skill")
     .output::<SkillView>(&[200]);
 
 /// Responds with 200 and the skill, also when it was active before.
-async fn handle(
+async fn activate_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -13,7 +13,7 @@ use super::definitions::SubAgentInput;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-add-sub-agent", Verb::Post, "/api/agents/skills/{id}/sub-agents", |verb| {
-        verb.route(handle)
+        verb.route(add_sub_agent)
     })
     .owner()
     .summary("Add a subagent to a skill")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .output::<SkillView>(&[201]);
 
 /// Responds with 201 and the skill, or with 409 `name-taken` when another subagent of the skill has the name.
-async fn handle(
+async fn add_sub_agent(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -13,7 +13,7 @@ use super::definitions::ToolInput;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-add-tool", Verb::Post, "/api/agents/skills/{id}/tools", |verb| {
-        verb.route(handle)
+        verb.route(add_tool)
     })
     .owner()
     .summary("Add a tool to a skill")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .output::<SkillView>(&[201]);
 
 /// Responds with 201 and the skill, or with 409 `name-taken` when another tool of the skill has the name.
-async fn handle(
+async fn add_tool(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -24,7 +24,7 @@ use crate::fields::{cap, fitting_options};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-consolidate", Verb::Post, "/api/agents/skills/{id}/consolidate", |verb| {
-        verb.route(handle)
+        verb.route(consolidate_skill)
     })
     .owner()
     .summary("Start a session that consolidates a skill's memory pills")
@@ -85,7 +85,7 @@ impl Consolidate {
 
 /// Responds with 201 and the session, or with 202 when it waits for a slot. Responds with 409 `consolidation-under-way` or
 /// `nothing-to-consolidate` when the skill cannot be consolidated. One transaction commits the session and the skill.
-async fn handle(
+async fn consolidate_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

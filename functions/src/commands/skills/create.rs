@@ -18,7 +18,7 @@ use super::created;
 use super::definitions::{SubAgentInput, ToolInput};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("skills-create", Verb::Post, "/api/agents/skills", |verb| verb.route(handle))
+    HttpFunction::new("skills-create", Verb::Post, "/api/agents/skills", |verb| verb.route(create_skill))
         .owner()
         .summary("Create a skill")
         .input::<CreateSkill>()
@@ -48,7 +48,7 @@ pub struct CreateSkill {
 }
 
 /// Responds with 201 and the skill, or with 409 `name-taken` when another skill has the name.
-async fn handle(
+async fn create_skill(
     State(app): State<App>,
     command: CommandContext,
     body: Body<CreateSkill>,

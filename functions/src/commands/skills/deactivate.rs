@@ -12,14 +12,14 @@ use super::answer;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-deactivate", Verb::Post, "/api/agents/skills/{id}/deactivate", |verb| {
-        verb.route(handle)
+        verb.route(deactivate_skill)
     })
     .owner()
     .summary("Deactivate a skill")
     .output::<SkillView>(&[200]);
 
 /// Responds with 200 and the skill, also when it was inactive before.
-async fn handle(
+async fn deactivate_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -16,14 +16,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "skills-dismiss-pill",
     Verb::Delete,
     "/api/agents/skills/{id}/memory-pills/{pillId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(dismiss_memory_pill),
 )
 .owner()
 .summary("Dismiss a memory pill")
 .output::<SkillView>(&[200]);
 
 /// Responds with 200 and the skill, or with 409 `pill-not-active` when the pill was consolidated or dismissed before.
-async fn handle(
+async fn dismiss_memory_pill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -15,14 +15,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "skills-remove-sub-agent",
     Verb::Delete,
     "/api/agents/skills/{id}/sub-agents/{name}",
-    |verb| verb.route(handle),
+    |verb| verb.route(remove_sub_agent),
 )
 .owner()
 .summary("Remove a subagent from a skill")
 .output::<SkillView>(&[200]);
 
 /// Responds with 200 and the skill.
-async fn handle(
+async fn remove_sub_agent(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

@@ -13,14 +13,14 @@ use crate::path::Name;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-remove-tool", Verb::Delete, "/api/agents/skills/{id}/tools/{name}", |verb| {
-        verb.route(handle)
+        verb.route(remove_tool)
     })
     .owner()
     .summary("Remove a tool from a skill")
     .output::<SkillView>(&[200]);
 
 /// Responds with 200 and the skill.
-async fn handle(
+async fn remove_tool(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

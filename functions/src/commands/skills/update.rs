@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use super::answer;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("skills-update", Verb::Put, "/api/agents/skills/{id}", |verb| verb.route(handle))
+    HttpFunction::new("skills-update", Verb::Put, "/api/agents/skills/{id}", |verb| verb.route(update_skill))
         .owner()
         .summary("Update the name, description or instructions of a skill")
         .input::<UpdateSkill>()
@@ -41,7 +41,7 @@ pub struct UpdateSkill {
 
 /// Responds with 200 and the skill, or with 409 `consolidation-under-way` when a consolidation would overwrite the new
 /// instructions. Sessions with the skill apply the change with their next reload or run.
-async fn handle(
+async fn update_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentSkillId>,

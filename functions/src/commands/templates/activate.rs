@@ -10,14 +10,14 @@ use pilothouse_domain::AgentTemplateId;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-activate", Verb::Post, "/api/agents/templates/{id}/activate", |verb| {
-        verb.route(handle)
+        verb.route(activate_template)
     })
     .owner()
     .summary("Activate a template")
     .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn activate_template(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

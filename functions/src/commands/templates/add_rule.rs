@@ -15,7 +15,7 @@ use super::shown;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-add-rule", Verb::Post, "/api/agents/templates/{id}/rules", |verb| {
-        verb.route(handle)
+        verb.route(add_rule)
     })
     .owner()
     .summary("Add a classification rule to a template")
@@ -23,7 +23,7 @@ pub const FUNCTION: HttpFunction =
     .output::<TemplateView>(&[201]);
 
 /// Responds with 201 and the template. The new rule is the last in order.
-async fn handle(
+async fn add_rule(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -16,7 +16,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "templates-add-skill",
     Verb::Post,
     "/api/agents/templates/{id}/skills/{skillId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(add_skill),
 )
 .owner()
 .summary("Add a default skill to a template")
@@ -24,7 +24,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
 
 /// Responds with 200 and the template, with 404 when the owner has no such skill, or with 409 `skill-inactive` when the skill
 /// is deactivated.
-async fn handle(
+async fn add_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -14,7 +14,7 @@ use crate::commands::skills::definitions::ToolInput;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-add-tool", Verb::Post, "/api/agents/templates/{id}/tools", |verb| {
-        verb.route(handle)
+        verb.route(add_tool)
     })
     .owner()
     .summary("Add an MCP tool to a template")
@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction =
     .output::<TemplateView>(&[201]);
 
 /// Responds with 201 and the template, or with 409 `tool-exists` when another tool of the template has the name.
-async fn handle(
+async fn add_tool(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-events", Verb::Post, "/api/agents/templates/{id}/events", |verb| {
-        verb.route(handle)
+        verb.route(classify_event)
     })
     .owner()
     .summary("Classify an event and start a session if a rule matches")
@@ -136,7 +136,7 @@ impl Event {
 /// Responds with 201 or 202 and the session, like the function that starts sessions. Responds with 200 when no rule matches,
 /// with 409 `template-inactive` while the template is deactivated, and with 409 `unmetered` when an earlier session showed that the
 /// cost of the template's agent is unknown.
-async fn handle(
+async fn classify_event(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

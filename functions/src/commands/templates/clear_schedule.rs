@@ -12,14 +12,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "templates-clear-schedule",
     Verb::Delete,
     "/api/agents/templates/{id}/schedule",
-    |verb| verb.route(handle),
+    |verb| verb.route(clear_schedule),
 )
 .owner()
 .summary("Remove the schedule of a template")
 .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn clear_schedule(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -28,11 +28,13 @@ use crate::commands::skills::definitions::ToolInput;
 use crate::fields::{cap, fitting_options, idle_time, listed_skills, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("templates-create", Verb::Post, "/api/agents/templates", |verb| verb.route(handle))
-        .owner()
-        .summary("Create a template")
-        .input::<CreateTemplate>()
-        .output::<TemplateView>(&[201]);
+    HttpFunction::new("templates-create", Verb::Post, "/api/agents/templates", |verb| {
+        verb.route(create_template)
+    })
+    .owner()
+    .summary("Create a template")
+    .input::<CreateTemplate>()
+    .output::<TemplateView>(&[201]);
 
 /// A new template.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -151,7 +153,7 @@ impl CreateTemplate {
 }
 
 /// Responds with 201 and the template, which is active. Its default skills must belong to the owner and be active.
-async fn handle(
+async fn create_template(
     State(app): State<App>,
     command: CommandContext,
     body: Body<CreateTemplate>,

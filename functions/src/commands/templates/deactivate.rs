@@ -10,14 +10,14 @@ use pilothouse_domain::AgentTemplateId;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-deactivate", Verb::Post, "/api/agents/templates/{id}/deactivate", |verb| {
-        verb.route(handle)
+        verb.route(deactivate_template)
     })
     .owner()
     .summary("Deactivate a template")
     .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn deactivate_template(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

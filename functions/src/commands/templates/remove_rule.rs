@@ -15,14 +15,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "templates-remove-rule",
     Verb::Delete,
     "/api/agents/templates/{id}/rules/{ruleId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(remove_rule),
 )
 .owner()
 .summary("Remove a classification rule from a template")
 .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn remove_rule(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

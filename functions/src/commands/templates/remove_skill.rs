@@ -15,14 +15,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "templates-remove-skill",
     Verb::Delete,
     "/api/agents/templates/{id}/skills/{skillId}",
-    |verb| verb.route(handle),
+    |verb| verb.route(remove_skill),
 )
 .owner()
 .summary("Remove a default skill from a template")
 .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn remove_skill(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

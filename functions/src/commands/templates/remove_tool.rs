@@ -14,14 +14,14 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
     "templates-remove-tool",
     Verb::Delete,
     "/api/agents/templates/{id}/tools/{toolName}",
-    |verb| verb.route(handle),
+    |verb| verb.route(remove_tool),
 )
 .owner()
 .summary("Remove an MCP tool from a template")
 .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template.
-async fn handle(
+async fn remove_tool(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -14,7 +14,7 @@ use super::input::ScheduleInput;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-set-schedule", Verb::Put, "/api/agents/templates/{id}/schedule", |verb| {
-        verb.route(handle)
+        verb.route(set_schedule)
     })
     .owner()
     .summary("Set the schedule of a template")
@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction =
     .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template. Times before this request start no sessions.
-async fn handle(
+async fn set_schedule(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

@@ -22,11 +22,13 @@ use serde_json::Value;
 use crate::fields::{fitting_options, idle_time, maybe_cap, percent, timeout};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("templates-update", Verb::Put, "/api/agents/templates/{id}", |verb| verb.route(handle))
-        .owner()
-        .summary("Update fields of a template")
-        .input::<UpdateTemplate>()
-        .output::<TemplateView>(&[200]);
+    HttpFunction::new("templates-update", Verb::Put, "/api/agents/templates/{id}", |verb| {
+        verb.route(update_template)
+    })
+    .owner()
+    .summary("Update fields of a template")
+    .input::<UpdateTemplate>()
+    .output::<TemplateView>(&[200]);
 
 /// The changes to a template. Omitted fields keep their values. `null` clears an optional field.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -164,7 +166,7 @@ impl UpdateTemplate {
 
 /// Responds with 200 and the template. Existing sessions keep the settings that they started with. Only the prompt and the
 /// tools are read again at a new launch or a reload.
-async fn handle(
+async fn update_template(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

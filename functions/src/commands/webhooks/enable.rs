@@ -14,13 +14,15 @@ use pilothouse_domain::webhook::Webhook;
 use pilothouse_store::{Commit, Loaded};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("webhooks-enable", Verb::Post, "/api/webhooks/{id}/enable", |verb| verb.route(handle))
-        .owner()
-        .summary("Enable a disabled webhook")
-        .output::<Webhook>(&[200]);
+    HttpFunction::new("webhooks-enable", Verb::Post, "/api/webhooks/{id}/enable", |verb| {
+        verb.route(enable_webhook)
+    })
+    .owner()
+    .summary("Enable a disabled webhook")
+    .output::<Webhook>(&[200]);
 
 /// Responds with 200 and the webhook.
-async fn handle(
+async fn enable_webhook(
     State(app): State<App>,
     Owner(owner): Owner,
     WebhookOf(id): WebhookOf,

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("webhooks-register", Verb::Post, "/api/webhooks", |verb| verb.route(handle))
+    HttpFunction::new("webhooks-register", Verb::Post, "/api/webhooks", |verb| verb.route(register_webhook))
         .owner()
         .summary("Register a webhook")
         .input::<RegisterWebhook>()
@@ -44,7 +44,7 @@ pub struct RegisterWebhook {
 }
 
 /// Responds with 201, the webhook and its secret, which is not shown again.
-async fn handle(
+async fn register_webhook(
     State(app): State<App>,
     command: CommandContext,
     body: Body<RegisterWebhook>,

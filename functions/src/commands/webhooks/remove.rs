@@ -12,13 +12,15 @@ use pilothouse_domain::webhook::Webhook;
 use pilothouse_store::{Commit, Loaded};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("webhooks-remove", Verb::Delete, "/api/webhooks/{id}", |verb| verb.route(handle))
-        .owner()
-        .summary("Remove a webhook")
-        .statuses(&[204]);
+    HttpFunction::new("webhooks-remove", Verb::Delete, "/api/webhooks/{id}", |verb| {
+        verb.route(remove_webhook)
+    })
+    .owner()
+    .summary("Remove a webhook")
+    .statuses(&[204]);
 
 /// Responds with 204.
-async fn handle(
+async fn remove_webhook(
     State(app): State<App>,
     Owner(owner): Owner,
     WebhookOf(id): WebhookOf,

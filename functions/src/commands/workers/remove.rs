@@ -13,7 +13,7 @@ use pilothouse_app::queues;
 use crate::worker_api::request::{WorkerCaller, no_worker};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-remove", Verb::Delete, "/api/workers/{id}", |verb| verb.route(handle))
+    HttpFunction::new("workers-remove", Verb::Delete, "/api/workers/{id}", |verb| verb.route(remove_worker))
         .owner()
         .summary("Remove a worker, or declare its machine lost")
         .query(&["lost"])
@@ -23,7 +23,7 @@ pub const FUNCTION: HttpFunction =
 /// Responds with 204. Runs that the worker has not claimed are assigned to other workers. Responds with 409 while the worker
 /// has unfinished runs. With `lost=true`, the owner declares the machine lost and these runs end. A worker that is still alive
 /// registers again with its next heartbeat and must end these runs first.
-async fn handle(
+async fn remove_worker(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     parameters: Parameters,

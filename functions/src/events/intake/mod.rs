@@ -34,12 +34,12 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 
 /// Processes a batch of the events queue and settles it. Messages that are applied, quarantined or refused are deleted. Messages
 /// that fail are retried; after the last attempt only the failing message becomes a dead letter.
-pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let outcome = process(app, batch).await;
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::events(), outcome).await
 }
 
-/// Processes a batch like [`handle`]. The caller settles it.
+/// Processes a batch like [`process_and_settle`]. The caller settles it.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     let mut outcome = BatchOutcome::default();
     let mut sessions: BTreeMap<AgentSessionId, Vec<(Received, Opened)>> = BTreeMap::new();

@@ -11,13 +11,13 @@ use pilothouse_domain::{SessionChain, SessionChainId};
 use super::sessions_of;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("chains-get", Verb::Get, "/api/agents/chains/{id}", |verb| verb.route(handle))
+    HttpFunction::new("chains-get", Verb::Get, "/api/agents/chains/{id}", |verb| verb.route(get_chain))
         .owner()
         .summary("Get a chain with its sessions and handoff documents")
         .output::<ChainView>(&[200]);
 
 /// Responds with 200 and the chain. Commands accept its `ETag` in `If-Match`.
-async fn handle(
+async fn get_chain(
     State(app): State<App>,
     Owner(owner): Owner,
     Id(id): Id<SessionChainId>,

@@ -15,14 +15,14 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("chains-list", Verb::Get, "/api/agents/chains", |verb| verb.route(handle))
+    HttpFunction::new("chains-list", Verb::Get, "/api/agents/chains", |verb| verb.route(list_chains))
         .owner()
         .summary("List chains of sessions, newest first")
         .query(&["limit", "cursor", "status"])
         .output::<Page<ChainSummary>>(&[200]);
 
 /// Responds with 200 and a page. `status` filters by status. A filtered page may be short even if more pages follow.
-async fn handle(
+async fn list_chains(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -10,7 +10,7 @@ use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("events-list", Verb::Get, "/api/events", |verb| verb.route(handle))
+    HttpFunction::new("events-list", Verb::Get, "/api/events", |verb| verb.route(list_announcements))
         .owner()
         .summary("List announcements in order of publication")
         .query(&["limit", "after"])
@@ -18,7 +18,7 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200, a page and a cursor. The last page also has a cursor, with which a caller polls for new announcements.
 /// Announcements expire after 90 days.
-async fn handle(
+async fn list_announcements(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

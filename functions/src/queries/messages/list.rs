@@ -10,14 +10,14 @@ use pilothouse_app::http::{Owner, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("messages-list", Verb::Get, "/api/agents/sessions/{id}/messages/queue", |verb| {
-        verb.route(handle)
+        verb.route(list_messages)
     })
     .owner()
     .summary("List the message queue in delivery order")
     .output::<QueueView>(&[200]);
 
 /// Responds with 200 and the open messages. Immediate messages come first.
-async fn handle(
+async fn list_messages(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -12,14 +12,16 @@ use pilothouse_domain::announcement::Notification;
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("notifications-list", Verb::Get, "/api/notifications", |verb| verb.route(handle))
-        .owner()
-        .summary("List notifications, newest first")
-        .query(&["limit", "cursor", "unread"])
-        .output::<Page<Notification>>(&[200]);
+    HttpFunction::new("notifications-list", Verb::Get, "/api/notifications", |verb| {
+        verb.route(list_notifications)
+    })
+    .owner()
+    .summary("List notifications, newest first")
+    .query(&["limit", "cursor", "unread"])
+    .output::<Page<Notification>>(&[200]);
 
 /// Responds with 200 and a page. `unread=true` limits the list to unread notifications. Notifications expire after 90 days.
-async fn handle(
+async fn list_notifications(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -16,7 +16,7 @@ use crate::dead_letters::{RELAY, check_operator, failed, queues, relay};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("dead-letters-list", Verb::Get, "/api/operations/dead-letters", |verb| {
-        verb.route(handle)
+        verb.route(list_dead_letters)
     })
     .owner()
     .summary("List dead letters and recent redrives (operators only)")
@@ -32,7 +32,10 @@ const REDRIVES: usize = 20;
 
 /// Responds with 200 and the queues that have dead letters. A letter that another request has received is counted but not
 /// listed. At most ten letters of a session are listed.
-async fn handle(State(app): State<App>, Owner(owner): Owner) -> Result<Json<DeadLettersView>, Problem> {
+async fn list_dead_letters(
+    State(app): State<App>,
+    Owner(owner): Owner,
+) -> Result<Json<DeadLettersView>, Problem> {
     check_operator(&app, &owner)?;
     let mut seen = Vec::new();
     for queue in queues().chain(relay()) {

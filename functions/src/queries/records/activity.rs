@@ -17,7 +17,7 @@ use pilothouse_domain::{AgentSession, SubAgentId, Timestamp};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-activity", Verb::Get, "/api/agents/sessions/{id}/activity", |verb| {
-        verb.route(handle)
+        verb.route(list_activity)
     })
     .owner()
     .summary("List the activity of a session")
@@ -35,7 +35,7 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(10);
 /// Responds with 200 and a page in order of ingestion, by default of 200 lines. `subAgentId` limits the list to one subagent.
 /// `since` limits it to lines that were ingested at or after a time (decision 38). The live stream uses the same cursors. At
 /// the end of the list, a caller follows the stream or polls with the `cursor` of the session.
-async fn handle(
+async fn list_activity(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

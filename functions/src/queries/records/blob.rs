@@ -14,7 +14,7 @@ use pilothouse_store::blob::BlobKey;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-blob", Verb::Get, "/api/agents/sessions/{id}/blobs/{sha256}", |verb| {
-        verb.route(handle)
+        verb.route(get_blob)
     })
     .owner()
     .summary("Get the full content of a truncated record")
@@ -29,7 +29,7 @@ pub const LINK_VALID: Duration = Duration::from_mins(15);
 
 /// Responds with 200 and the content. When the content exceeds a Lambda response, responds with 303 and a link that is valid
 /// for 15 minutes.
-async fn handle(
+async fn get_blob(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

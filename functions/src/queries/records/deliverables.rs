@@ -12,14 +12,14 @@ use pilothouse_wire::RawEvent;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-deliverables", Verb::Get, "/api/agents/sessions/{id}/deliverables", |verb| {
-        verb.route(handle)
+        verb.route(get_deliverables)
     })
     .owner()
     .summary("Get the deliverables of an agent and their statuses")
     .output::<DeliverablesView>(&[200]);
 
 /// Responds with 200 and the latest list, or with 404 when there is none or its record has expired (decision 38).
-async fn handle(
+async fn get_deliverables(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -16,7 +16,7 @@ use pilothouse_domain::journal::{Cause, JournalEntry};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-events", Verb::Get, "/api/agents/sessions/{id}/events", |verb| {
-        verb.route(handle)
+        verb.route(list_raw_events)
     })
     .owner()
     .summary("List the raw events of a session")
@@ -56,7 +56,7 @@ impl Run {
 
 /// Responds with 200 and a page in order of recording. Without `run`, `from` is a sequence number of the session's journal.
 /// With `run`, it is a sequence number of the run's sidecar. Expired entries are omitted (decision 38).
-async fn handle(
+async fn list_raw_events(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

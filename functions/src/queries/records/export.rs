@@ -25,7 +25,7 @@ use super::{blob, metrics, tool_calls};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-export", Verb::Get, "/api/agents/sessions/{id}/export", |verb| {
-        verb.route(handle)
+        verb.route(export_session)
     })
     .owner()
     .summary("Export a session as one JSON document")
@@ -43,7 +43,7 @@ const PAGE: usize = 200;
 
 /// Responds with 200 and the document. A document larger than [`blob::MAX_ANSWER_BYTES`] is stored as a blob of the session,
 /// and the response is 303 with its location. A journal larger than 32 MiB is cut, and `rest` states where it continues.
-async fn handle(
+async fn export_session(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -13,18 +13,20 @@ use pilothouse_domain::agent_api::{AgentLearning, LearningKind};
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("records-learnings", Verb::Get, "/api/agents/learnings", |verb| verb.route(handle))
-        .owner()
-        .summary("List learnings about people and communication")
-        .query(&["limit", "cursor", "kind", "sessionId"])
-        .output::<Page<AgentLearning>>(&[200]);
+    HttpFunction::new("records-learnings", Verb::Get, "/api/agents/learnings", |verb| {
+        verb.route(list_learnings)
+    })
+    .owner()
+    .summary("List learnings about people and communication")
+    .query(&["limit", "cursor", "kind", "sessionId"])
+    .output::<Page<AgentLearning>>(&[200]);
 
 /// The largest number of pages that one request reads. It bounds the cost of a filter.
 const MAX_PAGES_READ: usize = 5;
 
 /// Responds with 200 and a page: all learnings of the owner, newest first, or with `sessionId` those of one session, oldest
 /// first. `kind` filters by kind. A filtered page may be short even if more pages follow.
-async fn handle(
+async fn list_learnings(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -12,14 +12,16 @@ use pilothouse_app::paging::Scope;
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("records-logs", Verb::Get, "/api/agents/sessions/{id}/logs", |verb| verb.route(handle))
-        .owner()
-        .summary("List the log chunks of a session")
-        .query(PAGE)
-        .output::<Page<LogChunkView>>(&[200]);
+    HttpFunction::new("records-logs", Verb::Get, "/api/agents/sessions/{id}/logs", |verb| {
+        verb.route(list_logs)
+    })
+    .owner()
+    .summary("List the log chunks of a session")
+    .query(PAGE)
+    .output::<Page<LogChunkView>>(&[200]);
 
 /// Responds with 200 and a page.
-async fn handle(
+async fn list_logs(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

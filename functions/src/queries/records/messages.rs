@@ -14,7 +14,7 @@ use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-messages", Verb::Get, "/api/agents/sessions/{id}/messages", |verb| {
-        verb.route(handle)
+        verb.route(list_conversation_messages)
     })
     .owner()
     .summary("List the messages of the conversation")
@@ -22,7 +22,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<MessageView>>(&[200]);
 
 /// Responds with 200 and a page: the messages of the main agent, or with `subAgentId` those of one subagent.
-async fn handle(
+async fn list_conversation_messages(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -11,7 +11,7 @@ use pilothouse_domain::AgentSession;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-metrics", Verb::Get, "/api/agents/sessions/{id}/metrics", |verb| {
-        verb.route(handle)
+        verb.route(get_metrics)
     })
     .owner()
     .summary("Get the usage of a session by model and subagent")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
 const SUBAGENTS: usize = 1000;
 
 /// Responds with 200 and the metrics.
-async fn handle(
+async fn get_metrics(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

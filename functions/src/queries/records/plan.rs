@@ -8,13 +8,15 @@ use pilothouse_app::http::{Owner, Problem, Session};
 use pilothouse_domain::value::SessionPlan;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("records-plan", Verb::Get, "/api/agents/sessions/{id}/plan", |verb| verb.route(handle))
-        .owner()
-        .summary("Get the plan of an agent")
-        .output::<SessionPlan>(&[200]);
+    HttpFunction::new("records-plan", Verb::Get, "/api/agents/sessions/{id}/plan", |verb| {
+        verb.route(get_plan)
+    })
+    .owner()
+    .summary("Get the plan of an agent")
+    .output::<SessionPlan>(&[200]);
 
 /// Responds with 200 and the plan, or with 404 when the agent has made none.
-async fn handle(
+async fn get_plan(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -13,7 +13,7 @@ use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-sub-agents", Verb::Get, "/api/agents/sessions/{id}/sub-agents", |verb| {
-        verb.route(handle)
+        verb.route(list_sub_agents)
     })
     .owner()
     .summary("List the subagents of a session")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<SubAgentView>>(&[200]);
 
 /// Responds with 200 and a page, in order of the ids.
-async fn handle(
+async fn list_sub_agents(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

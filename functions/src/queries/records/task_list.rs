@@ -9,14 +9,14 @@ use pilothouse_domain::value::SessionTaskList;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-task-list", Verb::Get, "/api/agents/sessions/{id}/task-list", |verb| {
-        verb.route(handle)
+        verb.route(get_task_list)
     })
     .owner()
     .summary("Get the task list of an agent")
     .output::<SessionTaskList>(&[200]);
 
 /// Responds with 200 and the latest snapshot, or with 404 when the agent has made no task list.
-async fn handle(
+async fn get_task_list(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

@@ -12,7 +12,7 @@ use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-tasks", Verb::Get, "/api/agents/sessions/{id}/tasks", |verb| {
-        verb.route(handle)
+        verb.route(list_tasks)
     })
     .owner()
     .summary("List the tasks that an agent created")
@@ -20,7 +20,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<AgentTask>>(&[200]);
 
 /// Responds with 200 and a page, oldest first.
-async fn handle(
+async fn list_tasks(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

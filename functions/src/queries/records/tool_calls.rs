@@ -17,7 +17,7 @@ use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-tool-calls", Verb::Get, "/api/agents/sessions/{id}/tool-calls", |verb| {
-        verb.route(handle)
+        verb.route(list_tool_calls)
     })
     .owner()
     .summary("List tool calls with their results")
@@ -25,7 +25,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<ToolCallView>>(&[200]);
 
 /// Responds with 200 and a page: the calls of the main agent, or with `subAgentId` those of one subagent.
-async fn handle(
+async fn list_tool_calls(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

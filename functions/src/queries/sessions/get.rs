@@ -8,13 +8,13 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Owner, Problem, Session};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("sessions-get", Verb::Get, "/api/agents/sessions/{id}", |verb| verb.route(handle))
+    HttpFunction::new("sessions-get", Verb::Get, "/api/agents/sessions/{id}", |verb| verb.route(get_session))
         .owner()
         .summary("Get a session")
         .output::<SessionView>(&[200]);
 
 /// Responds with 200 and the session. Commands accept its `ETag` in `If-Match`.
-async fn handle(
+async fn get_session(
     State(app): State<App>,
     Owner(owner): Owner,
     Session(id): Session,

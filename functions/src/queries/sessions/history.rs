@@ -16,7 +16,7 @@ use super::list::summaries;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-history", Verb::Get, "/api/agents/sessions/history", |verb| {
-        verb.route(handle)
+        verb.route(list_session_history)
     })
     .owner()
     .summary("List sessions that were created in a period")
@@ -24,7 +24,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<SessionSummary>>(&[200]);
 
 /// Responds with 200 and a page, newest first. `dateFrom` (inclusive) and `dateTo` (exclusive) are timestamps.
-async fn handle(
+async fn list_session_history(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

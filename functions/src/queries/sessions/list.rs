@@ -17,14 +17,14 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("sessions-list", Verb::Get, "/api/agents/sessions", |verb| verb.route(handle))
+    HttpFunction::new("sessions-list", Verb::Get, "/api/agents/sessions", |verb| verb.route(list_sessions))
         .owner()
         .summary("List sessions, newest first")
         .query(&["limit", "cursor", "status"])
         .output::<Page<SessionSummary>>(&[200]);
 
 /// Responds with 200 and a page. `status` filters by status. A filtered page may be short even if more pages follow.
-async fn handle(
+async fn list_sessions(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -9,13 +9,13 @@ use pilothouse_app::http::{Id, Owner, Problem};
 use pilothouse_domain::{AgentSkill, AgentSkillId};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("skills-get", Verb::Get, "/api/agents/skills/{id}", |verb| verb.route(handle))
+    HttpFunction::new("skills-get", Verb::Get, "/api/agents/skills/{id}", |verb| verb.route(get_skill))
         .owner()
         .summary("Get a skill")
         .output::<SkillView>(&[200]);
 
 /// Responds with 200, the skill and its Active memory pills. The function `skills-memory-pills` lists all pills.
-async fn handle(
+async fn get_skill(
     State(app): State<App>,
     Owner(owner): Owner,
     Id(id): Id<AgentSkillId>,

@@ -11,14 +11,14 @@ use pilothouse_app::http::{Owner, PageRequest, Problem};
 use pilothouse_domain::AgentSkill;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("skills-list", Verb::Get, "/api/agents/skills", |verb| verb.route(handle))
+    HttpFunction::new("skills-list", Verb::Get, "/api/agents/skills", |verb| verb.route(list_skills))
         .owner()
         .summary("List skills by name")
         .query(&["limit", "cursor", "isActive"])
         .output::<Page<SkillSummary>>(&[200]);
 
 /// Responds with 200 and a page. `isActive` filters by state. A filtered page may be short even if more pages follow.
-async fn handle(
+async fn list_skills(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -17,7 +17,7 @@ use pilothouse_store::table::Position;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-memory-pills", Verb::Get, "/api/agents/skills/{id}/memory-pills", |verb| {
-        verb.route(handle)
+        verb.route(list_memory_pills)
     })
     .owner()
     .summary("List the memory pills of a skill, newest first")
@@ -28,7 +28,7 @@ const STATUSES: [MemoryPillStatus; 3] =
     [MemoryPillStatus::Active, MemoryPillStatus::Consolidated, MemoryPillStatus::Dismissed];
 
 /// Responds with 200 and a page. `status` filters by status.
-async fn handle(
+async fn list_memory_pills(
     State(app): State<App>,
     Owner(owner): Owner,
     Id(id): Id<AgentSkillId>,

@@ -10,13 +10,15 @@ use pilothouse_domain::AgentTemplateId;
 use pilothouse_domain::template::AgentTemplate;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("templates-get", Verb::Get, "/api/agents/templates/{id}", |verb| verb.route(handle))
-        .owner()
-        .summary("Get a template")
-        .output::<TemplateView>(&[200]);
+    HttpFunction::new("templates-get", Verb::Get, "/api/agents/templates/{id}", |verb| {
+        verb.route(get_template)
+    })
+    .owner()
+    .summary("Get a template")
+    .output::<TemplateView>(&[200]);
 
 /// Responds with 200 and the template. Commands accept its `ETag` in `If-Match`.
-async fn handle(
+async fn get_template(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<AgentTemplateId>,

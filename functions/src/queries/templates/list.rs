@@ -11,14 +11,16 @@ use pilothouse_app::http::{Owner, PageRequest, Problem};
 use pilothouse_domain::template::AgentTemplate;
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("templates-list", Verb::Get, "/api/agents/templates", |verb| verb.route(handle))
-        .owner()
-        .summary("List templates, newest first")
-        .query(&["limit", "cursor", "isActive"])
-        .output::<Page<TemplateSummary>>(&[200]);
+    HttpFunction::new("templates-list", Verb::Get, "/api/agents/templates", |verb| {
+        verb.route(list_templates)
+    })
+    .owner()
+    .summary("List templates, newest first")
+    .query(&["limit", "cursor", "isActive"])
+    .output::<Page<TemplateSummary>>(&[200]);
 
 /// Responds with 200 and a page. `isActive` filters by state.
-async fn handle(
+async fn list_templates(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

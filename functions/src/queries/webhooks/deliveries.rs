@@ -13,7 +13,7 @@ use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("webhooks-deliveries", Verb::Get, "/api/webhooks/{id}/deliveries", |verb| {
-        verb.route(handle)
+        verb.route(list_deliveries)
     })
     .owner()
     .summary("List the deliveries of a webhook")
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .output::<Page<Delivery>>(&[200]);
 
 /// Responds with 200 and a page, newest first. Each attempted delivery is listed with its attempts.
-async fn handle(
+async fn list_deliveries(
     State(app): State<App>,
     Owner(owner): Owner,
     WebhookOf(id): WebhookOf,

@@ -12,14 +12,14 @@ use pilothouse_app::record_views;
 use pilothouse_store::{cursor, layout};
 
 pub const FUNCTION: HttpFunction =
-    HttpFunction::new("workers-list", Verb::Get, "/api/workers", |verb| verb.route(handle))
+    HttpFunction::new("workers-list", Verb::Get, "/api/workers", |verb| verb.route(list_workers))
         .owner()
         .summary("List workers by name")
         .query(PAGE)
         .output::<Page<WorkerView>>(&[200]);
 
 /// Responds with 200 and a page.
-async fn handle(
+async fn list_workers(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,

@@ -262,11 +262,11 @@ pub const CLOCK: Requirements = Requirements {
     })
 };
 /// Appends to the event feed and queues deliveries to webhooks.
-pub const ANNOUNCE: Requirements =
+pub const EVENT_FEED: Requirements =
     Requirements { timeout_seconds: 30, ..of(Access { sends: &[WEBHOOKS], ..WRITES }) };
 /// Delivers to webhooks, the event bus and the topic: a batch has at most ten deliveries of at most ten seconds each, which run
 /// concurrently except for a first trial. Failed deliveries return to the queue.
-pub const DELIVER: Requirements = Requirements {
+pub const WEBHOOK_DELIVERY: Requirements = Requirements {
     timeout_seconds: 120,
     ..of(Access { publishes: true, secret: true, sends: &[WEBHOOKS], ..WRITES })
 };
