@@ -32,7 +32,7 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_ECS_PUBLIC_ADDRESSES": given("RunsOnEcs", "EcsPublicAddresses"),
         "PILOTHOUSE_ECS_DURABLE_WORKSPACE": given("RunsOnEcs", "EcsDurableWorkspace"),
         "PILOTHOUSE_ECS_LEASE_SECONDS": given("RunsOnEcs", "EcsLeaseSeconds"),
-        "PILOTHOUSE_HURRY": given("HasHurry", "Hurry"),
+        "PILOTHOUSE_DEADLINE_DIVISOR": given("HasDeadlineDivisor", "DeadlineDivisor"),
         "RUST_LOG": given("HasLogFilter", "LogFilter"),
         "OTEL_EXPORTER_OTLP_ENDPOINT": given("HasTracesEndpoint", "TracesEndpoint"),
     })

@@ -128,7 +128,7 @@ const ALL: &[Parameter] = &[
     Parameter { name: "EcsImage", about: "The image of sidecars with their agents", ..TEXT },
     Parameter { name: "EcsVpc", about: "The network of sidecars", ..TEXT },
     Parameter {
-        name: "Hurry",
+        name: "DeadlineDivisor",
         default: Some(""),
         pattern: Some("^[0-9]*$"),
         about: "Divides all limits of waiting, for tests",
@@ -179,7 +179,7 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasJwksUrl", given("JwksUrl")),
         ("HasOperators", given("Operators")),
         ("HasAllowedOrigins", given("AllowedOrigins")),
-        ("HasHurry", given("Hurry")),
+        ("HasDeadlineDivisor", given("DeadlineDivisor")),
         ("HasAlarmEmail", given("AlarmEmail")),
         ("HasLogFilter", given("LogFilter")),
         ("HasTracesEndpoint", given("TracesEndpoint")),

@@ -43,7 +43,7 @@ pub struct ServerProcess {
     folder: TempDir,
     /// The limit of open descriptors; `None` keeps the limit of this process.
     descriptors: Option<u32>,
-    time_scale: u32,
+    deadline_divisor: u32,
     environment: Vec<(String, String)>,
     child: Option<Child>,
     /// The document that the server wrote when it started to listen.
@@ -55,27 +55,33 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server with every deadline divided by `time_scale`, and waits until it responds.
-    pub async fn start(time_scale: u32) -> Self {
-        Self::start_with(time_scale, &[]).await
+    /// Starts a server with every deadline divided by `deadline_divisor`, and waits until it responds.
+    pub async fn start(deadline_divisor: u32) -> Self {
+        Self::start_with(deadline_divisor, &[]).await
     }
 
     /// Starts a server like [`Self::start`] with additional environment variables. A restart keeps them.
-    pub async fn start_with(time_scale: u32, environment: &[(&str, &str)]) -> Self {
-        Self::start_on(time_scale, environment, Machine::default()).await.unwrap()
+    pub async fn start_with(deadline_divisor: u32, environment: &[(&str, &str)]) -> Self {
+        Self::start_on(deadline_divisor, environment, Machine::default()).await.unwrap()
     }
 
     /// Starts a server like [`Self::start_with`] with a limit of open descriptors. A restart keeps it.
     pub async fn start_limited(
-        time_scale: u32,
+        deadline_divisor: u32,
         environment: &[(&str, &str)],
         descriptors: Option<u32>,
     ) -> Self {
-        Self::start_on(time_scale, environment, Machine { descriptors, ..Machine::default() }).await.unwrap()
+        Self::start_on(deadline_divisor, environment, Machine { descriptors, ..Machine::default() })
+            .await
+            .unwrap()
     }
 
     /// Starts a server like [`Self::start_with`] on a limited machine. Returns `None` where the test may not create such a machine.
-    pub async fn start_on(time_scale: u32, environment: &[(&str, &str)], machine: Machine) -> Option<Self> {
+    pub async fn start_on(
+        deadline_divisor: u32,
+        environment: &[(&str, &str)],
+        machine: Machine,
+    ) -> Option<Self> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let environment = environment.collect();
         let folder = tempfile::Builder::new().prefix("pilothouse-e2e-").tempdir().unwrap();
@@ -94,7 +100,7 @@ impl ServerProcess {
             disk,
             folder,
             descriptors: machine.descriptors,
-            time_scale,
+            deadline_divisor,
             environment,
             child: None,
             said: Value::Null,
@@ -128,7 +134,7 @@ impl ServerProcess {
         let mut child = command
             .args(["--json", "up", "--listen", listen, "--data"])
             .arg(self.data())
-            .env("PILOTHOUSE_HURRY", self.time_scale.to_string())
+            .env("PILOTHOUSE_DEADLINE_DIVISOR", self.deadline_divisor.to_string())
             .env("PILOTHOUSE_SIDECAR", programs::sidecar())
             .env("PILOTHOUSE_CLOCK_OFFSET_FILE", self.clock_offset_file())
             // Webhook receivers of tests listen on loopback.

@@ -46,7 +46,7 @@ pub struct Settings {
     /// The runtime of sidecars.
     pub runtime: RuntimeKind,
     /// The divisor of all deadlines, for tests.
-    pub time_scale: u32,
+    pub deadline_divisor: u32,
 }
 
 /// The runtime of sidecars.
@@ -101,7 +101,7 @@ impl Settings {
             webhook_egress_policy: reader.egress_policy(),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
-            time_scale: reader.time_scale(),
+            deadline_divisor: reader.deadline_divisor(),
         };
         if reader.wrong.is_empty() { Ok(settings) } else { Err(SettingsError(reader.wrong)) }
     }
@@ -177,7 +177,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 "PILOTHOUSE_ECS_LEASE_SECONDS is a whole number from {SHORTEST_LEASE_SECONDS}, not `{text}`"
             ));
         }
-        seconds.flatten().map_or(default, Duration::from_secs) / self.time_scale()
+        seconds.flatten().map_or(default, Duration::from_secs) / self.deadline_divisor()
     }
 
     fn egress_policy(&mut self) -> EgressPolicy {
@@ -188,10 +188,10 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         })
     }
 
-    fn time_scale(&mut self) -> u32 {
-        let Some(text) = self.text("PILOTHOUSE_HURRY", false) else { return 1 };
-        text.parse().ok().filter(|time_scale| *time_scale > 0).unwrap_or_else(|| {
-            self.wrong.push(format!("PILOTHOUSE_HURRY is a whole number from 1, not `{text}`"));
+    fn deadline_divisor(&mut self) -> u32 {
+        let Some(text) = self.text("PILOTHOUSE_DEADLINE_DIVISOR", false) else { return 1 };
+        text.parse().ok().filter(|deadline_divisor| *deadline_divisor > 0).unwrap_or_else(|| {
+            self.wrong.push(format!("PILOTHOUSE_DEADLINE_DIVISOR is a whole number from 1, not `{text}`"));
             1
         })
     }
@@ -219,7 +219,10 @@ mod tests {
     #[test]
     fn query_function_needs_three_variables() {
         let settings = read(Some(&requirements::QUERY), &BASE).unwrap();
-        assert_eq!((settings.prefix.as_str(), settings.table.as_str(), settings.time_scale), ("p", "t", 1));
+        assert_eq!(
+            (settings.prefix.as_str(), settings.table.as_str(), settings.deadline_divisor),
+            ("p", "t", 1)
+        );
         assert_eq!(settings.runtime, RuntimeKind::Workers);
     }
 
@@ -227,7 +230,11 @@ mod tests {
     fn all_invalid_settings_are_reported_at_once() {
         let error = read(
             Some(&requirements::INTAKE),
-            &[("PILOTHOUSE_PREFIX", " "), ("PILOTHOUSE_HURRY", "0"), ("PILOTHOUSE_RUNTIME", "lambda")],
+            &[
+                ("PILOTHOUSE_PREFIX", " "),
+                ("PILOTHOUSE_DEADLINE_DIVISOR", "0"),
+                ("PILOTHOUSE_RUNTIME", "lambda"),
+            ],
         );
         let text = error.unwrap_err().to_string();
         for part in [
@@ -235,7 +242,7 @@ mod tests {
             "PILOTHOUSE_TABLE is missing",
             "PILOTHOUSE_BUCKET is missing",
             "PILOTHOUSE_SECRET_ARN is missing",
-            "PILOTHOUSE_HURRY is a whole number from 1, not `0`",
+            "PILOTHOUSE_DEADLINE_DIVISOR is a whole number from 1, not `0`",
             "`workers` or `ecs`, not `lambda`",
         ] {
             assert!(text.contains(part), "{text}");

@@ -141,7 +141,7 @@ async fn ground(
     let broker = SqsBroker::new(clients.queues.clone(), SqsConfig::new(settings.prefix.clone()))?;
     let table = DynamoTable::new(clients.table.clone(), &settings.table, Arc::clone(&clock));
     let engines = Engines { store: Store::new(Arc::new(table)), broker: Arc::new(broker), secret, clock };
-    let deadlines = Deadlines::default().shortened(settings.time_scale);
+    let deadlines = Deadlines::default().shortened(settings.deadline_divisor);
     let runtime = fleet::runtime(clients, settings, &deadlines, &engines);
     let Engines { store, broker, secret, clock } = engines;
     let app = App::new(Parts {

@@ -28,7 +28,7 @@ use super::connections::Connections;
 use super::data_format;
 use super::run_claims::StoreRunClaims;
 use super::webhook_sender::HttpWebhookSender;
-use super::{OFFLINE_ALLOWANCE, SIDECAR, StartError, TIME_SCALE, WEBHOOK_EGRESS};
+use super::{DEADLINE_DIVISOR, OFFLINE_ALLOWANCE, SIDECAR, StartError, WEBHOOK_EGRESS};
 
 /// The database file: everything except blobs and runs.
 const DATABASE: &str = "pilothouse.db";
@@ -60,11 +60,11 @@ pub(super) async fn open(
     let store = Store::new(Arc::new(table.clone()));
     let secret = keys.root_secret().clone();
 
-    let time_scale = time_scale();
+    let deadline_divisor = deadline_divisor();
     let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
     config.confinement = confine.filter(|_| confinement.is_enforced());
-    let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(time_scale);
+    let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(deadline_divisor);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;
     }
@@ -77,7 +77,7 @@ pub(super) async fn open(
     let events = Arc::new(RunExitReporter::new(Arc::new(broker.clone()), secret.clone(), Arc::clone(&clock)));
     let worker = Arc::new(Worker::start(config, Ports { claims, events }).await?);
 
-    let deadlines = Deadlines::default().shortened(time_scale);
+    let deadlines = Deadlines::default().shortened(deadline_divisor);
     let dispatch = WorkerAssigner::new(
         store.clone(),
         Arc::new(broker.clone()),
@@ -128,8 +128,8 @@ fn integrations(parallel: usize) -> Result<Integrations, StartError> {
 }
 
 /// The divisor of all deadlines, from the environment; 1 by default.
-fn time_scale() -> u32 {
-    std::env::var(TIME_SCALE).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+fn deadline_divisor() -> u32 {
+    std::env::var(DEADLINE_DIVISOR).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
 }
 
 /// Path of the sidecar program: from the environment, or beside this program.

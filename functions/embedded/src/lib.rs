@@ -62,7 +62,7 @@ use pilothouse_local_keys::{KeyError, LocalKeys};
 use steady_clock::SteadyClock;
 
 /// Environment variable with a number that divides all deadlines, for tests.
-pub const TIME_SCALE: &str = "PILOTHOUSE_HURRY";
+pub const DEADLINE_DIVISOR: &str = "PILOTHOUSE_DEADLINE_DIVISOR";
 /// Environment variable with the path of the program `pilothouse-sidecar`.
 pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
 /// Environment variable with the path of a file whose content, in milliseconds, is added to the time: for tests that step the

@@ -21,7 +21,7 @@ use crate::stalls::Stalls;
 
 /// The divisor of deadlines. A sidecar counts as dead after 9 s and stops itself after 6 s; a missing event is requested for 3 s;
 /// a sidecar retries at least every half second. With a larger divisor, undivided times matter: process starts and disk writes.
-pub(crate) const HURRY: u32 = 10;
+pub(crate) const DEADLINE_DIVISOR: u32 = 10;
 /// The number of owners that send commands concurrently.
 const OWNERS: u64 = 3;
 /// Slots of the pool: fewer than sessions, so that some sessions wait.
@@ -87,13 +87,14 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     };
     let reserve = RESERVE_MEBIBYTES.to_string();
     let environment = [("PILOTHOUSE_DISK_RESERVE_MIB", reserve.as_str())];
-    let mut server = if let Some(server) = ServerProcess::start_on(HURRY, &environment, machine).await {
-        server
-    } else {
-        println!("lane {lane}: only root can mount a small disk; no disk is filled");
-        let machine = Machine { disk_mebibytes: None, ..machine };
-        ServerProcess::start_on(HURRY, &environment, machine).await.unwrap()
-    };
+    let mut server =
+        if let Some(server) = ServerProcess::start_on(DEADLINE_DIVISOR, &environment, machine).await {
+            server
+        } else {
+            println!("lane {lane}: only root can mount a small disk; no disk is filled");
+            let machine = Machine { disk_mebibytes: None, ..machine };
+            ServerProcess::start_on(DEADLINE_DIVISOR, &environment, machine).await.unwrap()
+        };
     let stalls = Stalls::watch(server.data().parent().unwrap());
     let api = server.api();
     api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": SLOTS })).await.expect(200);

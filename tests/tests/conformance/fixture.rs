@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// The time for which inactivity is observed. An agent that is not held calls its model or a tool within milliseconds.
 const WATCH: Duration = Duration::from_millis(700);
 /// The factor that divides all deadlines: they keep their normal length.
-const HURRY: u32 = 1;
+const DEADLINE_DIVISOR: u32 = 1;
 
 /// A timeout, or an event that must not occur.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl AgentFixture {
         let mut variables = agent.server_environment(model.as_ref());
         variables.push(("PILOTHOUSE_MODELS", models.path().display().to_string()));
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
-        let server = ServerProcess::start_with(HURRY, &variables).await;
+        let server = ServerProcess::start_with(DEADLINE_DIVISOR, &variables).await;
         let overshoot = Mutex::new(None);
         let fixture =
             Self { agent, server, model, overshoot, session: None, is_over: false, _models: models };

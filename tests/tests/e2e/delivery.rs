@@ -7,7 +7,7 @@ use crate::scripts::{endless, say, script, turn};
 use crate::server::{Server, started};
 
 /// Deadlines become one or two seconds: long for a busy machine, short for a test.
-const HURRY: u32 = 20;
+const DEADLINE_DIVISOR: u32 = 20;
 
 /// A script that arms this fault and then works without end.
 fn faulty(fault: Value) -> Value {
@@ -38,7 +38,7 @@ async fn until_no_process(server: &Server, session: &Session) {
 /// A lost command is resent, and the same process executes it.
 #[tokio::test]
 async fn lost_command_is_resent() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = working(&server, json!({ "ignore": { "command": "pause", "untilRepeated": true } })).await;
     session.post("/pause", json!({})).await.expect(202);
     let view = session.until_status("Paused").await;
@@ -52,7 +52,7 @@ async fn lost_command_is_resent() {
 /// An unacknowledged interrupt is enforced by stopping the process; the next message wakes the session.
 #[tokio::test]
 async fn unacknowledged_interrupt_is_enforced_by_the_runtime() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = working(&server, json!({ "ignore": { "command": "interrupt" } })).await;
     session.post("/interrupt", json!({})).await.expect(202);
     let view = session.until_status("Interrupted").await;
@@ -68,7 +68,7 @@ async fn unacknowledged_interrupt_is_enforced_by_the_runtime() {
 /// An unacknowledged pause is enforced the same way; the resume wakes the session.
 #[tokio::test]
 async fn unacknowledged_pause_is_enforced_by_the_runtime() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = working(&server, json!({ "ignore": { "command": "pause" } })).await;
     session.post("/pause", json!({})).await.expect(202);
     let view = session.until_status("Paused").await;
@@ -83,7 +83,7 @@ async fn unacknowledged_pause_is_enforced_by_the_runtime() {
 /// An unacknowledged resume leaves the session suspended without a process (decision 12).
 #[tokio::test]
 async fn unacknowledged_resume_leaves_the_session_paused() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = working(&server, json!({ "ignore": { "command": "resume" } })).await;
     session.post("/pause", json!({})).await.expect(202);
     session.until_status("Paused").await;
@@ -97,7 +97,7 @@ async fn unacknowledged_resume_leaves_the_session_paused() {
 /// An unacknowledged stop cancels the session and ends its process (decision 15).
 #[tokio::test]
 async fn unacknowledged_stop_is_enforced_by_the_runtime() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = working(&server, json!({ "ignore": { "command": "stop" } })).await;
     session.post("/cancel", json!({})).await.expect(202);
     session.until_status("Cancelled").await;
@@ -107,7 +107,7 @@ async fn unacknowledged_stop_is_enforced_by_the_runtime() {
 /// A late acknowledgement arrives twice, because the command was resent; it counts once.
 #[tokio::test]
 async fn late_and_duplicate_acknowledgements_count_once() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     // Longer than the deadline of `received` (1.5 s), shorter than that of the second attempt.
     let lines: Vec<Value> =
         (0..400).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
@@ -131,7 +131,7 @@ async fn late_and_duplicate_acknowledgements_count_once() {
 /// Acknowledgements of unknown commands confirm nothing (decision 11).
 #[tokio::test]
 async fn stale_acknowledgements_change_no_status() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let ack = |kind: &str, n: u8| json!({ "raw": { "type": kind, "commandId": format!("01900000-0000-7000-8000-0000000000{n:02}"), "step": "done" } });
     let mut steps = vec![json!({ "ignore": { "command": "pause", "untilRepeated": true } }), say("Working.")];
     for n in 10..50 {
@@ -204,7 +204,7 @@ async fn duplicate_and_reordered_envelopes_apply_once_in_order() {
 /// A missing envelope is requested and applied in its place (decision 9).
 #[tokio::test]
 async fn a_gap_is_filled_by_a_replay() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = started(
         &server,
         &script(&[turn(&[say("one"), json!({ "gap": { "step": say("two") } }), say("three")])]),
@@ -218,7 +218,7 @@ async fn a_gap_is_filled_by_a_replay() {
 /// A missing envelope is abandoned after three requests. The owner is notified, and later events are applied (decision 9).
 #[tokio::test]
 async fn unfillable_gap_is_shown_as_lost() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let gap = json!({ "gap": { "step": say("two"), "forever": true } });
     let session = started(&server, &script(&[turn(&[say("one"), gap, say("three")])])).await;
     session.until_status("Idle").await;
@@ -257,7 +257,7 @@ async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
 /// A live but silent sidecar becomes unreachable first, and is stopped after a deadline (decisions 13, 15).
 #[tokio::test]
 async fn silent_sidecar_is_stopped() {
-    let server = Server::start(HURRY).await;
+    let server = Server::start(DEADLINE_DIVISOR).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let sidecar = server.sidecars().remove(0);

@@ -12,7 +12,7 @@ use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started, work};
 
 /// Deadlines of at least ten seconds: longer than a restart on a busy machine.
-const HURRY: u32 = 3;
+const DEADLINE_DIVISOR: u32 = 3;
 
 /// Requests to a session: the request, the command that it sends, and the resulting status.
 const REQUESTS: [(&str, &str, &str); 4] = [
@@ -99,7 +99,7 @@ async fn until_gone(session: &Session, pid: Pid) {
 /// (a) The server dies and the sidecars live: the requests complete.
 #[tokio::test]
 async fn pending_requests_complete_after_a_server_restart() {
-    let mut server = Server::start(HURRY).await;
+    let mut server = Server::start(DEADLINE_DIVISOR).await;
     let between = everything_between(&server).await;
     server.kill9();
     server.restart().await;
@@ -139,7 +139,7 @@ async fn pending_requests_complete_after_a_server_restart() {
 /// completes.
 #[tokio::test]
 async fn pending_requests_settle_after_everything_died() {
-    let mut server = Server::start(HURRY).await;
+    let mut server = Server::start(DEADLINE_DIVISOR).await;
     let between = everything_between(&server).await;
     server.kill9();
     let sidecars = server.sidecars();
@@ -176,7 +176,7 @@ async fn pending_requests_settle_after_everything_died() {
 /// The runtime enforces a command that is never acknowledged, even after an outage of the server.
 #[tokio::test]
 async fn unacknowledged_requests_are_enforced_after_a_restart() {
-    let mut server = Server::start(HURRY).await;
+    let mut server = Server::start(DEADLINE_DIVISOR).await;
     let between = requested(&server, false).await;
     server.kill9();
     server.restart().await;
@@ -192,7 +192,7 @@ async fn unacknowledged_requests_are_enforced_after_a_restart() {
 /// An accepted start is executed once, or fails.
 #[tokio::test]
 async fn a_launch_survives_a_restart() {
-    let mut server = Server::start(HURRY).await;
+    let mut server = Server::start(DEADLINE_DIVISOR).await;
     let endless = script(&[turn(&[say("Working."), json!({ "wait": 600_000 })])]);
     let launched = started(&server, &endless).await;
     server.kill9();

@@ -36,11 +36,11 @@ enum Host {
 use Host::{Cloud, Embedded};
 
 impl Server {
-    /// Starts a control plane whose deadlines are divided by `time_scale`, and waits until it responds.
-    pub(crate) async fn start(time_scale: u32) -> Self {
+    /// Starts a control plane whose deadlines are divided by `deadline_divisor`, and waits until it responds.
+    pub(crate) async fn start(deadline_divisor: u32) -> Self {
         let host = match std::env::var(CLOUD) {
-            Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, time_scale))),
-            Err(_) => Embedded(Box::new(ServerProcess::start(time_scale).await)),
+            Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, deadline_divisor))),
+            Err(_) => Embedded(Box::new(ServerProcess::start(deadline_divisor).await)),
         };
         Self { host }
     }

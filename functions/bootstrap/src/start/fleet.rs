@@ -54,7 +54,7 @@ pub(super) fn fleet(clients: &Clients, settings: &Settings) -> Result<Option<Fle
     let Some(url) = &settings.api_url else { return Ok(None) };
     let run_access_issuer =
         RunAccessIssuer { sqs: true, ..RunAccessIssuer::via_gateway(url.trim_end_matches('/')) };
-    let run_access_issuer = run_access_issuer.shortened(settings.time_scale);
+    let run_access_issuer = run_access_issuer.shortened(settings.deadline_divisor);
     let operators = settings.operators.iter().map(|operator| UserId::parse(operator.clone()));
     let operators = operators.collect::<Result<_, _>>().map_err(|_| StartError::Operators)?;
     Ok(Some(Fleet { run_access_issuer, vendor: vendor(clients, settings)?, operators }))

@@ -8,7 +8,7 @@ use pilothouse_domain::{Deadlines, DomainEvent, RunId, Timestamp};
 
 use super::Findings;
 use super::world::Session;
-use crate::lane::HURRY;
+use crate::lane::DEADLINE_DIVISOR;
 
 /// Sequence numbers count from 1 to the count of the session, without gaps; entry ids are unique.
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
@@ -152,5 +152,6 @@ fn stood_still(
     let first = asked.iter().find(|(of, from, to, _)| *of == run && (*from..=*to).contains(&sequence));
     let given_up = session.journal.iter().find(|entry| entry.sequence == place);
     let (Some((.., first)), Some(given_up)) = (first, given_up) else { return false };
-    found.stalls.between(*first, given_up.at) >= Deadlines::default().shortened(HURRY).replay_interval
+    found.stalls.between(*first, given_up.at)
+        >= Deadlines::default().shortened(DEADLINE_DIVISOR).replay_interval
 }
