@@ -57,12 +57,12 @@ impl Context {
     }
 
     /// Writes a response: as JSON with `--json`, otherwise as rendered by `human`.
-    pub fn answer<T: Serialize>(
+    pub fn print<T: Serialize>(
         &self,
-        answer: &T,
+        response: &T,
         human: impl FnOnce(&T, Style, Timestamp) -> String,
     ) -> Result<(), CliError> {
-        if self.json { write_json(answer) } else { write(&human(answer, self.style, now())) }
+        if self.json { write_json(response) } else { write(&human(response, self.style, now())) }
     }
 
     /// Resolves a session id, a part of one, or `@last`.

@@ -155,8 +155,8 @@ async fn quarantined_event_is_reprocessed_once() {
     assert_eq!((fixture.spent().await.as_str(), fixture.dead().await), ("2", 1));
 
     fixture.repair().await;
-    let answer = fixture.redrive().await;
-    assert_eq!((&answer["redrive"]["letters"], &answer["left"]), (&json!(1), &json!(0)));
+    let response = fixture.redrive().await;
+    assert_eq!((&response["redrive"]["letters"], &response["left"]), (&json!(1), &json!(0)));
     fixture.take_in().await;
     assert_eq!((fixture.spent().await.as_str(), fixture.dead().await), ("2.25", 0));
     assert_eq!(late(&fixture.events().await), [2]);

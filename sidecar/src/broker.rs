@@ -30,7 +30,7 @@ pub enum BrokerError {
     RunOver,
     /// Another error response of the control plane or S3. Retryable.
     #[error("the broker answered {0}")]
-    Answer(StatusCode),
+    Status(StatusCode),
     /// No response, or one that cannot be parsed. Retryable.
     #[error("failed to reach the broker")]
     Network(#[from] reqwest::Error),

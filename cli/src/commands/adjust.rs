@@ -42,7 +42,7 @@ impl Wait {
         if let Some(why) = refusal(&ctx.client, id, cursor).await? {
             return Err(CliError::Failed(why));
         }
-        ctx.answer(&session, |session, style, _| works_with(session, style))?;
+        ctx.print(&session, |session, style, _| works_with(session, style))?;
         if self.no_wait || session.adjustments.is_empty() {
             return Ok(Exit::Done);
         }
@@ -111,7 +111,7 @@ impl Model {
         };
         if model_id.is_none() && cycle_model.is_none() {
             let session = ctx.client.session(id).await?;
-            ctx.answer(&session, |session, style, _| works_with(session, style))?;
+            ctx.print(&session, |session, style, _| works_with(session, style))?;
             return Ok(Exit::Done);
         }
         let asked =

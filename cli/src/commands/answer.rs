@@ -44,7 +44,7 @@ impl Answer {
         let words = if words.is_empty() { ask(questions, ctx)? } else { words };
         let answers = AnswerRequest { request_id: request.id.clone(), answers: match_up(questions, &words)? };
         let session = ctx.client.answer(id, &answers).await?;
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }

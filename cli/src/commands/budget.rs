@@ -57,7 +57,7 @@ impl Budget {
                 ctx.client.set_budget(ctx.session_id(&session).await?, &budget).await?
             }
         };
-        ctx.answer(&session.budget, |budget, style, _| show(budget, style))?;
+        ctx.print(&session.budget, |budget, style, _| show(budget, style))?;
         Ok(Exit::Done)
     }
 }

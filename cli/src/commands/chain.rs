@@ -57,7 +57,7 @@ impl Chain {
                 ctx.client.cancel_chain(ctx.client.resolve_chain(&named.chain).await?).await?
             }
         };
-        ctx.answer(&chain, detail)?;
+        ctx.print(&chain, detail)?;
         Ok(Exit::Done)
     }
 }

@@ -36,9 +36,9 @@ fn queue(name: &str) -> Result<String, String> {
 impl DeadLetters {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         match self {
-            Self::List => ctx.answer(&ctx.client.dead_letters().await?, output::dead_letters::list)?,
+            Self::List => ctx.print(&ctx.client.dead_letters().await?, output::dead_letters::list)?,
             Self::Redrive(Redrive { queue }) => {
-                ctx.answer(&ctx.client.redrive(&queue).await?, output::dead_letters::redriven)?;
+                ctx.print(&ctx.client.redrive(&queue).await?, output::dead_letters::redriven)?;
             }
         }
         Ok(Exit::Done)

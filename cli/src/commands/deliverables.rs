@@ -21,7 +21,7 @@ pub struct Deliverables {
 impl Deliverables {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let shown = ctx.client.deliverables(self.target.id(ctx).await?).await?;
-        ctx.answer(&shown, |shown, style, _| list(shown, self.criteria, style))?;
+        ctx.print(&shown, |shown, style, _| list(shown, self.criteria, style))?;
         Ok(Exit::Done)
     }
 }

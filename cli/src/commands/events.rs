@@ -35,7 +35,7 @@ impl Tasks {
                 break;
             }
         }
-        ctx.answer(&all, |all, style, _| match &all.items[..] {
+        ctx.print(&all, |all, style, _| match &all.items[..] {
             [] => "The agent has created no tasks.\n".to_owned(),
             tasks => output::events::tasks(tasks, style, now()),
         })?;
@@ -70,7 +70,7 @@ impl Notifications {
                 marked.more = more.more && more.read > 0;
                 marked.read += more.read;
             }
-            ctx.answer(&marked, |marked, _, _| {
+            ctx.print(&marked, |marked, _, _| {
                 let count = usize::try_from(marked.read).unwrap_or(usize::MAX);
                 format!("{} marked as read.\n", output::text::count(count, "notification"))
             })?;
@@ -78,7 +78,7 @@ impl Notifications {
         }
         let slice = PageQuery { limit: Some(self.limit), cursor: self.cursor };
         let page = ctx.client.notifications(self.unread, &slice).await?;
-        ctx.answer(&page, |page, style, _| match (&page.items[..], &page.next_cursor) {
+        ctx.print(&page, |page, style, _| match (&page.items[..], &page.next_cursor) {
             ([], None) => "There are no notifications.\n".to_owned(),
             (items, None) => output::events::notifications(items, style, now()),
             (items, Some(cursor)) => {
@@ -121,7 +121,7 @@ impl Replay {
             }
         }
         all.items.truncate(most);
-        ctx.answer(&all, |all, style, _| match &all.items[..] {
+        ctx.print(&all, |all, style, _| match &all.items[..] {
             [] => "There are no raw events after this point.\n".to_owned(),
             events => events.iter().map(|event| output::events::raw_event(event, style)).collect(),
         })?;
@@ -145,14 +145,14 @@ impl Export {
         let document = ctx.client.export(id).await?;
         let text = format!("{document:#}\n");
         let Some(path) = self.out else {
-            ctx.answer(&document, |_, _, _| text)?;
+            ctx.print(&document, |_, _, _| text)?;
             return Ok(Exit::Done);
         };
         let wrong =
             |error: std::io::Error| CliError::Usage(format!("cannot write {}: {error}", path.display()));
         std::fs::write(&path, &text).map_err(wrong)?;
         let written = serde_json::json!({ "file": path, "bytes": text.len() });
-        ctx.answer(&written, |_, _, _| format!("{} bytes in {}\n", text.len(), path.display()))?;
+        ctx.print(&written, |_, _, _| format!("{} bytes in {}\n", text.len(), path.display()))?;
         Ok(Exit::Done)
     }
 }

@@ -35,7 +35,7 @@ impl Wait {
         } else {
             ctx.client.wait_until_settled(session.id, Duration::from_secs(self.timeout)).await?
         };
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         if self.no_wait || !session.status.is_intermediate() && !session.cancel_accepted {
             return Ok(Exit::Done);
         }
@@ -131,7 +131,7 @@ pub struct Close {
 impl Close {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let session = ctx.client.close(self.target.id(ctx).await?, self.if_version).await?;
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
@@ -156,7 +156,7 @@ impl Retry {
         let additional_instruction = (!words.is_empty()).then(|| words.join(" "));
         let started =
             ctx.client.retry(id, &inputs::RetrySession { additional_instruction, fresh: self.fresh }).await?;
-        ctx.answer(&started, |started, style, _| outcome(&started.session, style))?;
+        ctx.print(&started, |started, style, _| outcome(&started.session, style))?;
         Ok(Exit::Done)
     }
 }

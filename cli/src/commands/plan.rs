@@ -66,7 +66,7 @@ impl Plan {
                 ctx.client.reject_plan(session.id, &plan.id, &feedback).await?
             }
         };
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
@@ -79,6 +79,6 @@ async fn show(target: Target, ctx: &Context) -> Result<Exit, CliError> {
         Some(plan) => plan,
         None => ctx.client.session(id).await?.session_plan.ok_or_else(missing)?,
     };
-    ctx.answer(&plan, output::plan::show)?;
+    ctx.print(&plan, output::plan::show)?;
     Ok(Exit::Done)
 }

@@ -30,7 +30,7 @@ impl Pool {
             Self::Show => ctx.client.pool().await?,
             Self::Set(Set { slots }) => ctx.client.configure_pool(slots).await?,
         };
-        ctx.answer(&pool, output::pool::show)?;
+        ctx.print(&pool, output::pool::show)?;
         Ok(Exit::Done)
     }
 }

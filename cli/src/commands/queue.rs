@@ -139,7 +139,7 @@ impl Queue {
                 ctx.client.cancel_message(id, message).await?
             }
         };
-        ctx.answer(&queue, list)?;
+        ctx.print(&queue, list)?;
         Ok(Exit::Done)
     }
 }
@@ -150,7 +150,7 @@ impl Add {
         let content = text(&words, "the message: pilothouse queue add SESSION \"then update the docs\"")?;
         let id = ctx.session_id(&session).await?;
         let enqueued = ctx.client.enqueue(id, &EnqueueMessage::new(content, MessagePriority::Queued)).await?;
-        ctx.answer(&enqueued, |enqueued, style, _| {
+        ctx.print(&enqueued, |enqueued, style, _| {
             format!("Queued. {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
         })?;
         Ok(Exit::Done)
@@ -159,7 +159,7 @@ impl Add {
 
 async fn clear(target: Target, ctx: &Context) -> Result<Exit, CliError> {
     let cleared = ctx.client.clear_queue(target.id(ctx).await?).await?;
-    ctx.answer(&cleared, |cleared, _, _| {
+    ctx.print(&cleared, |cleared, _, _| {
         format!("{} cancelled.\n", count(cleared.cancelled.len(), "message"))
     })?;
     Ok(Exit::Done)

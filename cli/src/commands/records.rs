@@ -67,7 +67,7 @@ fn show<T: Serialize>(
     noun: &str,
     human: impl FnOnce(&[T]) -> String,
 ) -> Result<Exit, CliError> {
-    ctx.answer(page, |page, style, _| match (&page.items[..], &page.next_cursor) {
+    ctx.print(page, |page, style, _| match (&page.items[..], &page.next_cursor) {
         ([], None) => format!("There are no {noun} yet.\n"),
         (items, None) => human(items),
         (items, Some(cursor)) => human(items) + &style.dim(&format!("There are more: --cursor {cursor}\n")),

@@ -51,7 +51,7 @@ impl Approve {
         let session = ctx.client.session(self.target.id(ctx).await?).await?;
         let output = output_of(&session, self.output)?;
         let session = ctx.client.approve(session.id, output).await?;
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
@@ -61,7 +61,7 @@ impl Reject {
         let session = ctx.client.session(self.target.id(ctx).await?).await?;
         let output = output_of(&session, self.output)?;
         let session = ctx.client.reject(session.id, output, self.reason).await?;
-        ctx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }

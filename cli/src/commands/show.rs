@@ -18,7 +18,7 @@ pub struct Show {
 impl Show {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let id = self.target.id(ctx).await?;
-        ctx.answer(&ctx.client.session(id).await?, detail)?;
+        ctx.print(&ctx.client.session(id).await?, detail)?;
         Ok(Exit::Done)
     }
 }

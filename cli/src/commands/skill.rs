@@ -174,7 +174,7 @@ impl Skill {
             Self::List(list) => list.run(ctx).await?,
             Self::Show(SkillArg { skill }) => {
                 let skill = ctx.client.skill(resolve_skill(ctx, &skill).await?).await?;
-                ctx.answer(&skill, output::skills::show)?;
+                ctx.print(&skill, output::skills::show)?;
             }
             Self::Create(create) => create.run(ctx).await?,
             Self::Edit(edit) => edit.run(ctx).await?,
@@ -183,7 +183,7 @@ impl Skill {
             Self::Pills(pills) => pills.run(ctx).await?,
             Self::Dismiss(Dismiss { skill, pill }) => {
                 let skill = ctx.client.dismiss_memory_pill(resolve_skill(ctx, &skill).await?, pill).await?;
-                ctx.answer(&skill, output::skills::line)?;
+                ctx.print(&skill, output::skills::line)?;
             }
             Self::Consolidate(consolidate) => consolidate.run(ctx).await?,
             Self::Enable(on) => on.run(ctx, true).await?,
@@ -215,7 +215,7 @@ pub(super) async fn resolve_skill(ctx: &Context, given: &str) -> Result<AgentSki
 
 async fn set_active(ctx: &Context, given: &str, active: bool) -> Result<(), CliError> {
     let skill = ctx.client.set_skill_active(resolve_skill(ctx, given).await?, active).await?;
-    ctx.answer(&skill, output::skills::line)
+    ctx.print(&skill, output::skills::line)
 }
 
 impl List {
@@ -230,8 +230,8 @@ impl List {
                 break;
             }
         }
-        let answer = json!({ "items": skills });
-        ctx.answer(&answer, |_, style, _| output::skills::list(&skills, style))
+        let response = json!({ "items": skills });
+        ctx.print(&response, |_, style, _| output::skills::list(&skills, style))
     }
 }
 
@@ -252,7 +252,7 @@ impl Create {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
         let Self { name, description, instructions } = self;
         let new = CreateSkill { name, description, instructions: instructions.read()? };
-        ctx.answer(&ctx.client.create_skill(&new).await?, output::skills::line)
+        ctx.print(&ctx.client.create_skill(&new).await?, output::skills::line)
     }
 }
 
@@ -266,7 +266,7 @@ impl Edit {
             ));
         }
         let skill = ctx.client.update_skill(resolve_skill(ctx, &skill).await?, &change).await?;
-        ctx.answer(&skill, output::skills::line)
+        ctx.print(&skill, output::skills::line)
     }
 }
 
@@ -282,8 +282,8 @@ impl Pills {
                 break;
             }
         }
-        let answer = json!({ "items": pills });
-        ctx.answer(&answer, |_, style, now| output::skills::pills(&pills, style, now))
+        let response = json!({ "items": pills });
+        ctx.print(&response, |_, style, now| output::skills::pills(&pills, style, now))
     }
 }
 
@@ -300,7 +300,7 @@ impl Consolidate {
             adapter_options: script.map(|script| json!({ "script": script })),
         };
         let started = ctx.client.consolidate_skill(id, &with).await?;
-        ctx.answer(&started, |started, style, _| {
+        ctx.print(&started, |started, style, _| {
             let next = "Close the session to apply the instructions that its agent proposes.\n";
             outcome(&started.session, style) + &style.dim(next)
         })
@@ -317,7 +317,7 @@ impl SkillOnSession {
             ctx.client.disable_skill(session, skill).await?
         };
         let view = if self.no_reload { view } else { reloaded(ctx, session, view).await? };
-        ctx.answer(&view, |view, style, _| outcome(view, style))
+        ctx.print(&view, |view, style, _| outcome(view, style))
     }
 }
 

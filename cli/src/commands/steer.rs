@@ -43,7 +43,7 @@ impl Steer {
         } else {
             "Sent."
         };
-        ctx.answer(&enqueued, |enqueued, style, _| {
+        ctx.print(&enqueued, |enqueued, style, _| {
             format!("{outcome} {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
         })?;
         Ok(Exit::Done)

@@ -167,7 +167,7 @@ impl Template {
                 ctx.client.set_template_active(id, false).await?
             }
         };
-        ctx.answer(&view, output::templates::show)?;
+        ctx.print(&view, output::templates::show)?;
         Ok(Exit::Done)
     }
 }
@@ -177,7 +177,7 @@ impl List {
         let active = (self.active || self.inactive).then_some(self.active);
         let slice = PageQuery { limit: Some(self.limit), cursor: self.cursor };
         let page = ctx.client.templates(active, &slice).await?;
-        ctx.answer(&page, output::templates::list)?;
+        ctx.print(&page, output::templates::list)?;
         Ok(Exit::Done)
     }
 }

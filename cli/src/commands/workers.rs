@@ -34,7 +34,7 @@ impl Workers {
         match self {
             Self::List => {
                 let workers = ctx.client.workers().await?;
-                ctx.answer(&workers, |page, style, now| output::workers::list(&page.items, style, now))?;
+                ctx.print(&workers, |page, style, now| output::workers::list(&page.items, style, now))?;
             }
             Self::Remove(Remove { id, lost }) => {
                 ctx.client.remove_worker(&id, lost).await?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pilothouse_api::operations::{DeadLettersView, RedriveAnswer};
+use pilothouse_api::operations::{DeadLettersView, RedriveResponse};
 use pilothouse_domain::Timestamp;
 
 use super::style::{Paint, Style};
@@ -47,8 +47,8 @@ pub fn list(dead: &DeadLettersView, style: Style, now: Timestamp) -> String {
 }
 
 /// The result of a redrive.
-pub fn redriven(answer: &RedriveAnswer, _: Style, _: Timestamp) -> String {
-    let redrive = &answer.redrive;
+pub fn redriven(response: &RedriveResponse, _: Style, _: Timestamp) -> String {
+    let redrive = &response.redrive;
     let mut out = format!(
         "Sent {} of {} again ({} bytes, {} requests)\n",
         letters(redrive.letters),
@@ -56,8 +56,8 @@ pub fn redriven(answer: &RedriveAnswer, _: Style, _: Timestamp) -> String {
         redrive.bytes,
         redrive.requests
     );
-    if answer.left > 0 {
-        let _ = writeln!(out, "{} left", letters(answer.left));
+    if response.left > 0 {
+        let _ = writeln!(out, "{} left", letters(response.left));
     }
     out
 }
@@ -94,9 +94,9 @@ s1         5    900  the table failed
 5 s ago: local sent 1 letter of events.fifo again (900 bytes, 5 requests)
 "
         );
-        let answer = serde_json::from_value(json!({ "redrive": redrive, "left": 1 })).unwrap();
+        let response = serde_json::from_value(json!({ "redrive": redrive, "left": 1 })).unwrap();
         assert_eq!(
-            redriven(&answer, Style::PLAIN, now()),
+            redriven(&response, Style::PLAIN, now()),
             "Sent 1 letter of events.fifo again (900 bytes, 5 requests)\n1 letter left\n"
         );
     }

@@ -55,8 +55,8 @@ async fn submit_consolidation(
         let events = skill.propose_consolidation(session.id(), ids, text, ctx)?;
         let proposal = skill.consolidation().and_then(|c| c.proposal.as_ref());
         let pill_count = proposal.map_or(0, |proposal| proposal.pill_ids.len());
-        let answer = ProposedConsolidation { skill_id: skill.id(), pill_count };
-        Ok((events, CommandResponse::new(StatusCode::ACCEPTED, None, &answer)?))
+        let response = ProposedConsolidation { skill_id: skill.id(), pill_count };
+        Ok((events, CommandResponse::new(StatusCode::ACCEPTED, None, &response)?))
     })
     .await
 }

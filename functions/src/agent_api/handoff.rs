@@ -83,8 +83,8 @@ async fn hand_off(
         |it, ctx| hand_over(it, &input, ctx),
         |it| {
             let session = &it.session;
-            let answer = json!({ "status": session.status(), "chainId": session.chain_id() });
-            CommandResponse::new(StatusCode::ACCEPTED, None, &answer)
+            let response = json!({ "status": session.status(), "chainId": session.chain_id() });
+            CommandResponse::new(StatusCode::ACCEPTED, None, &response)
         },
     )
     .await

@@ -73,7 +73,7 @@ async fn change_with_events(
     let decide = |mut loaded: LoadedConversation, (), ctx: &mut DomainContext<'_>| {
         let events = decide(&mut loaded.conversation, ctx)?;
         let events = app.with_consequences(&mut loaded.conversation, events, ctx);
-        let answer = show(&loaded.conversation, &events)?;
+        let response = show(&loaded.conversation, &events)?;
         let line = ActivityItem::new(ActivityItemType::Message, &activity.summary, ctx.now);
         let cause = Cause::AgentApi { function: activity.function.to_owned(), body: activity.body.clone() };
         let id = ctx.event_id();
@@ -87,7 +87,7 @@ async fn change_with_events(
         entry.traceparent = trace::here();
         commit.entry(&entry, activity.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
-        Ok(Decision::Commit(commit, answer))
+        Ok(Decision::Commit(commit, response))
     };
     call.run(async |_| Ok(()), decide).await
 }

@@ -49,9 +49,9 @@ pub(super) async fn change(
                   mut skill: LoadedAggregate<AgentSkill>,
                   ctx: &mut DomainContext<'_>| {
         let session = &mut loaded.conversation.session;
-        let (events, answer) = decide(&mut skill.value, session, ctx)?;
+        let (events, response) = decide(&mut skill.value, session, ctx)?;
         if events.is_empty() {
-            return Ok(Decision::Unchanged(answer));
+            return Ok(Decision::Unchanged(response));
         }
         let cause = || Cause::AgentApi { function: skill_change.function.to_owned(), body: Value::Null };
         let mut commit = Commit::new();
@@ -60,7 +60,7 @@ pub(super) async fn change(
         entry.traceparent = trace::here();
         commit.entry(&entry, None)?;
         commit.conversation(&loaded, &app.deadlines)?;
-        Ok(Decision::Commit(commit, answer))
+        Ok(Decision::Commit(commit, response))
     };
     call.run(load, decide).await
 }

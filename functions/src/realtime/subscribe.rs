@@ -1,6 +1,6 @@
 //! `{"action":"subscribe","sessionId":…,"after":…}` on the WebSocket API: a connection follows a session.
 
-use pilothouse_api::stream::{Subscribe, SubscriptionAnswer};
+use pilothouse_api::stream::{Subscribe, SubscriptionResponse};
 use pilothouse_app::App;
 use pilothouse_app::connections::{Connections, PostError};
 use pilothouse_app::function::requirements::SUBSCRIBE;
@@ -37,8 +37,8 @@ pub async fn subscribe_connection(
         Err(problem) if problem.status().is_client_error() => problem,
         other => return other,
     };
-    let answer = SubscriptionAnswer::Problem(refused.document());
-    let text = serde_json::to_string(&answer).map_err(Problem::internal)?;
+    let response = SubscriptionResponse::Problem(refused.document());
+    let text = serde_json::to_string(&response).map_err(Problem::internal)?;
     match connections.post(id, &text).await {
         Ok(()) | Err(PostError::Gone) => Ok(()),
         Err(failed) => Err(Problem::internal(failed)),

@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::placement::Claim;
 use pilothouse_app::placement::WorkerAssigner;
-use pilothouse_wire::worker::{ClaimAnswer, ClaimRun};
+use pilothouse_wire::worker::{ClaimResponse, ClaimRun};
 
 use super::request::{WireJson, WorkerCaller, no_run};
 
@@ -17,7 +17,7 @@ pub const FUNCTION: HttpFunction =
         .owner()
         .summary("Claim an assigned run")
         .input::<ClaimRun>()
-        .output::<ClaimAnswer>(&[200])
+        .output::<ClaimResponse>(&[200])
         .requires(CLAIM);
 
 /// Responds with 200 and the outcome. The worker that holds the run receives the keys again when it repeats the claim.
@@ -26,16 +26,16 @@ async fn claim_run(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(claim): WireJson<ClaimRun>,
-) -> Result<Json<ClaimAnswer>, Problem> {
+) -> Result<Json<ClaimResponse>, Problem> {
     let fleet = app.fleet()?;
-    let answer = match WorkerAssigner::of(&app).claim(&key, claim.run_id).await? {
+    let response = match WorkerAssigner::of(&app).claim(&key, claim.run_id).await? {
         Claim::Granted(request) => {
             // Uses the stored request, so that a worker cannot obtain the keys of another retry.
-            ClaimAnswer::Claimed { access: Box::new(fleet.run_access_issuer.issue(&app.secret, &request)) }
+            ClaimResponse::Claimed { access: Box::new(fleet.run_access_issuer.issue(&app.secret, &request)) }
         }
-        Claim::HeldByOther => ClaimAnswer::HeldByOther {},
-        Claim::RunIsOver => ClaimAnswer::RunIsOver {},
+        Claim::HeldByOther => ClaimResponse::HeldByOther {},
+        Claim::RunIsOver => ClaimResponse::RunIsOver {},
         Claim::Unknown => return Err(no_run()),
     };
-    Ok(Json(answer))
+    Ok(Json(response))
 }

@@ -10,7 +10,7 @@ use pilothouse_app::placement::WorkerAssigner;
 use pilothouse_app::queues;
 use pilothouse_app::{App, Fleet};
 use pilothouse_store::WorkerKey;
-use pilothouse_wire::worker::{Heartbeat, HeartbeatAnswer, OrdersAccess};
+use pilothouse_wire::worker::{Heartbeat, HeartbeatResponse, OrdersAccess};
 
 use super::request::{WireJson, WorkerCaller};
 
@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .owner()
     .summary("Register a worker or renew its registration")
     .input::<Heartbeat>()
-    .output::<HeartbeatAnswer>(&[200])
+    .output::<HeartbeatResponse>(&[200])
     .requires(WORKER);
 
 /// The largest number of concurrent runs of a worker.
@@ -39,7 +39,7 @@ async fn record_heartbeat(
     State(app): State<App>,
     WorkerCaller(key): WorkerCaller,
     WireJson(heartbeat): WireJson<Heartbeat>,
-) -> Result<Json<HeartbeatAnswer>, Problem> {
+) -> Result<Json<HeartbeatResponse>, Problem> {
     let fleet = app.fleet()?;
     check(fleet, &key, &heartbeat)?;
     let assigner = WorkerAssigner::of(&app);
@@ -60,7 +60,7 @@ async fn record_heartbeat(
         }
     };
     let heartbeat_seconds = assigner.heartbeat_interval().as_secs_f64();
-    Ok(Json(HeartbeatAnswer { heartbeat_seconds, access, lost_runs }))
+    Ok(Json(HeartbeatResponse { heartbeat_seconds, access, lost_runs }))
 }
 
 fn check(fleet: &Fleet, key: &WorkerKey, heartbeat: &Heartbeat) -> Result<(), Problem> {

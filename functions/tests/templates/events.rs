@@ -28,14 +28,14 @@ fn event(subject: &str, more: Value) -> Value {
 async fn first_matching_rule_classifies_an_event_and_starts_a_session() {
     let (fixture, path) = triage().await;
     let events = format!("{path}/events");
-    let answer =
+    let response =
         fixture.post(&events, event("Your INVOICE of May", json!({ "priority": "low" }))).await.expect(201);
-    assert_eq!((&answer["matched"], &answer["classifiedAs"]), (&json!(true), &json!("invoice")));
-    assert_eq!(answer["priority"], "High", "at least the priority of the rule");
-    let session = &answer["session"];
+    assert_eq!((&response["matched"], &response["classifiedAs"]), (&json!(true), &json!("invoice")));
+    assert_eq!(response["priority"], "High", "at least the priority of the rule");
+    let session = &response["session"];
     assert_eq!(session["labels"], json!({ "classification": "invoice", "priority": "High" }));
     assert_eq!((&session["modelId"], &session["budget"]["hardCapUsd"]), (&json!("small"), &json!("2")));
-    assert!(!answer["apiKey"].as_str().unwrap().is_empty());
+    assert!(!response["apiKey"].as_str().unwrap().is_empty());
     let id = session["id"].as_str().unwrap();
     let queue = fixture.get(&format!("/sessions/{id}/messages/queue")).await.expect(200);
     let message = &queue["items"][0];
@@ -46,10 +46,10 @@ async fn first_matching_rule_classifies_an_event_and_starts_a_session() {
     );
     assert!(message["content"].as_str().unwrap().contains("subject: Your INVOICE of May"));
 
-    let answer = fixture.post(&events, event("Hello", json!({ "priority": "urgent" }))).await.expect(201);
-    assert_eq!((&answer["classifiedAs"], &answer["priority"]), (&json!("ours"), &json!("Urgent")));
-    let answer = fixture.post(&events, event("Hello", Value::Null)).await.expect(201);
-    assert_eq!(answer["session"]["labels"], json!({ "classification": "ours" }));
+    let response = fixture.post(&events, event("Hello", json!({ "priority": "urgent" }))).await.expect(201);
+    assert_eq!((&response["classifiedAs"], &response["priority"]), (&json!("ours"), &json!("Urgent")));
+    let response = fixture.post(&events, event("Hello", Value::Null)).await.expect(201);
+    assert_eq!(response["session"]["labels"], json!({ "classification": "ours" }));
 }
 
 #[tokio::test]

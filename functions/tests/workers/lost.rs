@@ -52,8 +52,8 @@ async fn returning_worker_ends_lost_runs_before_new_assignments() {
     let next = fixture.launched("ada", &[]).await;
 
     let alive = json!({ "runs": [{ "runId": request.run_id, "state": "Alive" }] });
-    let answer = fixture.heartbeat("ada", "w", 2, alive).await;
-    assert_eq!(answer.body["lostRuns"], json!([request.run_id]), "{}", answer.body);
+    let response = fixture.heartbeat("ada", "w", 2, alive).await;
+    assert_eq!(response.body["lostRuns"], json!([request.run_id]), "{}", response.body);
     assert!(fixture.given("ada", "w").await.is_empty());
     assert_eq!(fixture.outcome("ada", "w", request.run_id).await, "run_is_over");
     let over = json!({ "runs": [{ "runId": request.run_id, "state": "Over" }] });

@@ -67,7 +67,7 @@ pub struct RedriveView {
 /// The response to a redrive.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RedriveAnswer {
+pub struct RedriveResponse {
     /// The redrive.
     pub redrive: RedriveView,
     /// The number of dead letters that remain in the queue. Repeat the request to redrive them, too. Messages that fail again

@@ -97,7 +97,7 @@ pub enum SubscribeAction {
 /// of a session's stream.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
-pub enum SubscriptionAnswer {
+pub enum SubscriptionResponse {
     /// The session does not exist, the cursor is invalid, or the request cannot be parsed.
     Problem(ProblemDocument),
 }

@@ -247,7 +247,7 @@ impl TemplateSummary {
 /// The response to an external event.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EventAnswer {
+pub struct EventResponse {
     /// Whether a rule matched. Otherwise no session was started.
     pub matched: bool,
     /// The id of the rule that matched.

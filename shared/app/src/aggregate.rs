@@ -76,10 +76,10 @@ impl App {
         if events.is_empty() {
             return Ok(Decision::Unchanged(show(&loaded.value, loaded.version)?));
         }
-        let answer = show(&loaded.value, loaded.next_version())?;
+        let response = show(&loaded.value, loaded.next_version())?;
         let mut commit = Commit::new();
         self.record_aggregate(&mut commit, loaded, command.cause(), events)?;
-        Ok(Decision::Commit(commit, answer))
+        Ok(Decision::Commit(commit, response))
     }
 
     /// Loads an aggregate of the caller.

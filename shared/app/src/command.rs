@@ -138,11 +138,11 @@ impl CommandContext {
     pub(crate) fn store_response(
         &self,
         commit: &mut Commit,
-        answer: &CommandResponse,
+        response: &CommandResponse,
         app: &App,
     ) -> Result<(), Problem> {
         if let Some(key) = &self.key_hash {
-            commit.store_response(&self.owner, key, &answer.stored(self), app.now())?;
+            commit.store_response(&self.owner, key, &response.stored(self), app.now())?;
         }
         Ok(())
     }
@@ -270,13 +270,13 @@ impl App {
             command.check_version(loaded.conversation.session.control_version())?;
             let events = decide(&mut loaded.conversation, ctx)?;
             let events = self.with_consequences(&mut loaded.conversation, events, ctx);
-            let answer = show(&loaded.conversation)?;
+            let response = show(&loaded.conversation)?;
             if events.is_empty() {
-                return Ok(Decision::Unchanged(answer));
+                return Ok(Decision::Unchanged(response));
             }
             let mut commit = Commit::new();
             self.record(&mut commit, &mut loaded, command.cause(), events)?;
-            Ok(Decision::Commit(commit, answer))
+            Ok(Decision::Commit(commit, response))
         };
         self.unit_of_work().run_command(command, load, decide).await
     }

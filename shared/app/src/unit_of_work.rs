@@ -149,25 +149,27 @@ impl UnitOfWork<'_> {
         loop {
             let attempt = async {
                 if std::mem::take(&mut may_be_stored)
-                    && let Some(answer) = command.earlier_response(store).await?
+                    && let Some(response) = command.earlier_response(store).await?
                 {
-                    return Ok(answer);
+                    return Ok(response);
                 }
                 let decided = match load().await {
                     Ok(state) => decide(state, &mut self.context(&mut ids)),
                     Err(refusal) => Err(refusal),
                 };
-                let (mut commit, answer) = match decided {
-                    Ok(Decision::Commit(commit, answer)) => (commit, answer),
-                    Ok(Decision::Unchanged(answer)) if !command.has_idempotency_key() => return Ok(answer),
-                    Ok(Decision::Unchanged(answer)) => (Commit::new(), answer),
+                let (mut commit, response) = match decided {
+                    Ok(Decision::Commit(commit, response)) => (commit, response),
+                    Ok(Decision::Unchanged(response)) if !command.has_idempotency_key() => {
+                        return Ok(response);
+                    }
+                    Ok(Decision::Unchanged(response)) => (Commit::new(), response),
                     Err(refusal) => return command.earlier_response(store).await?.ok_or(refusal),
                 };
-                command.store_response(&mut commit, &answer, self.app)?;
+                command.store_response(&mut commit, &response, self.app)?;
                 match store.commit(commit).await {
                     Ok(()) => {
                         tracing::trace!(target: METRICS, commands = 1_u64);
-                        Ok(answer)
+                        Ok(response)
                     }
                     Err(CommitError::ResponseExists) => {
                         may_be_stored = true;
@@ -175,7 +177,7 @@ impl UnitOfWork<'_> {
                     }
                     Err(refusal @ (CommitError::NameTaken | CommitError::MessageExists)) => {
                         match command.earlier_response(store).await? {
-                            Some(answer) => Ok(answer),
+                            Some(response) => Ok(response),
                             // The items of a transaction become visible one by one. The duplicate that took the name may be about
                             // to show its response.
                             None if std::mem::take(&mut may_show_soon) => Err(Problem::VersionConflict),

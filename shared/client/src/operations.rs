@@ -1,6 +1,6 @@
 //! Operators' methods (decision 9).
 
-use pilothouse_api::operations::{DeadLettersView, RedriveAnswer};
+use pilothouse_api::operations::{DeadLettersView, RedriveResponse};
 use serde_json::json;
 
 use super::{ApiError, Client};
@@ -14,7 +14,7 @@ impl Client {
     }
 
     /// Sends dead letters of a queue again, as many as one request handles. The suffix `.fifo` of the queue is optional.
-    pub async fn redrive(&self, queue: &str) -> Result<RedriveAnswer, ApiError> {
+    pub async fn redrive(&self, queue: &str) -> Result<RedriveResponse, ApiError> {
         self.post(format!("{DEAD_LETTERS}/{queue}/redrive"), &json!({})).await
     }
 }

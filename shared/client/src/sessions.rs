@@ -73,8 +73,8 @@ impl Client {
     }
 }
 
-fn none_if_not_found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
-    match answer {
+fn none_if_not_found<T>(response: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match response {
         Ok(found) => Ok(Some(found)),
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e),

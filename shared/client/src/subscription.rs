@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use pilothouse_api::stream::{
-    StreamBody, StreamMessage, Subscribe, SubscribeAction, SubscriptionAnswer, parse_cursor,
+    StreamBody, StreamMessage, Subscribe, SubscribeAction, SubscriptionResponse, parse_cursor,
 };
 use pilothouse_domain::AgentSessionId;
 use serde::Deserialize;
@@ -90,8 +90,10 @@ impl Subscription {
 fn error_from_frame(text: &str, source: serde_json::Error) -> ApiError {
     match serde_json::from_str(text) {
         // The token expired: a new connection with a new token continues.
-        Ok(SubscriptionAnswer::Problem(problem)) if problem.status == 401 => ApiError::Stream(problem.detail),
-        Ok(SubscriptionAnswer::Problem(problem)) => ApiError::Problem(Box::new(problem)),
+        Ok(SubscriptionResponse::Problem(problem)) if problem.status == 401 => {
+            ApiError::Stream(problem.detail)
+        }
+        Ok(SubscriptionResponse::Problem(problem)) => ApiError::Problem(Box::new(problem)),
         Err(_) => match serde_json::from_str::<Notice>(text) {
             Ok(notice) => ApiError::Stream(notice.message),
             Err(_) => ApiError::Decode { status: 101, source },

@@ -117,15 +117,15 @@ async fn lossy_server(seen: Seen) -> SocketAddr {
             };
             seen.lock().unwrap().push((header("authorization"), header("idempotency-key"), body));
             if attempt > 0 {
-                let answer = json!({ "message": {
+                let response = json!({ "message": {
                     "messageId": id(), "content": "look left", "priority": "Immediate", "status": "Pending",
                     "source": "User", "createdAt": "2026-11-21T20:00:00.000Z",
                 }})
                 .to_string();
-                let length = answer.len();
+                let length = response.len();
                 let head =
                     format!("HTTP/1.1 201 Created\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-                socket.write_all((head + &answer).as_bytes()).await.unwrap();
+                socket.write_all((head + &response).as_bytes()).await.unwrap();
             }
         }
     });

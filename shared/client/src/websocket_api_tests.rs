@@ -178,11 +178,11 @@ async fn a_missing_websocket_address_is_reported() {
 
 #[tokio::test]
 async fn a_base_url_may_have_a_path() {
-    let answer = |headers: HeaderMap| async move {
+    let response = |headers: HeaderMap| async move {
         assert_eq!(headers["authorization"], "Bearer t");
         Response::new(Body::from(r#"{"activeCount":1,"maxCount":20,"leases":[],"waiting":[]}"#))
     };
-    let router = Router::new().route("/_aws/execute-api/abc/$default/api/agents/pool", get(answer));
+    let router = Router::new().route("/_aws/execute-api/abc/$default/api/agents/pool", get(response));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });

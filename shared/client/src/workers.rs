@@ -3,7 +3,7 @@
 use pilothouse_api::Page;
 use pilothouse_api::workers::WorkerView;
 use pilothouse_wire::worker::{
-    ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders, WorkerId,
+    ClaimResponse, ClaimRun, Heartbeat, HeartbeatResponse, ReportExit, TakeOrders, TakenOrders, WorkerId,
 };
 use reqwest::Method;
 
@@ -19,7 +19,7 @@ impl Client {
         &self,
         id: &WorkerId,
         heartbeat: &Heartbeat,
-    ) -> Result<HeartbeatAnswer, ApiError> {
+    ) -> Result<HeartbeatResponse, ApiError> {
         self.put(worker_path(id, ""), heartbeat).await
     }
 
@@ -33,7 +33,7 @@ impl Client {
     }
 
     /// Claims a run that is assigned to the worker.
-    pub async fn claim_run(&self, id: &WorkerId, claim: &ClaimRun) -> Result<ClaimAnswer, ApiError> {
+    pub async fn claim_run(&self, id: &WorkerId, claim: &ClaimRun) -> Result<ClaimResponse, ApiError> {
         self.post(worker_path(id, "/claims"), claim).await
     }
 

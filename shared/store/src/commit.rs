@@ -70,7 +70,7 @@ impl LoadedConversation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Guard,
-    Answer,
+    StoredResponse,
     NewMessage,
     Name,
     ClosedMessage,
@@ -226,12 +226,12 @@ impl Commit {
         &mut self,
         owner: &UserId,
         key_hash: &str,
-        answer: &StoredResponse,
+        response: &StoredResponse,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut row = item(layout::response(owner, key_hash), "response", body(answer)?);
+        let mut row = item(layout::stored_response(owner, key_hash), "response", body(response)?);
         row.expires_at = Some(now + RESPONSE_RETENTION);
-        self.push(Write::Put(row, Condition::Absent), Purpose::Answer);
+        self.push(Write::Put(row, Condition::Absent), Purpose::StoredResponse);
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Commit {
         match error {
             TableError::ConditionFailed { writes } => {
                 let failed = |purpose| writes.iter().any(|at| purposes.get(*at) == Some(&purpose));
-                if failed(Purpose::Answer) {
+                if failed(Purpose::StoredResponse) {
                     crate::CommitError::ResponseExists
                 } else if failed(Purpose::NewMessage) {
                     crate::CommitError::MessageExists

@@ -296,7 +296,7 @@ pub(crate) fn pool_place(owner: &UserId, place: u16) -> Key {
     Key::new(pool_partition(owner), format!("PLACE#{place:03}"))
 }
 
-pub(crate) fn response(owner: &UserId, key_hash: &str) -> Key {
+pub(crate) fn stored_response(owner: &UserId, key_hash: &str) -> Key {
     Key::new(format!("I#{owner}#{key_hash}"), "RESPONSE")
 }
 

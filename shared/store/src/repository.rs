@@ -239,7 +239,7 @@ impl Store {
         owner: &UserId,
         key_hash: &str,
     ) -> Result<Option<StoredResponse>, StoreError> {
-        Ok(self.load(&layout::response(owner, key_hash)).await?.map(|loaded| loaded.value))
+        Ok(self.load(&layout::stored_response(owner, key_hash)).await?.map(|loaded| loaded.value))
     }
 
     /// Commits all or nothing. Cancelling a session closes its whole queue, which may exceed a transaction. Message records that do

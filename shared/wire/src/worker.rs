@@ -4,9 +4,9 @@
 //!
 //! | request | body | response |
 //! |---|---|---|
-//! | `PUT /api/workers/{id}` | [`Heartbeat`] | 200 [`HeartbeatAnswer`] |
+//! | `PUT /api/workers/{id}` | [`Heartbeat`] | 200 [`HeartbeatResponse`] |
 //! | `POST /api/workers/{id}/orders` | [`TakeOrders`] | 200 [`TakenOrders`], if there is no SQS |
-//! | `POST /api/workers/{id}/claims` | [`ClaimRun`] | 200 [`ClaimAnswer`] |
+//! | `POST /api/workers/{id}/claims` | [`ClaimRun`] | 200 [`ClaimResponse`] |
 //! | `POST /api/workers/{id}/exits` | [`ReportExit`] | 204 |
 //!
 //! A worker registers with its first heartbeat, receives [`Order`]s from its own queue, claims each run before it starts it
@@ -123,7 +123,7 @@ pub enum RunState {
 /// Response to a heartbeat.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HeartbeatAnswer {
+pub struct HeartbeatResponse {
     /// Seconds until the next heartbeat.
     pub heartbeat_seconds: f64,
     /// Access to the worker's queue, if requested.
@@ -239,7 +239,7 @@ pub struct ClaimRun {
 /// Response to a claim.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum ClaimAnswer {
+pub enum ClaimResponse {
     /// The worker may start the run, with these keys.
     Claimed {
         /// Keys and addresses of the run.
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn responses_name_their_kind() {
-        let over = serde_json::to_value(ClaimAnswer::RunIsOver {}).unwrap();
+        let over = serde_json::to_value(ClaimResponse::RunIsOver {}).unwrap();
         assert_eq!(over, serde_json::json!({ "outcome": "run_is_over" }));
         let http = serde_json::to_value(OrdersAccess::Http {}).unwrap();
         assert_eq!(http, serde_json::json!({ "kind": "http" }));

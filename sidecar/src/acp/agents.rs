@@ -249,11 +249,11 @@ pub(super) struct Advertised {
 
 impl Advertised {
     /// Reads the response to `initialize`. `configured` is the profile that the command belongs to.
-    pub(super) fn read(answer: &Value, configured: &'static Profile) -> Self {
-        let name = text_at(answer, &["agentInfo", "name"]).unwrap_or(configured.name);
-        let version = text_at(answer, &["agentInfo", "version"]).unwrap_or("without version");
-        let can = |path: &[&str]| advertised(answer.get("agentCapabilities").unwrap_or(&Value::Null), path);
-        let steering = if advertised(answer, &["_meta", "steering", "supported"]) {
+    pub(super) fn read(response: &Value, configured: &'static Profile) -> Self {
+        let name = text_at(response, &["agentInfo", "name"]).unwrap_or(configured.name);
+        let version = text_at(response, &["agentInfo", "version"]).unwrap_or("without version");
+        let can = |path: &[&str]| advertised(response.get("agentCapabilities").unwrap_or(&Value::Null), path);
+        let steering = if advertised(response, &["_meta", "steering", "supported"]) {
             Steering::Extension
         } else {
             Steering::AtTurnEnd
@@ -265,7 +265,7 @@ impl Advertised {
             (false, true) => Resumption::Load,
             (false, false) => Resumption::Never,
         };
-        let methods = crate::kit::json::list(answer, "authMethods");
+        let methods = crate::kit::json::list(response, "authMethods");
         Self {
             agent: format!("{name} {version}"),
             profile,
@@ -302,10 +302,10 @@ mod tests {
         let nothing = Advertised::read(&json!({}), UNKNOWN);
         assert_eq!((nothing.steering, nothing.resumption), (Steering::AtTurnEnd, Resumption::Never));
         assert!(!nothing.mcp_http);
-        let answer = json!({
+        let response = json!({
             "agentCapabilities": {"loadSession": true, "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}},
             "_meta": {"steering": {"supported": true}}, "agentInfo": {"name": "goose", "version": "1"}});
-        let all = Advertised::read(&answer, UNKNOWN);
+        let all = Advertised::read(&response, UNKNOWN);
         assert_eq!((all.steering, all.resumption), (Steering::Extension, Resumption::Resume));
         assert_eq!((all.agent.as_str(), all.profile.name), ("goose 1", "goose"));
         let loads = Advertised::read(&json!({"agentCapabilities": {"loadSession": true}}), UNKNOWN);

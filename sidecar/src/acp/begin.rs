@@ -16,8 +16,8 @@ use super::start::{Started, Starter, while_commands_wait};
 use super::terminals::Terminals;
 use super::waiting::Messages;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
-use crate::kit::account::Account;
 use crate::kit::allowance::Allowance;
+use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::deferral::PendingCompactions;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::OwnTools;
@@ -53,7 +53,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         let mut standing = starter.start(&config, earlier.map_err(|e| save_error(&e))?).await?;
         if nothing_kept {
             // A conversation existed and is lost here. The agent gets its task again.
-            standing.conversation.earlier = Some(Account::default());
+            standing.conversation.earlier = Some(ConversationSummary::default());
         }
         let kept = events.until_space(|| conversation_file.save(&standing.conversation)).await;
         kept.map_err(|e| save_error(&e))?;

@@ -6,7 +6,7 @@ use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 
-use crate::kit::account::end_of;
+use crate::kit::conversation_summary::end_of;
 use crate::kit::json::{list, text, text_at};
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 

@@ -66,7 +66,7 @@ impl Driver {
             }
             "terminal/create" => {
                 let (terminals, idle) = (&mut self.terminals, self.turn.is_none());
-                answer(responder, parameters, |request: CreateTerminalRequest| {
+                respond_with(responder, parameters, |request: CreateTerminalRequest| {
                     // Nothing starts outside of a turn, and nothing at all after an interrupt (decision 15).
                     if idle {
                         return Err("no turn runs".to_owned());
@@ -75,15 +75,17 @@ impl Driver {
                 });
             }
             "terminal/output" => {
-                answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request)));
+                respond_with(responder, parameters, |request: Value| {
+                    self.terminals.output(terminal(&request))
+                });
             }
             "terminal/kill" => {
-                answer(responder, parameters, |request: Value| {
+                respond_with(responder, parameters, |request: Value| {
                     self.terminals.kill(terminal(&request)).map(|()| json!({}))
                 });
             }
             "terminal/release" => {
-                answer(responder, parameters, |request: Value| {
+                respond_with(responder, parameters, |request: Value| {
                     self.terminals.release(terminal(&request)).map(|()| json!({}))
                 });
             }
@@ -249,7 +251,7 @@ fn terminal(request: &Value) -> &str {
 }
 
 /// Responds to a request with the result of `carry_out`.
-fn answer<Request: DeserializeOwned, Response: Serialize>(
+fn respond_with<Request: DeserializeOwned, Response: Serialize>(
     responder: Responder,
     parameters: Value,
     carry_out: impl FnOnce(Request) -> Result<Response, String>,

@@ -37,19 +37,19 @@ impl Driver {
     }
 
     /// Handles the end of the compaction.
-    pub(super) async fn compacted(&mut self, answer: Result<Value, Error>) -> Result<(), DriverExit> {
-        if answer.as_ref().is_err_and(session::is_gone) {
+    pub(super) async fn compacted(&mut self, response: Result<Value, Error>) -> Result<(), DriverExit> {
+        if response.as_ref().is_err_and(session::is_gone) {
             // The end of its output follows.
             return Ok(());
         }
         let Some(compaction) = self.compaction.take() else { return Ok(()) };
-        if let Ok(answer) = &answer {
-            let events = self.translator.meter.turn(answer);
+        if let Ok(response) = &response {
+            let events = self.translator.meter.turn(response);
             self.emit(events).await?;
         }
-        let why = match &answer {
+        let why = match &response {
             Err(error) => Some(session::failed("session/prompt", error)),
-            Ok(answer) if text(answer, "stopReason") == Some("cancelled") => {
+            Ok(response) if text(response, "stopReason") == Some("cancelled") => {
                 Some("it was interrupted".to_owned())
             }
             Ok(_) => None,

@@ -110,12 +110,12 @@ impl Connection {
 
     /// Sends a prompt. Its response arrives on the channel.
     pub(super) fn prompt(&self, number: u64, parameters: Value) {
-        self.send("session/prompt", parameters, move |answer| Inbound::Prompted(number, answer));
+        self.send("session/prompt", parameters, move |response| Inbound::Prompted(number, response));
     }
 
     /// Sends a message into the current turn. Its response arrives on the channel.
     pub(super) fn steer(&self, number: u64, parameters: Value) {
-        self.send("_session/steering", parameters, move |answer| Inbound::Steered(number, answer));
+        self.send("_session/steering", parameters, move |response| Inbound::Steered(number, response));
     }
 
     fn send(
@@ -127,8 +127,8 @@ impl Connection {
         let inbound = self.inbound.clone();
         let answered = said.clone();
         let sent = UntypedMessage::new(method, parameters).and_then(|message| {
-            self.peer.send_request(message).on_receiving_result(async move |answer| {
-                let _ = inbound.send(answered(answer));
+            self.peer.send_request(message).on_receiving_result(async move |response| {
+                let _ = inbound.send(answered(response));
                 Ok(())
             })
         });
@@ -151,7 +151,7 @@ fn forward(
             let (method, parameters) = message.into_parts();
             let _ = said.send(Inbound::Notification(method, parameters));
         }
-        Dispatch::Response(answer, router) => router.route_with_result(answer)?,
+        Dispatch::Response(response, router) => router.route_with_result(response)?,
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::meter::Totals;
-use crate::kit::account::Account;
+use crate::kit::conversation_summary::ConversationSummary;
 
 /// File name in the session's home.
 const FILE: &str = "acp.json";
@@ -25,27 +25,27 @@ pub(super) struct Conversation {
     #[serde(default)]
     pub(super) totals: Totals,
     /// Summary of the conversation, in case the agent loses it.
-    #[serde(default)]
-    pub(super) account: Account,
+    #[serde(default, rename = "account")]
+    pub(super) summary: ConversationSummary,
     /// Whether the model refuses the conversation, so that it cannot continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) refused: bool,
     /// Summary of earlier conversations that the agent has lost. This conversation continues their work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) earlier: Option<Account>,
+    pub(super) earlier: Option<ConversationSummary>,
 }
 
 impl Conversation {
     /// A new conversation of this agent. `lost` is the conversation that it replaces, if any; the agent gets a
     /// summary of it.
     pub(super) fn new(id: &str, agent: &str, lost: Option<Self>) -> Self {
-        let earlier = lost.map(|lost| lost.earlier.unwrap_or_default().followed_by(&lost.account));
+        let earlier = lost.map(|lost| lost.earlier.unwrap_or_default().followed_by(&lost.summary));
         Self {
             id: id.to_owned(),
             agent: agent.to_owned(),
             introduced: false,
             totals: Totals::default(),
-            account: Account::default(),
+            summary: ConversationSummary::default(),
             refused: false,
             earlier,
         }
@@ -101,9 +101,9 @@ mod tests {
     fn state_of_lost_conversations_is_carried_over() {
         let mut first = Conversation::new("1", "a", None);
         assert_eq!(first.earlier, None);
-        first.account.record_message("do a");
+        first.summary.record_message("do a");
         let mut second = Conversation::new("2", "a", Some(first));
-        second.account.record_message("then b");
+        second.summary.record_message("then b");
         let known = Conversation::new("3", "a", Some(second)).earlier.unwrap().to_text("the task");
         assert!(known.find("do a").unwrap() < known.find("then b").unwrap(), "{known}");
         let of_before = r#"{"id": "s", "agent": "a", "introduced": true}"#;

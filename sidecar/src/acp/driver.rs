@@ -185,8 +185,8 @@ impl Driver {
             Inbound::Request(method, parameters, responder) => {
                 self.handle_request(&method, parameters, responder).await?;
             }
-            Inbound::Prompted(number, answer) => self.prompted(number, answer).await?,
-            Inbound::Steered(number, answer) => self.steered(number, answer).await?,
+            Inbound::Prompted(number, response) => self.prompted(number, response).await?,
+            Inbound::Steered(number, response) => self.steered(number, response).await?,
             Inbound::Closed => self.agent_ended().await?,
         }
         let waits = self.translator.waits();
@@ -240,7 +240,7 @@ impl Driver {
                 self.conversation.totals = self.translator.meter.totals().clone();
                 changed = true;
             }
-            changed |= self.conversation.account.take(event, true, |text| self.events.redacted(text));
+            changed |= self.conversation.summary.take(event, true, |text| self.events.redacted(text));
         }
         if changed {
             self.save_conversation().await?;
@@ -250,7 +250,7 @@ impl Driver {
 
     /// Adds a message to the agent to the conversation's summary.
     pub(super) async fn record_prompt(&mut self, words: &str) -> Result<(), DriverExit> {
-        self.conversation.account.record_message(&self.events.redacted(words));
+        self.conversation.summary.record_message(&self.events.redacted(words));
         self.save_conversation().await
     }
 

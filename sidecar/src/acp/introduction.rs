@@ -3,14 +3,14 @@
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::agents::{Advertised, Instructions};
-use crate::kit::account::Account;
+use crate::kit::conversation_summary::ConversationSummary;
 
 /// The instructions (if the agent has no other place for them), the handoff of the previous session (decision 34),
 /// and the summary of a lost conversation.
 pub(super) fn introduction(
     config: &AgentSessionConfig,
     agent: &Advertised,
-    earlier: Option<&Account>,
+    earlier: Option<&ConversationSummary>,
 ) -> Vec<String> {
     let mut texts: Vec<String> = instructions(config, agent).into_iter().collect();
     if let Some(handoff) = &config.handoff {

@@ -53,16 +53,16 @@ impl Driver {
     pub(super) async fn steered(
         &mut self,
         number: u64,
-        answer: Result<Value, Error>,
+        response: Result<Value, Error>,
     ) -> Result<(), DriverExit> {
-        if answer.as_ref().is_err_and(session::is_gone) {
+        if response.as_ref().is_err_and(session::is_gone) {
             // The end of its output follows.
             return Ok(());
         }
         let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
-        let taken = answer
+        let taken = response
             .as_ref()
-            .is_ok_and(|answer| matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn")));
+            .is_ok_and(|response| matches!(text(response, "outcome"), Some("injected" | "startedNewTurn")));
         match waiting {
             Waiting::Message(_, reply) if taken => return Ok(reply.injected().await?),
             Waiting::Own(_) if taken => return Ok(()),

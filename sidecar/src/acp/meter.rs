@@ -322,9 +322,9 @@ impl Meter {
 
     /// Handles the usage of a turn, from the response to its prompt: `usage`, or the quota if the agent reports only
     /// that.
-    pub(super) fn turn(&mut self, answer: &Value) -> Vec<RawEvent> {
+    pub(super) fn turn(&mut self, response: &Value) -> Vec<RawEvent> {
         self.reported.turn_end = true;
-        let published = self.turn_tokens(answer);
+        let published = self.turn_tokens(response);
         if !self.has_window() && !self.reported.cost && self.reported.tokens == Tokens::Nothing {
             // An agent that reported nothing is charged only the estimate of an earlier sidecar, which may have had reports.
             self.totals.estimated_usd = self.totals.estimated_usd.min(self.carried_estimate);
@@ -389,9 +389,9 @@ impl Meter {
         self.unreported = 0;
     }
 
-    fn turn_tokens(&mut self, answer: &Value) -> Vec<RawEvent> {
-        let quota = || answer.get("_meta")?.get("quota")?.get("token_count");
-        let usage = answer.get("usage").filter(|usage| usage.is_object()).or_else(quota);
+    fn turn_tokens(&mut self, response: &Value) -> Vec<RawEvent> {
+        let quota = || response.get("_meta")?.get("quota")?.get("token_count");
+        let usage = response.get("usage").filter(|usage| usage.is_object()).or_else(quota);
         let Some(usage) = usage.filter(|_| self.reported.tokens != Tokens::Calls) else {
             return Vec::new();
         };
@@ -589,14 +589,14 @@ mod tests {
     fn tokens_are_priced_when_an_agent_reports_no_cost() {
         let mut meter = priced(Totals::default(), Some(false));
         assert!(!meter.is_unmetered(), "its future reports have a price");
-        let answer = json!({"usage": {"inputTokens": 1_000_000, "outputTokens": 100_000}});
+        let response = json!({"usage": {"inputTokens": 1_000_000, "outputTokens": 100_000}});
         assert!(!meter.has_cost(), "nothing was reported yet");
-        assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 4.5 1100000"]);
+        assert_eq!(published(&meter.turn(&response)), ["claude-sonnet-4-5 4.5 1100000"]);
         assert!(!meter.is_unmetered() && meter.has_cost());
         // Once the agent reports its cost, tokens are not priced.
         let mut meter = priced(Totals::default(), None);
         meter.update(&cost(0.25, 5));
-        assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 0.25 1100000"]);
+        assert_eq!(published(&meter.turn(&response)), ["claude-sonnet-4-5 0.25 1100000"]);
     }
 
     #[test]
@@ -605,8 +605,8 @@ mod tests {
         let call = json!({"inputTokens": 110_000, "cachedReadTokens": 10_000, "outputTokens": 1_000, "totalTokens": 112_000});
         assert_eq!(published(&meter.call(&call)), ["claude-sonnet-4-5 0.333 112000"]);
         assert_eq!(published(&meter.call(&call)), ["claude-sonnet-4-5 0.666 224000"]);
-        let answer = json!({"usage": {"inputTokens": 220_000, "outputTokens": 4_000}});
-        assert!(meter.turn(&answer).is_empty(), "the same tokens are counted once");
+        let response = json!({"usage": {"inputTokens": 220_000, "outputTokens": 4_000}});
+        assert!(meter.turn(&response).is_empty(), "the same tokens are counted once");
         assert!(meter.has_cost());
     }
 

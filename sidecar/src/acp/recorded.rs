@@ -179,8 +179,8 @@ fn recorded_plan_subagent_and_cost_are_reported() {
 #[test]
 fn agent_reports_steering_and_resume_support() {
     let all = said();
-    let answer = all.iter().find(|message| message["result"]["agentInfo"].is_object()).unwrap();
-    let agent = Advertised::read(&answer["result"], UNKNOWN);
+    let response = all.iter().find(|message| message["result"]["agentInfo"].is_object()).unwrap();
+    let agent = Advertised::read(&response["result"], UNKNOWN);
     assert_eq!(
         (agent.steering, agent.resumption, agent.profile.name),
         (Steering::Extension, Resumption::Resume, "claude-code-acp")

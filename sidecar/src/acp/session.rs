@@ -34,7 +34,7 @@ pub(super) struct Opened {
     /// The agent's id of the conversation.
     pub(super) id: String,
     /// The agent's response, with modes, models and options.
-    pub(super) answer: Value,
+    pub(super) response: Value,
     /// Whether an earlier conversation was resumed.
     pub(super) taken_up: bool,
     /// Notices to publish.
@@ -53,9 +53,9 @@ pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Resu
     // Supports forms, and subagents that are reported as separate sessions; the latter is a draft.
     parameters["clientCapabilities"]["elicitation"] = json!({ "form": {} });
     parameters["clientCapabilities"]["subagents"] = json!({});
-    let answer = ask(connection, INITIALIZE, "initialize", parameters).await?;
-    match answer.get("protocolVersion").and_then(Value::as_u64) {
-        Some(1) => Ok(Advertised::read(&answer, launch.profile)),
+    let response = ask(connection, INITIALIZE, "initialize", parameters).await?;
+    match response.get("protocolVersion").and_then(Value::as_u64) {
+        Some(1) => Ok(Advertised::read(&response, launch.profile)),
         Some(version) => {
             Err(format!("the agent speaks version {version} of the protocol, and this adapter version 1"))
         }
@@ -109,8 +109,8 @@ pub(super) async fn open(
             let mut parameters = parameters.clone();
             parameters["sessionId"] = earlier.id.as_str().into();
             match authenticated(connection, launch, agent, method, &parameters).await {
-                Ok(answer) => {
-                    return Ok(Opened { id: earlier.id.clone(), answer, taken_up: true, notices });
+                Ok(response) => {
+                    return Ok(Opened { id: earlier.id.clone(), response, taken_up: true, notices });
                 }
                 Err(why) => lost.push(why),
             }
@@ -124,10 +124,11 @@ pub(super) async fn open(
             format!("the earlier conversation cannot be resumed; a new one starts: {}", one_line(&lost));
         notices.push(notice("conversation_lost", summary));
     }
-    let answer = authenticated(connection, launch, agent, "session/new", &parameters).await?;
-    let id =
-        text(&answer, "sessionId").ok_or("the agent's answer to `session/new` names no session")?.to_owned();
-    Ok(Opened { id, answer, taken_up: false, notices })
+    let response = authenticated(connection, launch, agent, "session/new", &parameters).await?;
+    let id = text(&response, "sessionId")
+        .ok_or("the agent's answer to `session/new` names no session")?
+        .to_owned();
+    Ok(Opened { id, response, taken_up: false, notices })
 }
 
 /// Sends a request. If the agent demands authentication, authenticates with the configured method and sends it again.
@@ -141,7 +142,7 @@ async fn authenticated(
     let first = timeout(OPEN, connection.request(method, parameters.clone())).await;
     let error = match first {
         Err(_) => return Err(format!("the agent did not answer `{method}` in time")),
-        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Ok(response)) => return Ok(response),
         Ok(Err(error)) => error,
     };
     if !demands_authentication(&error) {
@@ -169,7 +170,7 @@ pub(super) async fn ask(
     parameters: Value,
 ) -> Result<Value, String> {
     match timeout(limit, connection.request(method, parameters)).await {
-        Ok(Ok(answer)) => Ok(answer),
+        Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => Err(failed(method, &error)),
         Err(_) => Err(format!("the agent did not answer `{method}` in time")),
     }
@@ -213,6 +214,6 @@ pub(super) fn prompt(session: &str, texts: &[String]) -> Value {
 }
 
 /// Whether the response to a change of settings repeats the options.
-pub(super) fn has_options(answer: &Value) -> bool {
-    !list(answer, "configOptions").is_empty()
+pub(super) fn has_options(response: &Value) -> bool {
+    !list(response, "configOptions").is_empty()
 }

@@ -65,7 +65,7 @@ impl SettingChange {
             SetMethod::SetModel => ("session/set_model", json!({ "sessionId": session, "modelId": value })),
             SetMethod::SetMode => ("session/set_mode", json!({ "sessionId": session, "modeId": value })),
         };
-        let answer = session::ask(connection, SET, method, parameters).await?;
+        let response = session::ask(connection, SET, method, parameters).await?;
         let settings = &mut translator.settings;
         let changed = match which {
             SettingKind::Model => &mut settings.model,
@@ -75,8 +75,8 @@ impl SettingChange {
         if let Some(changed) = changed {
             changed.current.clone_from(value);
         }
-        if session::has_options(&answer) {
-            settings.options(&answer);
+        if session::has_options(&response) {
+            settings.options(&response);
         }
         Ok(())
     }

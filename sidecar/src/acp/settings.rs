@@ -40,19 +40,19 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Reads the response to `session/new`, `load` or `resume`.
-    pub(super) fn opened(&mut self, answer: &Value) {
-        if let Some(models) = answer.get("models") {
+    pub(super) fn opened(&mut self, response: &Value) {
+        if let Some(models) = response.get("models") {
             self.model = setting(SetMethod::SetModel, models, "currentModelId", "availableModels", "modelId");
         }
-        if let Some(modes) = answer.get("modes") {
+        if let Some(modes) = response.get("modes") {
             self.mode = setting(SetMethod::SetMode, modes, "currentModeId", "availableModes", "id");
         }
-        self.options(answer);
+        self.options(response);
     }
 
     /// Reads `configOptions`, which lists all options.
-    pub(super) fn options(&mut self, answer: &Value) {
-        for option in list(answer, "configOptions") {
+    pub(super) fn options(&mut self, response: &Value) {
+        for option in list(response, "configOptions") {
             let Some(id) = text(option, "id") else { continue };
             let Some(current) = text(option, "currentValue") else { continue };
             let read = || {

@@ -166,7 +166,7 @@ impl Starter {
         if opened.taken_up {
             translator.update_mode = UpdateMode::Replay;
         }
-        translator.settings.opened(&opened.answer);
+        translator.settings.opened(&opened.response);
         let mut notices = vec![connected(&advertised, opened.taken_up)];
         notices.extend(opened.notices);
         notices.extend(

@@ -44,7 +44,7 @@ impl Driver {
         self.turn = Some(Turn { id: id.clone(), number, interrupt: None, again, answered: None });
         self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?;
         for text in &texts {
-            self.conversation.account.record_message(&self.events.redacted(text));
+            self.conversation.summary.record_message(&self.events.redacted(text));
         }
         self.prompt(number, texts).await?;
         if let Some(reply) = reply {
@@ -81,7 +81,7 @@ impl Driver {
             self.translator.begin_turn(turn.id.clone());
         }
         for text in &texts {
-            self.conversation.account.record_message(&self.events.redacted(text));
+            self.conversation.summary.record_message(&self.events.redacted(text));
         }
         self.prompt(number, texts).await
     }
@@ -90,27 +90,27 @@ impl Driver {
     pub(super) async fn prompted(
         &mut self,
         number: u64,
-        answer: Result<Value, Error>,
+        response: Result<Value, Error>,
     ) -> Result<(), DriverExit> {
         if self.compaction.as_ref().is_some_and(|compaction| compaction.number == number) {
-            return self.compacted(answer).await;
+            return self.compacted(response).await;
         }
         if self.turn.as_ref().is_none_or(|turn| turn.number != number) {
             return Ok(());
         }
-        match answer {
-            Ok(answer) => self.stopped(&answer).await,
+        match response {
+            Ok(response) => self.stopped(&response).await,
             // The end of its output follows, with the reason.
             Err(error) if session::is_gone(&error) => Ok(()),
             Err(error) => self.failed(&error).await,
         }
     }
 
-    async fn stopped(&mut self, answer: &Value) -> Result<(), DriverExit> {
+    async fn stopped(&mut self, response: &Value) -> Result<(), DriverExit> {
         let mut events = self.close("the turn ended without its result");
-        events.extend(self.translator.meter.turn(answer));
+        events.extend(self.translator.meter.turn(response));
         self.emit(events).await?;
-        let reason = text(answer, "stopReason").unwrap_or("end_turn");
+        let reason = text(response, "stopReason").unwrap_or("end_turn");
         let interrupt = self.turn.as_ref().and_then(|turn| turn.interrupt.as_ref());
         if reason == "cancelled" || interrupt.is_some_and(|interrupt| interrupt.withdrew) {
             return self.interrupted().await;

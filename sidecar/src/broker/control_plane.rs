@@ -48,7 +48,7 @@ impl ControlPlane {
 
     /// The launch of the run, for a container that knows only its token.
     pub async fn launch(&self) -> Result<SidecarLaunch, BrokerError> {
-        Ok(self.answer(self.request(Method::POST, "launch"), TIMEOUT).await?.json().await?)
+        Ok(self.send(self.request(Method::POST, "launch"), TIMEOUT).await?.json().await?)
     }
 
     /// Fetches credentials for the run's queues and blobs.
@@ -57,7 +57,7 @@ impl ControlPlane {
             Purpose::Run => "credentials",
             Purpose::Leftovers => "credentials?leftovers=true",
         };
-        Ok(self.answer(self.request(Method::POST, path), TIMEOUT).await?.json().await?)
+        Ok(self.send(self.request(Method::POST, path), TIMEOUT).await?.json().await?)
     }
 
     /// Builds a request for a path below the gateway's.
@@ -66,7 +66,7 @@ impl ControlPlane {
     }
 
     /// Sends a request and returns the response if it is a success.
-    pub(crate) async fn answer(
+    pub(crate) async fn send(
         &self,
         request: RequestBuilder,
         timeout: Duration,
@@ -76,7 +76,7 @@ impl ControlPlane {
             StatusCode::UNAUTHORIZED => Err(BrokerError::Unauthorized),
             StatusCode::GONE => Err(BrokerError::RunOver),
             status if status.is_success() => Ok(response),
-            status => Err(BrokerError::Answer(status)),
+            status => Err(BrokerError::Status(status)),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Gateway {
 
     pub(super) async fn send(&self, entries: Vec<SendEntry>) -> Result<SendResult, BrokerError> {
         let request = self.0.request(Method::POST, "events").json(&SendEvents { entries });
-        Ok(self.0.answer(request, TIMEOUT).await?.json().await?)
+        Ok(self.0.send(request, TIMEOUT).await?.json().await?)
     }
 
     pub(super) async fn receive(
@@ -32,16 +32,16 @@ impl Gateway {
     ) -> Result<Vec<ReceivedCommand>, BrokerError> {
         let body = ReceiveCommands { max, wait_seconds: wait.as_secs_f64() };
         let request = self.0.request(Method::POST, "commands/receive").json(&body);
-        Ok(self.0.answer(request, wait + TIMEOUT).await?.json::<ReceivedCommands>().await?.messages)
+        Ok(self.0.send(request, wait + TIMEOUT).await?.json::<ReceivedCommands>().await?.messages)
     }
 
     pub(super) async fn delete(&self, receipts: Vec<String>) -> Result<(), BrokerError> {
         let request = self.0.request(Method::POST, "commands/delete").json(&DeleteCommands { receipts });
-        self.0.answer(request, TIMEOUT).await.map(drop)
+        self.0.send(request, TIMEOUT).await.map(drop)
     }
 
     pub(super) async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {
         let request = self.0.request(Method::PUT, &format!("blobs/{}", blob.sha256)).body(blob.bytes);
-        self.0.answer(request, TIMEOUT * 6).await.map(drop)
+        self.0.send(request, TIMEOUT * 6).await.map(drop)
     }
 }

@@ -171,14 +171,14 @@ impl Sqs {
         if status.is_success() {
             return Ok(());
         }
-        let answer = response.text().await.unwrap_or_default();
-        warn!(%status, answer = %answer.chars().take(500).collect::<String>(), "S3 rejected a blob");
+        let text = response.text().await.unwrap_or_default();
+        warn!(%status, text = %text.chars().take(500).collect::<String>(), "S3 rejected a blob");
         if matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN)
-            && REFUSALS.iter().any(|code| answer.contains(code))
+            && REFUSALS.iter().any(|code| text.contains(code))
         {
             self.0.grants.refused(&grant).await;
         }
-        Err(BrokerError::Answer(status))
+        Err(BrokerError::Status(status))
     }
 
     /// Whether SQS must know the command queue by now, if it exists.

@@ -87,8 +87,8 @@ mod tests {
 
     use super::super::tests::config;
     use super::*;
-    use crate::kit::account::Account;
     use crate::kit::claude_stream::Totals;
+    use crate::kit::conversation_summary::ConversationSummary;
 
     #[allow(clippy::needless_pass_by_value)] // reads better at the call
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
@@ -99,7 +99,7 @@ mod tests {
             id: "c".into(),
             begun,
             totals: Totals::new(),
-            account: Account::default(),
+            summary: ConversationSummary::default(),
             earlier: None,
         };
         let own_tools = json!({ "command": "tools" });

@@ -60,8 +60,8 @@ impl Driver {
             || self.compacting.is_some();
         (self.paused, self.over_budget) = (false, false);
         self.interrupted_in_call = self.tool_hooks.runs_tools();
-        for (request, answer) in self.tool_hooks.stop() {
-            self.answer(&request, &answer).await;
+        for (request, response) in self.tool_hooks.stop() {
+            self.respond(&request, &response).await;
         }
         self.usage_is_known().await?;
         if self.process.is_none() || !working {
@@ -114,8 +114,8 @@ impl Driver {
         let held = self.tool_hooks.open();
         self.emit_withheld().await?;
         self.deliver_messages().await?;
-        for (request, answer) in held {
-            self.answer(&request, &answer).await;
+        for (request, response) in held {
+            self.respond(&request, &response).await;
         }
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
@@ -249,9 +249,9 @@ impl Driver {
 
     async fn settle(&mut self, settled: Settled, reply: Reply) -> Result<(), AdapterError> {
         match settled {
-            Settled::Answer(request, answer) => {
+            Settled::Respond(request, response) => {
                 reply.done().await?;
-                self.answer(&request, &answer).await;
+                self.respond(&request, &response).await;
             }
             Settled::Early => reply.done().await?,
             Settled::NotAwaited => {
@@ -262,8 +262,8 @@ impl Driver {
     }
 
     /// Responds to a control request of Claude Code.
-    pub(super) async fn answer(&mut self, request: &str, answer: &Value) {
-        self.write(&control_channel::answer(request, answer)).await;
+    pub(super) async fn respond(&mut self, request: &str, response: &Value) {
+        self.write(&control_channel::respond(request, response)).await;
     }
 
     /// Sends a control request to Claude Code.

@@ -32,7 +32,7 @@ pub(super) enum ControlRequest {
 pub(super) struct ControlResponse {
     pub request: ControlRequest,
     /// The response, or the error.
-    pub answer: Result<Value, String>,
+    pub result: Result<Value, String>,
 }
 
 /// Open control requests.
@@ -59,15 +59,15 @@ impl ControlChannel {
 
     /// Matches an incoming `control_response` to its request. `None` if it is not a response to this adapter: Claude
     /// Code echoes the responses that it receives.
-    pub(super) fn answered(&mut self, line: &Value) -> Option<ControlResponse> {
+    pub(super) fn take_response(&mut self, line: &Value) -> Option<ControlResponse> {
         let response = line.get("response")?;
         let asked = self.pending.remove(text(response, "request_id")?)?;
-        let answer = if text(response, "subtype") == Some("error") {
+        let result = if text(response, "subtype") == Some("error") {
             Err(text(response, "error").unwrap_or("it did not say why").to_owned())
         } else {
             Ok(response.get("response").cloned().unwrap_or(Value::Null))
         };
-        Some(ControlResponse { request: asked, answer })
+        Some(ControlResponse { request: asked, result })
     }
 
     /// Whether a request of that kind has no response yet.
@@ -83,7 +83,7 @@ impl ControlChannel {
 }
 
 /// The line that answers a request of Claude Code.
-pub(super) fn answer(request: &str, response: &Value) -> Value {
+pub(super) fn respond(request: &str, response: &Value) -> Value {
     json!({
         "type": "control_response",
         "response": { "subtype": "success", "request_id": request, "response": response },
@@ -112,12 +112,12 @@ mod tests {
         );
         assert_eq!(line["request"], json!({ "subtype": "cancel_async_message", "message_uuid": "u" }));
         let id = line["request_id"].as_str().unwrap();
-        let answer = json!({ "type": "control_response", "response": {
+        let response = json!({ "type": "control_response", "response": {
             "subtype": "success", "request_id": id, "response": { "cancelled": true } } });
-        let answered = control_channel.answered(&answer).unwrap();
-        assert!(matches!(answered.request, ControlRequest::CancelMessage(uuid) if uuid == "u"));
-        assert_eq!(answered.answer.unwrap()["cancelled"], true);
-        assert!(control_channel.answered(&answer).is_none());
+        let taken = control_channel.take_response(&response).unwrap();
+        assert!(matches!(taken.request, ControlRequest::CancelMessage(uuid) if uuid == "u"));
+        assert_eq!(taken.result.unwrap()["cancelled"], true);
+        assert!(control_channel.take_response(&response).is_none());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             .unwrap()
             .to_owned();
         let refusal = json!({ "response": { "subtype": "error", "request_id": id, "error": "Unsupported" } });
-        assert_eq!(control_channel.answered(&refusal).unwrap().answer.unwrap_err(), "Unsupported");
+        assert_eq!(control_channel.take_response(&refusal).unwrap().result.unwrap_err(), "Unsupported");
         control_channel.ask("interrupt", Value::Null, ControlRequest::Interrupt);
         assert!(control_channel.waits_for(|asked| matches!(asked, ControlRequest::Interrupt)));
         control_channel.abandon();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::kit::account::Account;
 use crate::kit::claude_stream::Totals;
+use crate::kit::conversation_summary::ConversationSummary;
 
 /// A conversation of Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,11 +24,11 @@ pub(super) struct Conversation {
     #[serde(default)]
     pub totals: Totals,
     /// Summary of the conversation, in case Claude Code loses it.
-    #[serde(default)]
-    pub account: Account,
+    #[serde(default, rename = "account")]
+    pub summary: ConversationSummary,
     /// Summary of earlier conversations that Claude Code has lost. This conversation continues their work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<Account>,
+    pub earlier: Option<ConversationSummary>,
 }
 
 impl Conversation {
@@ -37,14 +37,14 @@ impl Conversation {
             id: Uuid::new_v4().to_string(),
             begun: false,
             totals: Totals::new(),
-            account: Account::default(),
+            summary: ConversationSummary::default(),
             earlier: None,
         }
     }
 
     /// A new conversation that continues the work of this one. Its cost counts from zero with its own meter.
     pub(super) fn renewed(&self) -> Self {
-        let earlier = self.earlier.clone().unwrap_or_default().followed_by(&self.account);
+        let earlier = self.earlier.clone().unwrap_or_default().followed_by(&self.summary);
         Self { earlier: Some(earlier), ..Self::new() }
     }
 }
@@ -73,7 +73,9 @@ impl ConversationFile {
             // Claude Code may already know the id, and would refuse to begin it again.
             Some(last) => last.renewed(),
             // A conversation existed and is lost here. The agent gets its task again.
-            None if resume => Conversation { earlier: Some(Account::default()), ..Conversation::new() },
+            None if resume => {
+                Conversation { earlier: Some(ConversationSummary::default()), ..Conversation::new() }
+            }
             None => Conversation::new(),
         };
         let file = Self { path, conversation };
@@ -133,13 +135,13 @@ mod tests {
         let mut file = ConversationFile::open(dir.path(), true).unwrap();
         update(&mut file, |conversation| {
             conversation.begun = true;
-            conversation.account.record_message("do a");
+            conversation.summary.record_message("do a");
         });
         update(&mut file, |conversation| *conversation = conversation.renewed());
         // Killed before Claude Code processed a prompt, and lost once more.
         let mut file = ConversationFile::open(dir.path(), true).unwrap();
         assert!(!file.conversation().begun && file.conversation().totals.is_empty());
-        update(&mut file, |conversation| conversation.account.record_message("then b"));
+        update(&mut file, |conversation| conversation.summary.record_message("then b"));
         let known = file.conversation().renewed().earlier.unwrap().to_text("x");
         assert!(known.find("do a").unwrap() < known.find("then b").unwrap(), "{known}");
         assert_eq!(ConversationFile::open(dir.path(), false).unwrap().conversation().earlier, None);

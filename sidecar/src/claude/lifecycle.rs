@@ -21,7 +21,7 @@ use super::process::{Ended, Output, Process};
 use super::tool_hooks::ToolHooks;
 use super::{messages, servers};
 use crate::adapter::{AdapterError, Refusal};
-use crate::kit::account::end_of;
+use crate::kit::conversation_summary::end_of;
 use crate::process::{agent_folder, named_folders};
 
 /// How long the initialization may take.
@@ -142,11 +142,11 @@ impl Driver {
                 let message = format!("Claude Code ended before it had begun: {words}");
                 return Err(AdapterError::Agent(message));
             };
-            let answered = match &output {
-                Output::Line(line) => self.control_channel.answered(line),
+            let response = match &output {
+                Output::Line(line) => self.control_channel.take_response(line),
                 Output::Noise(_) => None,
             };
-            match answered.map(|answered| (answered.request, answered.answer)) {
+            match response.map(|response| (response.request, response.result)) {
                 Some((ControlRequest::Initialize, Err(why))) => {
                     self.end_process().await;
                     return Err(AdapterError::Agent(format!("Claude Code could not be initialized: {why}")));

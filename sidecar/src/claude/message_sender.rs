@@ -47,8 +47,8 @@ impl Driver {
     async fn write_words(&mut self, words: &str, uuid: &str, priority: &str) -> Result<(), AdapterError> {
         // A stopped agent continues with the next message.
         if self.tool_hooks.mode() == Mode::Stopped {
-            for (request, answer) in self.tool_hooks.open() {
-                self.answer(&request, &answer).await;
+            for (request, response) in self.tool_hooks.open() {
+                self.respond(&request, &response).await;
             }
         }
         self.out_of_quota = false;

@@ -147,15 +147,15 @@ impl Driver {
     }
 
     async fn handle_control_response(&mut self, line: &Value) -> Result<(), AdapterError> {
-        let Some(answered) = self.control_channel.answered(line) else { return Ok(()) };
-        match (answered.request, answered.answer) {
+        let Some(response) = self.control_channel.take_response(line) else { return Ok(()) };
+        match (response.request, response.result) {
             (ControlRequest::SetModel(model, reply), Ok(_)) => self.model_is_set(model, reply).await,
             (ControlRequest::SetThinking(level, reply), Ok(_)) => self.thinking_is_set(level, reply).await,
             (ControlRequest::SetModel(_, reply) | ControlRequest::SetThinking(_, reply), Err(why)) => {
                 Ok(reply.refuse(Refusal::invalid(why)).await?)
             }
-            (ControlRequest::CancelMessage(uuid), answer) => {
-                let cancelled = answer.is_ok_and(|answer| flag(&answer, "cancelled"));
+            (ControlRequest::CancelMessage(uuid), result) => {
+                let cancelled = result.is_ok_and(|response| flag(&response, "cancelled"));
                 if let Some((message, reply)) = self.messages.recalled(&uuid, cancelled) {
                     refuse_interrupted(message, reply).await?;
                 }
@@ -219,8 +219,8 @@ impl Driver {
         if let Some(message) = asked.prompt.and_then(|prompt| self.messages.of_prompt(&prompt)) {
             self.translator.opens_turn(message);
         }
-        if let Some(answer) = asked.answer {
-            self.answer(id, &answer).await;
+        if let Some(response) = asked.answer {
+            self.respond(id, &response).await;
         }
         if asked.subagent_model_call_ended {
             // Subagents do not stream, so a tool call is the sign that their model call has ended.
@@ -239,7 +239,7 @@ impl Driver {
             mode_after_plan: self.options.permission_mode.name(),
         };
         match self.permissions.ask(id, request, &policy) {
-            Verdict::Answer(answer) => self.answer(id, &answer).await,
+            Verdict::Respond(response) => self.respond(id, &response).await,
             Verdict::Ask(event) => self.events.emit(event).await?,
             Verdict::Wait => {}
         }

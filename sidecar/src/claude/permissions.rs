@@ -27,7 +27,7 @@ pub(super) struct Policy<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Respond immediately.
-    Answer(Value),
+    Respond(Value),
     /// Ask the owner with this event.
     Ask(RawEvent),
     /// Wait: the owner already sees the request, because the tool call itself was published.
@@ -42,7 +42,7 @@ pub(super) struct Permissions(OwnerRequests<Pending>);
 #[derive(Debug)]
 pub(super) enum Settled {
     /// A request: its id and the response.
-    Answer(String, Value),
+    Respond(String, Value),
     /// A request that will arrive soon and then be answered immediately.
     Early,
     /// No request waits for it.
@@ -55,7 +55,7 @@ impl Permissions {
         let tool = text(asked, "tool_name").unwrap_or_default().to_owned();
         let input = asked.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new()));
         let Some(Ok(call)) = text(asked, "tool_use_id").map(ToolCallId::parse) else {
-            return Verdict::Answer(deny("The request did not name its tool call.", None));
+            return Verdict::Respond(deny("The request did not name its tool call.", None));
         };
         let suggestions =
             asked.get("permission_suggestions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -63,16 +63,16 @@ impl Permissions {
         let pending =
             Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
         match self.0.take_early(&pending.call) {
-            Some(OwnerReply::Answers(answers)) => return Verdict::Answer(pending.answered(&answers)),
-            Some(OwnerReply::Decision(decision)) => return Verdict::Answer(pending.decided(&decision)),
+            Some(OwnerReply::Answers(answers)) => return Verdict::Respond(pending.answered(&answers)),
+            Some(OwnerReply::Decision(decision)) => return Verdict::Respond(pending.decided(&decision)),
             None => {}
         }
         let verdict = match pending.tool.as_str() {
             ASK_USER_QUESTION => Verdict::Wait,
             EXIT_PLAN_MODE if policy.plan_approval => Verdict::Wait,
-            EXIT_PLAN_MODE => return Verdict::Answer(pending.leave_plan()),
+            EXIT_PLAN_MODE => return Verdict::Respond(pending.leave_plan()),
             tool if tool.starts_with(OWN_TOOLS) || policy.allowed.iter().any(|allowed| allowed == tool) => {
-                return Verdict::Answer(pending.allow(None));
+                return Verdict::Respond(pending.allow(None));
             }
             _ => Verdict::Ask(pending.question(asked)),
         };
@@ -85,7 +85,7 @@ impl Permissions {
     /// Handles the owner's answers. `open`: the call has no result yet, so its request is about to arrive.
     pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
         match self.0.settle(&call, Awaits::Answers) {
-            Some(pending) => Settled::Answer(pending.request.clone(), pending.answered(&answers)),
+            Some(pending) => Settled::Respond(pending.request.clone(), pending.answered(&answers)),
             None if open => {
                 self.0.keep_early(call, OwnerReply::Answers(answers));
                 Settled::Early
@@ -97,7 +97,7 @@ impl Permissions {
     /// Handles the owner's decision on a plan. `open` as in [`Self::answer`].
     pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
         match self.0.settle(&decision.request, Awaits::Decision) {
-            Some(pending) => Settled::Answer(pending.request.clone(), pending.decided(&decision)),
+            Some(pending) => Settled::Respond(pending.request.clone(), pending.decided(&decision)),
             None if open => {
                 self.0.keep_early(decision.request.clone(), OwnerReply::Decision(decision));
                 Settled::Early
@@ -144,8 +144,8 @@ mod tests {
     }
 
     fn given(settled: Settled) -> (String, Value) {
-        let Settled::Answer(request, answer) = settled else { panic!("{settled:?}") };
-        (request, answer)
+        let Settled::Respond(request, response) = settled else { panic!("{settled:?}") };
+        (request, response)
     }
 
     fn said(answer: &str) -> Vec<Answer> {
@@ -162,10 +162,10 @@ mod tests {
         assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
         let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
         assert_eq!(labels, [ALLOW, ALLOW_FOR_SESSION, DENY]);
-        let (id, answer) = given(permissions.answer(call(), said(answer), false));
+        let (id, response) = given(permissions.answer(call(), said(answer), false));
         assert_eq!(id, "r1");
         assert!(matches!(permissions.answer(call(), said(ALLOW), false), Settled::NotAwaited), "it is over");
-        answer
+        response
     }
 
     #[test]
@@ -185,8 +185,8 @@ mod tests {
         let allowed = ["Write".to_owned()];
         for tool in ["Write", "mcp__pilothouse__deliverable"] {
             let verdict = permissions.ask("r", &request(tool, &json!({})), &policy(&allowed));
-            let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
-            assert_eq!(answer["behavior"], "allow");
+            let Verdict::Respond(response) = verdict else { panic!("{verdict:?}") };
+            assert_eq!(response["behavior"], "allow");
         }
     }
 
@@ -196,10 +196,10 @@ mod tests {
         let input = json!({ "questions": [{ "question": "Which colour?" }] });
         assert_eq!(permissions.ask("r", &request(ASK_USER_QUESTION, &input), &policy(&[])), Verdict::Wait);
         let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
-        let (_, answer) = given(permissions.answer(call(), answers, false));
+        let (_, response) = given(permissions.answer(call(), answers, false));
         // As recorded from Claude Code's own SDK.
-        assert_eq!(answer["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
-        assert_eq!(answer["updatedInput"]["questions"], input["questions"]);
+        assert_eq!(response["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
+        assert_eq!(response["updatedInput"]["questions"], input["questions"]);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
         let verdict =
             permissions.ask("r", &request(ASK_USER_QUESTION, &json!({ "questions": [] })), &policy(&[]));
-        assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
+        assert!(matches!(verdict, Verdict::Respond(response) if response["behavior"] == "allow"));
     }
 
     #[test]
@@ -230,6 +230,6 @@ mod tests {
         assert!(rejected["message"].as_str().unwrap().ends_with("They say: smaller steps"));
         let at_once = Policy { plan_approval: false, ..policy(&[]) };
         let verdict = Permissions::default().ask("r", &request(EXIT_PLAN_MODE, &json!({})), &at_once);
-        assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
+        assert!(matches!(verdict, Verdict::Respond(response) if response["behavior"] == "allow"));
     }
 }

@@ -3,12 +3,12 @@
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::environment::{API_KEY, API_URL, SESSION};
-use crate::kit::account::Account;
+use crate::kit::conversation_summary::ConversationSummary;
 use crate::own_tools::SERVER_NAME;
 
 /// Text that is appended to Claude Code's own system prompt: the session's prompt, general instructions for agents of
 /// a session, and the summary of a lost conversation.
-pub(super) fn system(config: &AgentSessionConfig, earlier: Option<&Account>) -> String {
+pub(super) fn system(config: &AgentSessionConfig, earlier: Option<&ConversationSummary>) -> String {
     let mut parts = Vec::new();
     if !config.composed_system_prompt.trim().is_empty() {
         parts.push(config.composed_system_prompt.clone());

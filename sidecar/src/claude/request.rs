@@ -97,11 +97,11 @@ impl Pending {
     }
 
     pub(super) fn allow(&self, permissions: Option<Value>) -> Value {
-        let mut answer = json!({ "behavior": "allow", "updatedInput": self.input, "toolUseID": self.call });
-        if let (Some(permissions), Value::Object(fields)) = (permissions, &mut answer) {
+        let mut response = json!({ "behavior": "allow", "updatedInput": self.input, "toolUseID": self.call });
+        if let (Some(permissions), Value::Object(fields)) = (permissions, &mut response) {
             fields.insert("updatedPermissions".into(), permissions);
         }
-        answer
+        response
     }
 
     /// Permissions that Claude Code suggests, applied to its memory instead of a file. Without suggestions, the tool
@@ -120,9 +120,9 @@ impl Pending {
 }
 
 pub(super) fn deny(message: &str, call: Option<&ToolCallId>) -> Value {
-    let mut answer = json!({ "behavior": "deny", "message": message });
-    if let (Some(call), Value::Object(fields)) = (call, &mut answer) {
+    let mut response = json!({ "behavior": "deny", "message": message });
+    if let (Some(call), Value::Object(fields)) = (call, &mut response) {
         fields.insert("toolUseID".into(), json!(call));
     }
-    answer
+    response
 }

@@ -8,7 +8,7 @@ use pilothouse_wire::event::{AssistantContent, SessionEnd};
 use super::conversation::Conversation;
 use super::driver::Driver;
 use crate::adapter::AdapterError;
-use crate::kit::account::{Account, MAX_LAST_TEXT, end_of};
+use crate::kit::conversation_summary::{ConversationSummary, MAX_LAST_TEXT, end_of};
 use crate::kit::handoff;
 
 /// Most bytes of the agent's text to keep for finding the handoff document.
@@ -59,7 +59,7 @@ impl Driver {
             }
             emitted.push(event);
         }
-        let noted = emitted.iter().any(Account::notes);
+        let noted = emitted.iter().any(ConversationSummary::notes);
         if spent || heard || noted {
             let totals = self.translator.totals().cloned();
             let sink = self.events.clone();
@@ -70,10 +70,10 @@ impl Driver {
                     conversation.totals = totals;
                 }
                 if let Some(said) = said {
-                    conversation.account.record_reply(&said);
+                    conversation.summary.record_reply(&said);
                 }
                 for event in &emitted {
-                    conversation.account.take(event, false, |text| sink.redacted(text));
+                    conversation.summary.take(event, false, |text| sink.redacted(text));
                 }
             })
             .await?;
@@ -100,7 +100,7 @@ impl Driver {
     /// Adds a message to the conversation's summary.
     pub(super) async fn record_message(&mut self, message: &str) -> Result<(), AdapterError> {
         let message = self.events.redacted(message);
-        self.remember(|conversation| conversation.account.record_message(&message)).await
+        self.remember(|conversation| conversation.summary.record_message(&message)).await
     }
 
     fn record_text(&mut self, words: &str) {

@@ -10,13 +10,13 @@
 //! | [`owner_requests`], [`form`] | permissions, questions, plans and forms that wait for the owner |
 //! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
 //! | [`models`] | models and their prices |
-//! | [`account`], [`handoff`] | summary of a conversation, and the document that hands it over |
+//! | [`conversation_summary`], [`handoff`] | summary of a conversation, and the document that hands it over |
 //! | [`claude_stream`] | translation of Claude Code's stream messages |
 //! | [`json`] | helpers to read JSON values |
 
-pub(crate) mod account;
 pub(crate) mod allowance;
 pub mod claude_stream;
+pub(crate) mod conversation_summary;
 pub(crate) mod deferral;
 pub(crate) mod form;
 pub(crate) mod handoff;

@@ -3,7 +3,7 @@
 //! does an empty one. An interrupt or the end of the call cancels.
 
 use async_trait::async_trait;
-use pilothouse_agent::mcp::{Elicit, ElicitAnswer, ElicitKind, ElicitRequest};
+use pilothouse_agent::mcp::{Elicit, ElicitKind, ElicitRequest, ElicitResponse};
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Question;
 use pilothouse_wire::RawEvent;
@@ -26,7 +26,7 @@ impl AskOwner {
         Self { requests, events }
     }
 
-    async fn ask(&self, server: &str, message: &str, schema: &Value) -> Option<ElicitAnswer> {
+    async fn ask(&self, server: &str, message: &str, schema: &Value) -> Option<ElicitResponse> {
         let form = json!({ "message": message, "requestedSchema": schema });
         let Some(form) = Form::read(&form, None) else {
             // The form has no fields, so the owner only confirms.
@@ -46,12 +46,12 @@ impl AskOwner {
         let answers = self.answers(questions).await?;
         let response = form.answered(&answers);
         Some(match response.get("action").and_then(Value::as_str) {
-            Some("accept") => ElicitAnswer::Accept(response.get("content").cloned()),
-            _ => ElicitAnswer::Decline,
+            Some("accept") => ElicitResponse::Accept(response.get("content").cloned()),
+            _ => ElicitResponse::Decline,
         })
     }
 
-    async fn confirm(&self, server: &str, message: &str) -> Option<ElicitAnswer> {
+    async fn confirm(&self, server: &str, message: &str) -> Option<ElicitResponse> {
         let option = |label: &str| serde_json::from_value(json!({ "label": label })).ok();
         let question = Question {
             question: if message.is_empty() { "May it continue?".to_owned() } else { message.to_owned() },
@@ -61,7 +61,7 @@ impl AskOwner {
         };
         let answers = self.answers(vec![question]).await?;
         let yes = answers.first().is_some_and(|answer| answer.answer.trim().eq_ignore_ascii_case("yes"));
-        Some(if yes { ElicitAnswer::Accept(Some(json!({}))) } else { ElicitAnswer::Decline })
+        Some(if yes { ElicitResponse::Accept(Some(json!({}))) } else { ElicitResponse::Decline })
     }
 
     /// Asks and waits. `None` if the turn was interrupted or the question cannot be asked.
@@ -78,11 +78,11 @@ impl AskOwner {
 
 #[async_trait]
 impl Elicit for AskOwner {
-    async fn elicit(&self, request: ElicitRequest) -> ElicitAnswer {
+    async fn elicit(&self, request: ElicitRequest) -> ElicitResponse {
         let ElicitRequest { server, message, kind } = request;
         match kind {
             ElicitKind::Form(schema) => {
-                self.ask(&server, &message, &schema).await.unwrap_or(ElicitAnswer::Cancel)
+                self.ask(&server, &message, &schema).await.unwrap_or(ElicitResponse::Cancel)
             }
             ElicitKind::Url(url) => {
                 let summary = format!(
@@ -92,7 +92,7 @@ impl Elicit for AskOwner {
                 let detail = json!({ "message": message, "url": url });
                 // Others report a spool that has failed.
                 let _ = self.events.emit(detailed_notice("elicitation_declined", summary, detail)).await;
-                ElicitAnswer::Decline
+                ElicitResponse::Decline
             }
         }
     }

@@ -70,7 +70,7 @@ impl AgentApi {
         let idempotency_key = Uuid::now_v7().to_string();
         let mut pause = FIRST_PAUSE;
         let mut tried = 1;
-        let answer = loop {
+        let response = loop {
             let request = self
                 .http
                 .post(format!("{}/{path}", self.base))
@@ -78,18 +78,18 @@ impl AgentApi {
                 .header("Idempotency-Key", &idempotency_key)
                 .timeout(TIMEOUT)
                 .json(body);
-            let answer = request.send().await;
-            let again = answer.as_ref().map_or(true, |response| response.status().is_server_error());
+            let response = request.send().await;
+            let again = response.as_ref().map_or(true, |response| response.status().is_server_error());
             if !again || tried == MAX_TRIES {
-                break answer;
+                break response;
             }
             sleep(pause).await;
             (pause, tried) = (pause * 2, tried + 1);
         };
-        match answer {
+        match response {
             Ok(response) if response.status().is_success() => {
-                let answer = response.json().await.unwrap_or(Value::Null);
-                ToolOutput::text(done(&answer))
+                let body = response.json().await.unwrap_or(Value::Null);
+                ToolOutput::text(done(&body))
             }
             Ok(response) => refused(response).await,
             // Without the URL and the cause, which the agent must not see.

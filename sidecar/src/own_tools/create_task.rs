@@ -37,7 +37,7 @@ impl Tool for CreateTaskTool {
             Err(wrong) => return wrong,
         };
         let body = serde_json::to_value(&task).unwrap_or_default();
-        let done = |answer: &Value| match answer.get("taskId").and_then(Value::as_str) {
+        let done = |response: &Value| match response.get("taskId").and_then(Value::as_str) {
             Some(id) => format!("The task is created: {id}."),
             None => "The task is created.".to_owned(),
         };

@@ -21,14 +21,14 @@ async fn unreliable_gateway_gets_everything_once_and_in_order() {
     let gateway = Gateway::start().await;
     let plans = [
         Plan::Refuse(503),
-        Plan::LoseAnswer,
+        Plan::LoseResponse,
         Plan::Part(1),
         Plan::Delay(Duration::from_millis(50)),
         Plan::Part(0),
         Plan::Refuse(500),
-        Plan::LoseAnswer,
+        Plan::LoseResponse,
         Plan::Part(3),
-        Plan::LoseAnswer,
+        Plan::LoseResponse,
     ];
     gateway.plan(plans);
     let folders = Folders::new(&gateway);
@@ -56,7 +56,7 @@ async fn drain_after_a_kill_sends_the_rest_in_order_and_reports_it() {
     let left = unsent();
     gateway.status(None);
     // The response to the first batch is lost as well. Still nothing is delivered twice.
-    gateway.plan([Plan::LoseAnswer, Plan::Part(2)]);
+    gateway.plan([Plan::LoseResponse, Plan::Part(2)]);
     assert_eq!(folders.drain().await.code(), Some(0));
     assert_complete(&gateway);
     assert_eq!(gateway.delivered().len(), before + left);

@@ -34,7 +34,7 @@ pub(crate) enum Plan {
     /// Responds with this status and accepts nothing.
     Refuse(u16),
     /// Accepts everything and responds with 500.
-    LoseAnswer,
+    LoseResponse,
     /// Accepts the first few.
     Part(usize),
     /// Responds after this time.
@@ -350,7 +350,7 @@ pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
         // Plans apply to events only, because the timing of heartbeats is not known.
         match gateway.with(|inner| inner.plans.pop_front()) {
             Some(Plan::Refuse(status)) => return Taken::Refused(StatusCode::from_u16(status).unwrap()),
-            Some(Plan::LoseAnswer) => answer_lost = true,
+            Some(Plan::LoseResponse) => answer_lost = true,
             Some(Plan::Part(part)) => most = part,
             Some(Plan::Delay(time)) => tokio::time::sleep(time).await,
             None => {}

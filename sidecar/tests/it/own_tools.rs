@@ -41,17 +41,17 @@ type Reply = (u16, Vec<(&'static str, &'static str)>, Value);
 #[derive(Default)]
 struct Fake {
     asked: Vec<Asked>,
-    answers: Vec<Reply>,
+    replies: Vec<Reply>,
 }
 
 type Shared = Arc<Mutex<Fake>>;
 
-async fn answer(State(fake): State<Shared>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+async fn reply(State(fake): State<Shared>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let mut fake = fake.lock().unwrap();
     let body = serde_json::from_slice(&body).unwrap();
     fake.asked.push((uri.path().to_owned(), header("authorization"), header("idempotency-key"), body));
-    let next = if fake.answers.is_empty() { (201, vec![], json!({})) } else { fake.answers.remove(0) };
+    let next = if fake.replies.is_empty() { (201, vec![], json!({})) } else { fake.replies.remove(0) };
     let (status, more, body) = next;
     let mut response = (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response();
     for (name, value) in more {
@@ -96,7 +96,7 @@ impl Given {
             user.own(&work).unwrap();
             launch.request.working_directory = work.to_str().unwrap().into();
         }
-        let app = Router::new().fallback(answer).with_state(Arc::clone(&fake));
+        let app = Router::new().fallback(reply).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let spool = Spool::open(&folders.root().join("spool.db"), Sealer::new(&launch)).unwrap();
         let processes = Processes::guarded_by(program().into(), user);
@@ -105,8 +105,8 @@ impl Given {
         Self { launch, fake, spool, tools, server, folders, _gateway: gateway }
     }
 
-    fn answers(&self, status: u16, headers: &[(&'static str, &'static str)], body: Value) {
-        self.fake.lock().unwrap().answers.push((status, headers.to_vec(), body));
+    fn respond(&self, status: u16, headers: &[(&'static str, &'static str)], body: Value) {
+        self.fake.lock().unwrap().replies.push((status, headers.to_vec(), body));
     }
 
     fn asked(&self) -> Vec<(String, Option<String>, Option<String>, Value)> {
@@ -240,7 +240,7 @@ async fn agent_api_calls_use_a_key_hidden_from_the_agent() {
     let session = given.launch.request.session_id;
     let pill = json!({ "skillId": skill, "content": "Run the linter first.", "category": "Tip" });
     assert!(!agent.call("memory_pill", pill).await.0);
-    given.answers(201, &[], json!({ "taskId": "t-1" }));
+    given.respond(201, &[], json!({ "taskId": "t-1" }));
     let task = json!({ "title": "Update the docs", "priority": "High" });
     assert_eq!(
         agent.call("create_task", task.clone()).await,
@@ -270,16 +270,16 @@ async fn agent_api_refusal_is_reported_with_its_reason() {
     let given = Given::new().await;
     let agent = given.agent().await;
     let call = || agent.call("log_decision", json!({ "content": "x" }));
-    given.answers(429, &[("retry-after", "7")], json!({ "title": "Too many calls" }));
+    given.respond(429, &[("retry-after", "7")], json!({ "title": "Too many calls" }));
     let (failed, text) = call().await;
     assert!(failed && text.starts_with("Too many calls. Try again in 7 s, at 20"), "{text}");
-    given.answers(401, &[], json!({ "title": "no" }));
+    given.respond(401, &[], json!({ "title": "no" }));
     assert!(call().await.1.contains("may not call the agent API any more"));
     let problem = json!({
         "title": "Unprocessable", "detail": "The input is not valid.",
         "violations": [{ "field": "content", "message": "must have 1 to 2000 characters" }],
     });
-    given.answers(422, &[], problem);
+    given.respond(422, &[], problem);
     assert_eq!(
         call().await,
         (true, "It was not done: The input is not valid. content: must have 1 to 2000 characters".to_owned())
@@ -291,8 +291,8 @@ async fn agent_api_refusal_is_reported_with_its_reason() {
 async fn call_with_a_lost_response_is_retried_and_counts_once() {
     let given = Given::new().await;
     let agent = given.agent().await;
-    given.answers(503, &[], json!({}));
-    given.answers(500, &[], json!({}));
+    given.respond(503, &[], json!({}));
+    given.respond(500, &[], json!({}));
     assert!(!agent.call("log_decision", json!({ "content": "x" })).await.0);
     let ids: std::collections::HashSet<_> = given.asked().into_iter().map(|(_, _, id, _)| id).collect();
     assert_eq!((given.asked().len(), ids.len()), (3, 1), "the idempotency key stays the same");

@@ -21,12 +21,12 @@ async fn events_arrive_once_in_order_over_a_faulty_queue() {
     let gateway = Gateway::start().await;
     gateway.plan([
         Plan::Refuse(503),
-        Plan::LoseAnswer,
+        Plan::LoseResponse,
         Plan::Part(1),
         Plan::Part(0),
         Plan::Refuse(500),
         Plan::Part(3),
-        Plan::LoseAnswer,
+        Plan::LoseResponse,
     ]);
     let folders = Folders::in_the_cloud(&gateway);
     let _sidecar = folders.start();

@@ -66,13 +66,13 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
         .body(body.clone())
         .send()
         .await;
-    let answered = match sent {
-        Ok(answered) => answered,
+    let response = match sent {
+        Ok(response) => response,
         Err(error) => return refusal(&error),
     };
-    let (status, headers) = (answered.status(), answered.headers().clone());
-    let answer = match answered.bytes().await {
-        Ok(answer) => answer,
+    let (status, headers) = (response.status(), response.headers().clone());
+    let content = match response.bytes().await {
+        Ok(content) => content,
         Err(error) => return refusal(&error),
     };
     let action = action(&parts.headers, parts.method.as_str(), &body);
@@ -80,7 +80,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     if let Some(action) = action.strip_prefix("DynamoDB ") {
         if status.is_success() {
             let bill = passed.ledger.bill;
-            book(&mut passed.ledger, action, &body, &answer);
+            book(&mut passed.ledger, action, &body, &content);
             if is_aside(function) {
                 passed.ledger.bill = bill;
             }
@@ -90,7 +90,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     }
     *passed.requests.entry((function.to_owned(), action)).or_default() += 1;
     drop(passed);
-    let mut response = Response::new(Body::from(answer));
+    let mut response = Response::new(Body::from(content));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response.headers_mut().remove(http::header::TRANSFER_ENCODING);
@@ -124,9 +124,9 @@ pub(crate) fn is_aside(function: &str) -> bool {
 }
 
 /// Records a table request in the ledger.
-fn book(ledger: &mut Ledger, action: &str, asked: &[u8], answered: &[u8]) {
+fn book(ledger: &mut Ledger, action: &str, asked: &[u8], response: &[u8]) {
     let asked: Value = serde_json::from_slice(asked).unwrap_or_default();
-    let answered: Value = serde_json::from_slice(answered).unwrap_or_default();
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
     match action {
         "PutItem" => ledger.committed(&[put(&asked["Item"])]),
         "DeleteItem" => ledger.committed(&[delete(&asked["Key"])]),
@@ -149,16 +149,16 @@ fn book(ledger: &mut Ledger, action: &str, asked: &[u8], answered: &[u8]) {
         }
         "GetItem" => {
             let consistent = asked["ConsistentRead"].as_bool().unwrap_or_default();
-            let found: Vec<_> = answered.get("Item").map(item).into_iter().collect();
+            let found: Vec<_> = response.get("Item").map(item).into_iter().collect();
             ledger.read(&found, consistent);
         }
         "Query" if asked["IndexName"].is_string() => ledger.read(&[], false),
         "Query" => {
-            let found = answered["Items"].as_array().into_iter().flatten().map(item);
+            let found = response["Items"].as_array().into_iter().flatten().map(item);
             ledger.read(&found.collect::<Vec<_>>(), true);
         }
         "BatchGetItem" => {
-            let found = answered["Responses"].as_object().into_iter().flat_map(|tables| tables.values());
+            let found = response["Responses"].as_object().into_iter().flat_map(|tables| tables.values());
             for found in found.flat_map(|of| of.as_array().into_iter().flatten()) {
                 ledger.read(&[item(found)], false);
             }

@@ -184,9 +184,9 @@ impl World {
         let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
         let status = response.status();
         let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        let answer: Value = serde_json::from_slice(&bytes).unwrap();
-        assert!(status.is_success(), "{method} {path}: {answer}");
-        answer
+        let response: Value = serde_json::from_slice(&bytes).unwrap();
+        assert!(status.is_success(), "{method} {path}: {response}");
+        response
     }
 
     /// Runs the relay, the reactions and the intake until nothing is left to do.

@@ -30,7 +30,7 @@ pub(crate) struct Caller {
 
 /// A response of a service.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// The name of the error without its namespace; empty without an error.
     pub(crate) code: String,
@@ -66,7 +66,7 @@ impl Caller {
     }
 
     /// Sends a request. Panics unless the service decided on its permission.
-    pub(crate) async fn send(&self, request: &Request) -> Answer {
+    pub(crate) async fn send(&self, request: &Request) -> Response {
         let mut settings = SigningSettings::default();
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
         let identity = self.credentials.clone().into();
@@ -89,18 +89,18 @@ impl Caller {
         for (name, value) in signature.headers() {
             sent = sent.header(name, value);
         }
-        let answer = sent.send().await.unwrap();
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let text = answer.text().await.unwrap();
+        let response = sent.send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
         let named = headers.get("x-amzn-errortype").and_then(|it| it.to_str().ok());
         let code = if status < 300 { String::new() } else { code(named, &text) };
         assert!(!UNKNOWN.contains(&code.as_str()), "the credentials are invalid: {request:?}\n{text}");
         assert!(status < 500, "no decision: {status} {text}\n{request:?}");
-        Answer { status, code, text }
+        Response { status, code, text }
     }
 }
 
-impl Answer {
+impl Response {
     /// Whether the request was denied. Any other response means that it was allowed, even if it failed.
     pub(crate) fn denied(&self) -> bool {
         DENIALS.contains(&self.code.as_str())

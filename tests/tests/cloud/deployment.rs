@@ -87,9 +87,9 @@ impl Deployment {
 
     /// Assumes a role. The local cloud allows this to its root if the role trusts a service.
     pub(crate) async fn with_role(&self, role: &str) -> Caller {
-        let answer = self.root().send(&self.assume(role)).await;
+        let response = self.root().send(&self.assume(role)).await;
         let part = |name: &str| {
-            answer.element(name).unwrap_or_else(|| panic!("{role} cannot be assumed: {}", answer.text))
+            response.element(name).unwrap_or_else(|| panic!("{role} cannot be assumed: {}", response.text))
         };
         let (id, secret) = (part("AccessKeyId"), part("SecretAccessKey"));
         Caller::new(&self.http, &self.region, id, secret, Some(part("SessionToken")))
@@ -104,8 +104,8 @@ impl Deployment {
     /// The role of a function; `None` if it is not deployed.
     pub(crate) async fn role_of(&self, function: &str) -> Option<String> {
         let configuration = self.lambda(Method::GET, function, "/configuration", "");
-        let answer = self.root().send(&configuration).await;
-        (answer.status != 404).then(|| answer.done()["Role"].as_str().unwrap().to_owned())
+        let response = self.root().send(&configuration).await;
+        (response.status != 404).then(|| response.done()["Role"].as_str().unwrap().to_owned())
     }
 
     /// The full name of a queue.
@@ -123,8 +123,8 @@ impl Deployment {
         let request = self.http.request(method, format!("{}{path}", self.api_url.trim_end_matches('/')));
         let request = request.bearer_auth(token).header("content-type", "application/json");
         let request = if body.is_null() { request } else { request.body(body.to_string()) };
-        let answer = request.send().await.unwrap();
-        let status = answer.status().as_u16();
-        (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap_or(Value::Null))
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
     }
 }

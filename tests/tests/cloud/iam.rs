@@ -279,10 +279,10 @@ async fn violations(to: &Deployment, function: &Function) -> (Vec<String>, usize
     let attempts = attempts(to, function, &role);
     let mut wrong = Vec::new();
     for Attempt { what, request, wanted } in &attempts {
-        let answer = caller.send(request).await;
-        if answer.denied() == *wanted {
+        let response = caller.send(request).await;
+        if response.denied() == *wanted {
             let so = if *wanted { "is denied, but needs it" } else { "is allowed, but must not be" };
-            wrong.push(format!("{} {so}: {what} ({} {})", function.name, answer.status, answer.code));
+            wrong.push(format!("{} {so}: {what} ({} {})", function.name, response.status, response.code));
         }
     }
     (wrong, attempts.len())

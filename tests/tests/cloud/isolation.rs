@@ -19,9 +19,9 @@ type Forbidden = Vec<(String, Request)>;
 async fn denied(caller: &Caller, forbidden: Forbidden) {
     let mut through = Vec::new();
     for (what, request) in &forbidden {
-        let answer = caller.send(request).await;
-        if !answer.denied() {
-            through.push(format!("{what} ({} {})", answer.status, answer.code));
+        let response = caller.send(request).await;
+        if !response.denied() {
+            through.push(format!("{what} ({} {})", response.status, response.code));
         }
     }
     assert!(through.is_empty(), "let through:\n{}", through.join("\n"));
@@ -101,8 +101,8 @@ async fn sidecar_can_access_only_its_own_run() {
     until("a command", async || received(to, &sidecar, &commands).await.pop()).await;
     let (receipt, mine) = (json!({ "ReceiptHandle": "none", "VisibilityTimeout": 0 }), &commands);
     for action in ["DeleteMessage", "ChangeMessageVisibility"] {
-        let answer = sidecar.send(&to.sqs(action, mine, receipt.clone())).await;
-        assert!(!answer.denied(), "{action}: {}", answer.text);
+        let response = sidecar.send(&to.sqs(action, mine, receipt.clone())).await;
+        assert!(!response.denied(), "{action}: {}", response.text);
     }
     // The other sidecar also gets `begin`, which this one does not see.
     let other = theirs.sidecar().await;
@@ -145,12 +145,12 @@ async fn worker_can_access_only_its_own_orders() {
     denied(&worker, forbidden).await;
 
     // The API does not let the worker claim the other run, either.
-    let (status, answer) = ours.as_worker("/claims", &json!({ "runId": theirs.run })).await;
-    assert_eq!((status, answer["code"].as_str()), (404, Some("not-found")), "{answer}");
+    let (status, response) = ours.as_worker("/claims", &json!({ "runId": theirs.run })).await;
+    assert_eq!((status, response["code"].as_str()), (404, Some("not-found")), "{response}");
     let exit =
         json!({ "sessionId": theirs.session, "runId": theirs.run, "exit": { "code": 0, "drained": true } });
-    let (status, answer) = ours.as_worker("/exits", &exit).await;
-    assert!((400..500).contains(&status), "{status} {answer}");
+    let (status, response) = ours.as_worker("/exits", &exit).await;
+    assert!((400..500).contains(&status), "{status} {response}");
     assert_eq!(
         theirs.gateway("credentials", theirs.gateway_token().as_str()).await.0,
         200,
@@ -283,8 +283,8 @@ async fn gateway_token_grants_one_run() {
         String::new(),
     ] {
         for what in ["credentials", "launch"] {
-            let (status, answer) = ours.gateway(what, &wrong).await;
-            assert_eq!(status, 401, "{what} with {wrong}: {answer}");
+            let (status, response) = ours.gateway(what, &wrong).await;
+            assert_eq!(status, 401, "{what} with {wrong}: {response}");
         }
     }
     tokio::join!(ours.leave(), theirs.leave());

@@ -7,7 +7,7 @@ use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::gateway::RunCredentials;
 use pilothouse_wire::launch::{BrokerAccess, LaunchRequest, RunAccess};
-use pilothouse_wire::worker::{ClaimAnswer, HeartbeatAnswer, Order, OrdersAccess, QueueCredentials};
+use pilothouse_wire::worker::{ClaimResponse, HeartbeatResponse, Order, OrdersAccess, QueueCredentials};
 use pilothouse_wire::{Envelope, GatewayToken, RawEvent, Signed};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -37,10 +37,10 @@ impl<'a> WorkerFixture<'a> {
         let token = to.token(&format!("trial-{}", Uuid::now_v7().simple()));
         let worker = format!("/api/workers/{WORKER}");
         let beat = json!({ "capacity": 1, "needsAccess": true });
-        let (status, answer) = to.api(Method::PUT, &worker, &token, &beat).await;
-        assert_eq!(status, 200, "{answer}");
-        let answer: HeartbeatAnswer = serde_json::from_value(answer).unwrap();
-        let Some(OrdersAccess::Sqs(orders)) = answer.access else {
+        let (status, response) = to.api(Method::PUT, &worker, &token, &beat).await;
+        assert_eq!(status, 200, "{response}");
+        let response: HeartbeatResponse = serde_json::from_value(response).unwrap();
+        let Some(OrdersAccess::Sqs(orders)) = response.access else {
             panic!("no access to the queue of orders")
         };
 
@@ -51,9 +51,9 @@ impl<'a> WorkerFixture<'a> {
 
         let request = launch_of(to, &orders, session).await;
         let claim = json!({ "runId": request.run_id });
-        let (status, answer) = to.api(Method::POST, &format!("{worker}/claims"), &token, &claim).await;
-        assert_eq!(status, 200, "{answer}");
-        let ClaimAnswer::Claimed { access } = serde_json::from_value(answer).unwrap() else {
+        let (status, response) = to.api(Method::POST, &format!("{worker}/claims"), &token, &claim).await;
+        assert_eq!(status, 200, "{response}");
+        let ClaimResponse::Claimed { access } = serde_json::from_value(response).unwrap() else {
             panic!("the run was not claimed");
         };
         Self { to, token, session, run: request.run_id, access: *access, orders }
@@ -67,9 +67,9 @@ impl<'a> WorkerFixture<'a> {
 
     /// The credentials of the run, as its sidecar fetches them.
     pub(crate) async fn credentials(&self) -> RunCredentials {
-        let (status, answer) = self.gateway("credentials", self.gateway_token().as_str()).await;
-        assert_eq!(status, 200, "{answer}");
-        serde_json::from_value(answer).unwrap()
+        let (status, response) = self.gateway("credentials", self.gateway_token().as_str()).await;
+        assert_eq!(status, 200, "{response}");
+        serde_json::from_value(response).unwrap()
     }
 
     /// Sends a request to the gateway with any token.
@@ -106,19 +106,19 @@ impl<'a> WorkerFixture<'a> {
     pub(crate) async fn report_exit(&self) {
         let exit = json!({ "code": 0, "drained": true });
         let body = json!({ "sessionId": self.session, "runId": self.run, "exit": exit });
-        let (status, answer) = self.as_worker("/exits", &body).await;
-        assert_eq!(status, 204, "{answer}");
+        let (status, response) = self.as_worker("/exits", &body).await;
+        assert_eq!(status, 204, "{response}");
     }
 
     /// Ends the session and removes the worker, so that no deadlines remain.
     pub(crate) async fn leave(&self) {
         let cancel = format!("/api/agents/sessions/{}/cancel", self.session);
-        let (status, answer) = self.to.api(Method::POST, &cancel, &self.token, &json!({})).await;
-        assert!(status < 300, "{status} {answer}");
+        let (status, response) = self.to.api(Method::POST, &cancel, &self.token, &json!({})).await;
+        assert!(status < 300, "{status} {response}");
         self.report_exit().await;
         let worker = format!("/api/workers/{WORKER}");
-        let (status, answer) = self.to.api(Method::DELETE, &worker, &self.token, &Value::Null).await;
-        assert!(status < 300, "{status} {answer}");
+        let (status, response) = self.to.api(Method::DELETE, &worker, &self.token, &Value::Null).await;
+        assert!(status < 300, "{status} {response}");
     }
 
     /// The session as its owner sees it.
@@ -202,8 +202,8 @@ pub(crate) fn ready() -> RawEvent {
 /// The messages that can be received from a queue within a second.
 pub(crate) async fn received(to: &Deployment, caller: &Caller, queue: &str) -> Vec<String> {
     let more = json!({ "MaxNumberOfMessages": 10, "WaitTimeSeconds": 1 });
-    let answer = caller.send(&to.sqs("ReceiveMessage", queue, more)).await.done();
-    let messages = answer["Messages"].as_array().into_iter().flatten();
+    let response = caller.send(&to.sqs("ReceiveMessage", queue, more)).await.done();
+    let messages = response["Messages"].as_array().into_iter().flatten();
     messages.map(|message| message["Body"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -17,7 +17,7 @@ use pilothouse_store::table::{Condition, Item, Key, Table as _, TableError, Writ
 use serde_json::{Value, json};
 
 /// A scripted response.
-type Answer = (StatusCode, Value);
+type Response = (StatusCode, Value);
 
 /// A DynamoDB server that plays scripted responses in order and records the requests.
 struct Scripted {
@@ -33,21 +33,21 @@ impl Drop for Scripted {
 }
 
 impl Scripted {
-    async fn start(answers: Vec<Answer>, attempts: u32) -> Self {
-        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+    async fn start(responses: Vec<Response>, attempts: u32) -> Self {
+        let responses = Arc::new(Mutex::new(VecDeque::from(responses)));
         let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
         let seen = Arc::clone(&asked);
-        let answer = move |headers: HeaderMap, body: String| {
+        let response = move |headers: HeaderMap, body: String| {
             let target = headers["x-amz-target"].to_str().unwrap().rsplit('.').next().unwrap().to_owned();
             seen.lock().unwrap().push((target, serde_json::from_str(&body).unwrap()));
             let (status, body) =
-                answers.lock().unwrap().pop_front().expect("the script has another response");
+                responses.lock().unwrap().pop_front().expect("the script has another response");
             let response = (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body.to_string());
             async move { response.into_response() }
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let app = Router::new().route("/", post(answer));
+        let app = Router::new().route("/", post(response));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -70,12 +70,12 @@ impl Scripted {
     }
 }
 
-fn refusal(code: &str) -> Answer {
+fn refusal(code: &str) -> Response {
     let code = format!("com.amazonaws.dynamodb.v20120810#{code}");
     (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": "as scripted" }))
 }
 
-fn canceled(codes: &[&str]) -> Answer {
+fn canceled(codes: &[&str]) -> Response {
     let reasons: Vec<_> =
         codes.iter().map(|code| json!({ "Code": code, "Message": "as scripted" })).collect();
     let (status, mut body) = refusal("TransactionCanceledException");
@@ -116,8 +116,8 @@ async fn write_during_a_transaction_is_contended() {
 
 #[tokio::test]
 async fn failed_condition_is_reported_despite_throttling() {
-    let answer = canceled(&["ThrottlingError", "ConditionalCheckFailed", "TransactionConflict"]);
-    let dynamo = Scripted::start(vec![answer], 1).await;
+    let response = canceled(&["ThrottlingError", "ConditionalCheckFailed", "TransactionConflict"]);
+    let dynamo = Scripted::start(vec![response], 1).await;
     let error = dynamo.table.transact(vec![put("a"), put("b"), put("c")]).await.unwrap_err();
     assert!(matches!(&error, TableError::ConditionFailed { writes } if *writes == [1]), "{error:?}");
     assert!(!error.is_transient());

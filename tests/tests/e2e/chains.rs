@@ -190,8 +190,8 @@ async fn agent_hands_off_once_through_its_api() {
     assert_eq!(first.view().await["status"], "Running", "bad input changes nothing");
 
     let document = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "Half.", "keyDecisions": "None." });
-    let answer = agent.post(&path, document.clone()).await.expect(202);
-    assert_eq!(answer.body["status"], "ContextExhausted");
+    let response = agent.post(&path, document.clone()).await.expect(202);
+    assert_eq!(response.body["status"], "ContextExhausted");
     let second = continuation(&first).await;
     second.until_status("Idle").await;
     assert!(second.said().await[0].contains("Half.\n\nKey decisions:\nNone."));

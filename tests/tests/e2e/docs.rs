@@ -76,8 +76,8 @@ async fn served_document_is_complete_openapi_3_1() {
         assert_eq!(operation["operationId"], function.name);
         assert!(operation["summary"].is_string());
         for status in function.statuses {
-            let answer = &operation["responses"][status.to_string()];
-            assert!(answer["description"].is_string(), "{} does not describe {status}", function.name);
+            let response = &operation["responses"][status.to_string()];
+            assert!(response["description"].is_string(), "{} does not describe {status}", function.name);
         }
         for refusal in ["422", "5XX"] {
             let content = &operation["responses"][refusal]["content"];

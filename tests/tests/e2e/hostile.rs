@@ -103,9 +103,9 @@ async fn half_sent_bodies_time_out_and_free_their_memory() {
     assert!(peak < before + 100, "{before} MiB before, {peak} MiB at the peak");
     // A request that announces a body over the limit is refused before the body is sent.
     let mut stream = sent(&server, &start(&server.token("alice"), 10_000_000)).await.unwrap();
-    let mut answer = vec![0; 64];
-    let length = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap();
-    assert!(answer[..length].starts_with(b"HTTP/1.1 413"), "{}", String::from_utf8_lossy(&answer));
+    let mut response = vec![0; 64];
+    let length = tokio::time::timeout(PATIENCE, stream.read(&mut response)).await.unwrap().unwrap();
+    assert!(response[..length].starts_with(b"HTTP/1.1 413"), "{}", String::from_utf8_lossy(&response));
     let all = held.into_iter().map(closed).collect::<JoinSet<_>>().join_all();
     tokio::time::timeout(PATIENCE, all).await.expect("every half body is abandoned");
     let after = memory(&server);

@@ -104,9 +104,9 @@ async fn matching_event_starts_a_session_with_its_content() {
         |subject: &str| json!({ "event": { "subject": subject }, "workingDirectory": server.work_folder() });
     let none = server.api().post(&events, event("Hello")).await.expect(200).body;
     assert_eq!(none, json!({ "matched": false }));
-    let answer = server.api().post(&events, event("Your invoice")).await.expect(201).body;
-    assert_eq!((&answer["classifiedAs"], &answer["priority"]), (&json!("invoice"), &json!("High")));
-    let session = server.api().session(answer["session"]["id"].as_str().unwrap());
+    let response = server.api().post(&events, event("Your invoice")).await.expect(201).body;
+    assert_eq!((&response["classifiedAs"], &response["priority"]), (&json!("invoice"), &json!("High")));
+    let session = server.api().session(response["session"]["id"].as_str().unwrap());
     let got = |message: &Value| {
         let text = message["content"].as_str().unwrap_or_default();
         text.starts_with("Got: An event from outside") && text.contains("subject: Your invoice")

@@ -34,13 +34,13 @@ struct Receiver {
 }
 
 #[derive(Clone)]
-struct Answers {
+struct EndpointState {
     got: Arc<Mutex<Vec<Got>>>,
-    answers: Arc<Vec<u16>>,
+    statuses: Arc<Vec<u16>>,
 }
 
 async fn receive(
-    State(state): State<Answers>,
+    State(state): State<EndpointState>,
     headers: HeaderMap,
     body: String,
 ) -> (StatusCode, [(&'static str, &'static str); 1]) {
@@ -52,14 +52,14 @@ async fn receive(
         signature: header("webhook-signature"),
         body,
     });
-    let status = state.answers.get(got.len() - 1).or(state.answers.last()).copied().unwrap();
+    let status = state.statuses.get(got.len() - 1).or(state.statuses.last()).copied().unwrap();
     (StatusCode::from_u16(status).unwrap(), [("location", "/elsewhere")])
 }
 
 impl Receiver {
-    async fn answering(answers: &[u16]) -> Self {
+    async fn responding(statuses: &[u16]) -> Self {
         let got: Arc<Mutex<Vec<Got>>> = Arc::default();
-        let state = Answers { got: Arc::clone(&got), answers: Arc::new(answers.to_vec()) };
+        let state = EndpointState { got: Arc::clone(&got), statuses: Arc::new(statuses.to_vec()) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hooks", listener.local_addr().unwrap());
         let router = Router::new().route("/hooks", post(receive)).with_state(state);
@@ -84,7 +84,7 @@ fn is_signed(got: &Got, secret: &str) -> bool {
 #[tokio::test]
 async fn delivery_is_signed_and_retried() {
     let mut server = Server::start(20).await;
-    let receiver = Receiver::answering(&[500, 302, 200]).await;
+    let receiver = Receiver::responding(&[500, 302, 200]).await;
     let body =
         json!({ "url": receiver.url, "events": ["AgentSessionOutputReadyEvent"], "description": "Mine" });
     let register = async |server: &Server| {
@@ -148,7 +148,7 @@ async fn delivery_is_signed_and_retried() {
 async fn endpoint_that_always_fails_is_abandoned() {
     // Eight hours pass in six seconds.
     let server = Server::start(5000).await;
-    let receiver = Receiver::answering(&[503]).await;
+    let receiver = Receiver::responding(&[503]).await;
     let body = json!({ "url": receiver.url, "events": ["AgentSkillCreatedEvent"] });
     let id = server.api().post("/api/webhooks", body).await.expect(201).body["webhook"]["id"].clone();
     let id = id.as_str().unwrap();

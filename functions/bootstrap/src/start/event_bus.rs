@@ -126,8 +126,9 @@ impl EventBus for AwsEventBus {
             let entries: Vec<_> = some.iter().map(|announcement| entry(&self.bus, announcement)).collect();
             let headers =
                 [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", "AWSEvents.PutEvents")];
-            let answer = self.post("events", &headers, json!({ "Entries": entries }).to_string()).await?;
-            let put: Put = serde_json::from_slice(&answer).map_err(|error| PublishError(Box::new(error)))?;
+            let response = self.post("events", &headers, json!({ "Entries": entries }).to_string()).await?;
+            let put: Put =
+                serde_json::from_slice(&response).map_err(|error| PublishError(Box::new(error)))?;
             if put.failed_entry_count > 0 {
                 return Err(PublishError(Box::new(NotTaken(put.failed_entry_count))));
             }

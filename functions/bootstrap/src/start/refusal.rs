@@ -29,6 +29,6 @@ async fn post(address: &str, kind: &str, message: &str) -> std::io::Result<()> {
     );
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.map(drop)
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.map(drop)
 }

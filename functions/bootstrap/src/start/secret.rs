@@ -35,10 +35,10 @@ struct Kept {
 }
 
 pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, SecretError> {
-    let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
+    let response = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
         SecretError::Unreadable { arn: arn.to_owned(), cause: DisplayErrorContext(&error).to_string() }
     })?;
-    parse(answer.secret_string().unwrap_or_default())
+    parse(response.secret_string().unwrap_or_default())
         .ok_or_else(|| SecretError::Malformed { arn: arn.to_owned() })
 }
 

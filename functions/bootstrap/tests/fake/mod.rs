@@ -60,8 +60,9 @@ fn connection(stream: TcpStream, handle: &impl Fn(&Request) -> FakeResponse) -> 
             FakeResponse::Never => std::thread::park(),
             FakeResponse::Now(status, headers, body) => {
                 let length = body.len();
-                let answer = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
-                writer.write_all(answer.as_bytes()).ok()?;
+                let response =
+                    format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
+                writer.write_all(response.as_bytes()).ok()?;
             }
         }
     }

@@ -3,7 +3,7 @@
 use pilothouse_bootstrap::Failure;
 use serde_json::{Value, json};
 
-use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};
 
 /// A record of the reactions queue.
 fn record(id: &str, group: &str, body: &str) -> Value {
@@ -15,8 +15,8 @@ fn record(id: &str, group: &str, body: &str) -> Value {
     record
 }
 
-fn failures(answer: &Value) -> Vec<&str> {
-    let items = answer["batchItemFailures"].as_array().unwrap();
+fn failures(response: &Value) -> Vec<&str> {
+    let items = response["batchItemFailures"].as_array().unwrap();
     items.iter().map(|item| item["itemIdentifier"].as_str().unwrap()).collect()
 }
 
@@ -33,8 +33,8 @@ async fn failed_group_is_retried_from_its_first_failure() {
         record("a2", "a", &pointer),
         record("b2", "b", &pointer),
     ] });
-    let answered = answer(&host.function("react"), &event).await;
-    assert_eq!(failures(&answered), ["a1", "a2"]);
+    let response = invoke(&host.function("react"), &event).await;
+    assert_eq!(failures(&response), ["a1", "a2"]);
 }
 
 #[tokio::test]
@@ -48,8 +48,8 @@ async fn unreadable_record_blocks_only_its_group() {
     let event = json!({ "Records": [
         broken, record("a2", "a", &pointer), uncounted, record("b1", "b", &pointer),
     ] });
-    let answered = answer(&host.function("react"), &event).await;
-    assert_eq!(failures(&answered), ["a1", "a2", "c1"]);
+    let response = invoke(&host.function("react"), &event).await;
+    assert_eq!(failures(&response), ["a1", "a2", "c1"]);
 }
 
 #[tokio::test]
@@ -57,21 +57,21 @@ async fn repeatedly_failing_message_is_dead_lettered() {
     let host = BootstrapFixture::new().await;
     let mut hopeless = record("a1", "a", "no pointer");
     hopeless["attributes"]["ApproximateReceiveCount"] = "5".into();
-    let answered = answer(&host.function("react"), &json!({ "Records": [hopeless] })).await;
-    assert_eq!(failures(&answered), [""; 0]);
+    let response = invoke(&host.function("react"), &json!({ "Records": [hopeless] })).await;
+    assert_eq!(failures(&response), [""; 0]);
 }
 
 #[tokio::test]
 async fn forged_events_are_dropped() {
     let host = BootstrapFixture::new().await;
     let event = json!({ "Records": [record("a1", "a", "{}"), record("a2", "a", "no JSON")] });
-    assert_eq!(failures(&answer(&host.function("intake"), &event).await), [""; 0]);
+    assert_eq!(failures(&invoke(&host.function("intake"), &event).await), [""; 0]);
 }
 
 #[tokio::test]
 async fn deadline_of_a_deleted_session_is_acknowledged() {
     let host = BootstrapFixture::new().await;
-    assert_eq!(failures(&answer(&host.function("clock"), &fixture("sqs")).await), [""; 0]);
+    assert_eq!(failures(&invoke(&host.function("clock"), &fixture("sqs")).await), [""; 0]);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn failed_deadlines_are_retried_individually() {
     unreadable["messageId"] = "x".into();
     unreadable["body"] = "no deadline".into();
     event["Records"].as_array_mut().unwrap().push(unreadable);
-    assert_eq!(failures(&answer(&host.function("clock"), &event).await), ["x"]);
+    assert_eq!(failures(&invoke(&host.function("clock"), &event).await), ["x"]);
 }
 
 #[tokio::test]

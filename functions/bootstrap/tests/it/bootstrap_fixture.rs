@@ -81,6 +81,6 @@ pub(crate) fn fixture(name: &str) -> Value {
 }
 
 /// The response of a function to an event.
-pub(crate) async fn answer(dispatch: &Dispatch, event: &Value) -> Value {
+pub(crate) async fn invoke(dispatch: &Dispatch, event: &Value) -> Value {
     serde_json::to_value(dispatch.run(&event.to_string()).await.unwrap()).unwrap()
 }

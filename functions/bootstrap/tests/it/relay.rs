@@ -9,7 +9,7 @@ use pilothouse_bootstrap::dispatch::LambdaResponse;
 use pilothouse_store::table::Item;
 use serde_json::{Value, json};
 
-use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};
 
 /// An item as the stream contains it.
 pub(crate) fn image(item: &Item) -> Value {
@@ -41,7 +41,7 @@ async fn entries(host: &BootstrapFixture) -> Vec<Item> {
     event["requestContext"]["http"]["method"] = "POST".into();
     event["headers"]["content-type"] = "application/json".into();
     event["body"] = r#"{"objective":"Do it","workingDirectory":"/w","budgetCapUsd":"1"}"#.into();
-    let started = answer(&host.function("sessions-start"), &event).await;
+    let started = invoke(&host.function("sessions-start"), &event).await;
     assert_eq!(started["statusCode"], 201, "{started}");
     host.engines.table.feed(0, 100).await.unwrap().into_iter().map(|(_, item)| item).collect()
 }
@@ -60,11 +60,11 @@ async fn entries_with_effects_are_sent_to_the_reactions() {
     let host = BootstrapFixture::new().await;
     let items = entries(&host).await;
     let records: Vec<_> = items.iter().enumerate().map(|(n, item)| record(n, image(item))).collect();
-    let answered = answer(&host.function("relay"), &json!({ "Records": records })).await;
-    assert_eq!(answered["batchItemFailures"], json!([]));
+    let response = invoke(&host.function("relay"), &json!({ "Records": records })).await;
+    assert_eq!(response["batchItemFailures"], json!([]));
     let received = host.app.broker.receive(&queues::reactions(), 10, Duration::ZERO).await.unwrap();
     assert!(!received.is_empty());
-    let again = answer(&host.function("relay"), &json!({ "Records": records })).await;
+    let again = invoke(&host.function("relay"), &json!({ "Records": records })).await;
     assert_eq!(again["batchItemFailures"], json!([]));
     let repeats = host.app.broker.depth(&queues::reactions()).await.unwrap();
     assert_eq!(repeats.visible, 0, "the queue knows them");
@@ -80,16 +80,16 @@ async fn unreadable_record_is_skipped_alone() {
     let mut records =
         vec![record(1, damaged), record(2, packed), record(3, json!({ "pk": { "BOOL": true } }))];
     records.extend(items.iter().enumerate().map(|(n, item)| record(n + 4, image(item))));
-    let answered = answer(&host.function("relay"), &json!({ "Records": records })).await;
-    assert_eq!(answered["batchItemFailures"], json!([]));
+    let response = invoke(&host.function("relay"), &json!({ "Records": records })).await;
+    assert_eq!(response["batchItemFailures"], json!([]));
     assert!(host.app.broker.depth(&queues::reactions()).await.unwrap().visible > 0);
 }
 
 #[tokio::test]
 async fn unrelated_records_are_ignored() {
     let host = BootstrapFixture::new().await;
-    let answered = host.function("relay").run(&fixture("dynamodb-stream").to_string()).await.unwrap();
-    assert!(matches!(answered, LambdaResponse::Batch(batch) if batch.batch_item_failures.is_empty()));
+    let response = host.function("relay").run(&fixture("dynamodb-stream").to_string()).await.unwrap();
+    assert!(matches!(response, LambdaResponse::Batch(batch) if batch.batch_item_failures.is_empty()));
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn stream_restarts_at_the_first_record_that_failed() {
     });
     host.app.broker.remove(&queues::reactions()).await.unwrap();
     let records: Vec<_> = items.iter().enumerate().map(|(n, item)| record(n + 100, image(item))).collect();
-    let answered = answer(&host.function("relay"), &json!({ "Records": records })).await;
+    let response = invoke(&host.function("relay"), &json!({ "Records": records })).await;
     let first = (reacting.unwrap() + 100).to_string();
-    assert_eq!(answered["batchItemFailures"], json!([{ "itemIdentifier": first }]));
+    assert_eq!(response["batchItemFailures"], json!([{ "itemIdentifier": first }]));
 }

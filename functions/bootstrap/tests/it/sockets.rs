@@ -3,19 +3,19 @@
 use pilothouse_bootstrap::Failure;
 use serde_json::json;
 
-use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};
 
 #[tokio::test]
 async fn connection_is_stored_with_its_owner_and_removed_at_its_end() {
     let host = BootstrapFixture::new().await;
     let id = "AAAA1234=".parse().unwrap();
     assert_eq!(
-        answer(&host.function("stream-open"), &fixture("connect")).await,
+        invoke(&host.function("stream-open"), &fixture("connect")).await,
         json!({ "statusCode": 200 })
     );
     let connection = host.app.store.connection(&id).await.unwrap().unwrap();
     assert_eq!(connection.value.owner.to_string(), "ada");
-    answer(&host.function("stream-closed"), &fixture("disconnect")).await;
+    invoke(&host.function("stream-closed"), &fixture("disconnect")).await;
     assert!(host.app.store.connection(&id).await.unwrap().is_none());
 }
 
@@ -24,7 +24,7 @@ async fn connection_without_an_authorizer_is_refused() {
     let host = BootstrapFixture::new().await;
     let mut event = fixture("connect");
     event["requestContext"].as_object_mut().unwrap().remove("authorizer");
-    assert_eq!(answer(&host.function("stream-open"), &event).await, json!({ "statusCode": 401 }));
+    assert_eq!(invoke(&host.function("stream-open"), &event).await, json!({ "statusCode": 401 }));
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn missing_token_is_refused_without_asking_the_issuer() {
     let host = BootstrapFixture::new().await;
     let mut event = fixture("authorizer");
     event["queryStringParameters"] = json!({});
-    let decision = answer(&host.function("stream-authorize"), &event).await;
+    let decision = invoke(&host.function("stream-authorize"), &event).await;
     assert_eq!(decision["policyDocument"]["Statement"][0]["Effect"], "Deny");
     assert_eq!(decision["policyDocument"]["Statement"][0]["Resource"], event["methodArn"]);
 }

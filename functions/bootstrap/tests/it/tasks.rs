@@ -7,13 +7,13 @@ use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::{RawEvent, Signed};
 use serde_json::Value;
 
-use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};
 
 #[tokio::test]
 async fn stopped_task_is_reported_to_the_intake() {
     let host = BootstrapFixture::new().await;
     let event = fixture("task-stopped");
-    assert_eq!(answer(&host.function("runs-task-stopped"), &event).await, Value::Null);
+    assert_eq!(invoke(&host.function("runs-task-stopped"), &event).await, Value::Null);
     let told = host.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
     let session: AgentSessionId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
     let run: RunId = event["detail"]["startedBy"].as_str().unwrap().parse().unwrap();
@@ -33,7 +33,7 @@ async fn other_tasks_and_changes_are_ignored() {
     let mut foreign = fixture("task-stopped");
     foreign["detail"]["group"] = "service:web".into();
     for event in [starting, foreign] {
-        answer(&host.any(), &event).await;
+        invoke(&host.any(), &event).await;
     }
     assert_eq!(host.app.broker.depth(&queues::events()).await.unwrap().visible, 0);
 }

@@ -88,8 +88,8 @@ impl Cloud {
         });
         let invocations = Invocations::new(self.host.function(function)).traced(exporter);
         let payload = RawValue::from_string(event.to_string()).unwrap();
-        let answer = invocations.run(LambdaEvent::new(payload, Context::default())).await.unwrap();
-        serde_json::to_value(answer).unwrap()
+        let response = invocations.run(LambdaEvent::new(payload, Context::default())).await.unwrap();
+        serde_json::to_value(response).unwrap()
     }
 
     async fn post(&self, function: &str, path: &str, traceparent: Option<&str>, body: &Value) -> Value {
@@ -106,9 +106,9 @@ impl Cloud {
             event["headers"]["traceparent"] = traceparent.into();
         }
         event["body"] = body.to_string().into();
-        let answer = self.invoke(function, &event).await;
-        let body = answer["body"].as_str().unwrap();
-        assert!(answer["statusCode"].as_u64().unwrap() < 300, "{answer}");
+        let response = self.invoke(function, &event).await;
+        let body = response["body"].as_str().unwrap();
+        assert!(response["statusCode"].as_u64().unwrap() < 300, "{response}");
         serde_json::from_str(body).unwrap()
     }
 
@@ -130,8 +130,8 @@ impl Cloud {
                 return;
             }
             let records: Vec<_> = received.iter().map(of_queue).collect();
-            let answer = self.invoke(function, &json!({ "Records": records })).await;
-            assert_eq!(answer["batchItemFailures"], json!([]));
+            let response = self.invoke(function, &json!({ "Records": records })).await;
+            assert_eq!(response["batchItemFailures"], json!([]));
             let receipts: Vec<_> = received.into_iter().map(|message| message.receipt).collect();
             self.host.app.broker.delete(queue, &receipts).await.unwrap();
         }
@@ -165,8 +165,8 @@ impl Cloud {
             receive_count: 1,
             redriven: false,
         };
-        let answer = self.invoke("intake", &json!({ "Records": [of_queue(&message)] })).await;
-        assert_eq!(answer["batchItemFailures"], json!([]));
+        let response = self.invoke("intake", &json!({ "Records": [of_queue(&message)] })).await;
+        assert_eq!(response["batchItemFailures"], json!([]));
     }
 
     /// The commands that wait for the sidecar.

@@ -50,13 +50,13 @@ async fn change(
             session.clone_from(changed);
         }
         let version = chain.next_version();
-        let answer = CommandResponse::ok(version, &ChainView::of(&chain.value, &sessions, version))?;
+        let response = CommandResponse::ok(version, &ChainView::of(&chain.value, &sessions, version))?;
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &chain, command.cause(), decided.of_chain)?;
         if !of_current.is_empty() {
             app.record(&mut commit, &mut current, command.cause(), of_current)?;
         }
-        Ok(Decision::Commit(commit, answer))
+        Ok(Decision::Commit(commit, response))
     };
     app.unit_of_work().run_command(command, load, decide).await
 }

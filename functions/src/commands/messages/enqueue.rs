@@ -56,8 +56,8 @@ async fn enqueue_message(
     let input = body.input;
     if let Some(message_id) = input.message_id {
         app.session_of(&command.owner, id).await?;
-        if let Some(answer) = sent_before(&app, id, message_id, &input).await? {
-            return Ok(answer);
+        if let Some(response) = sent_before(&app, id, message_id, &input).await? {
+            return Ok(response);
         }
     }
     let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));

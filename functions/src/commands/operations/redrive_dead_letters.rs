@@ -5,7 +5,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use pilothouse_api::operations::RedriveAnswer;
+use pilothouse_api::operations::RedriveResponse;
 use pilothouse_app::function::requirements::DEAD_LETTERS;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::PathParams;
@@ -26,7 +26,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
 )
 .owner()
 .summary("Redrive the dead letters of a queue (operators only)")
-.output::<RedriveAnswer>(&[200])
+.output::<RedriveResponse>(&[200])
 .requires(DEAD_LETTERS);
 
 /// Why letters of the relay cannot be redriven.
@@ -44,7 +44,7 @@ async fn redrive_dead_letters(
     Owner(owner): Owner,
     parameters: PathParams,
     _: NoBody,
-) -> Result<Json<RedriveAnswer>, Problem> {
+) -> Result<Json<RedriveResponse>, Problem> {
     check_operator(&app, &owner)?;
     let queue = parameters.get("queue").unwrap_or_default();
     if queue == RELAY {
@@ -65,7 +65,7 @@ async fn redrive_dead_letters(
         queue = queue.as_str(), by = %redrive.by, letters = redrive.letters, requests = redrive.requests, left,
         "redrove dead letters"
     );
-    Ok(Json(RedriveAnswer { redrive: record_views::redrive(redrive), left }))
+    Ok(Json(RedriveResponse { redrive: record_views::redrive(redrive), left }))
 }
 
 fn begin(app: &App, by: UserId, queue: &QueueName) -> Redrive {

@@ -45,7 +45,7 @@ async fn configure_pool(
         command.check_version(pool.version)?;
         pool.value.configure(body.input.max_concurrent_sessions)?;
         let version = pool.next_version();
-        let answer =
+        let response =
             CommandResponse::ok(version, &record_views::pool(&app.store, &pool.value, version).await?)?;
         let mut commit = Commit::new();
         commit.pool(&command.owner, &pool)?;
@@ -58,9 +58,9 @@ async fn configure_pool(
             };
             app.record(&mut commit, &mut loaded, command.cause(), vec![event])?;
         }
-        Ok((commit, answer))
+        Ok((commit, response))
     };
-    let decide = |(commit, answer), _: &mut DomainContext<'_>| Ok(Decision::Commit(commit, answer));
+    let decide = |(commit, response), _: &mut DomainContext<'_>| Ok(Decision::Commit(commit, response));
     app.unit_of_work().run_command(&command, load, decide).await
 }
 

@@ -47,7 +47,7 @@ async fn retry_session(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let Retry { additional_instruction, fresh } = body.input;
-    let mut answer = app
+    let mut response = app
         .change_session_with(
             &command,
             id,
@@ -66,10 +66,11 @@ async fn retry_session(
             },
         )
         .await?;
-    let retries = answer.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    if let Some(object) = answer.body.as_object_mut() {
+    let retries =
+        response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if let Some(object) = response.body.as_object_mut() {
         let key = app.secret.api_key(id, u32::try_from(retries).unwrap_or(u32::MAX));
         object.insert("apiKey".to_owned(), key.into());
     }
-    Ok(answer)
+    Ok(response)
 }

@@ -207,9 +207,9 @@ async fn start_session(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let Start(input) = body.input;
-    if let Some(mut answer) = command.earlier_response(&app.store).await? {
-        show_key(&app, &mut answer);
-        return Ok(answer);
+    if let Some(mut response) = command.earlier_response(&app.store).await? {
+        show_key(&app, &mut response);
+        return Ok(response);
     }
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &input.allowed_tools).await?;

@@ -108,10 +108,10 @@ async fn consolidate_skill(
         Ok(opening)
     };
     let decide = |opening: Opening, _: &mut DomainContext<'_>| {
-        let answer = opening.answer(&opening.view())?;
-        Ok(Decision::Commit(opening.commit, answer))
+        let response = opening.response(&opening.view())?;
+        Ok(Decision::Commit(opening.commit, response))
     };
-    let mut answer = app.unit_of_work().run_command(&command, load, decide).await?;
-    show_key(&app, &mut answer);
-    Ok(answer)
+    let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
+    show_key(&app, &mut response);
+    Ok(response)
 }

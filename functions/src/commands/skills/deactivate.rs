@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, NoBody, Problem};
 use pilothouse_domain::{AgentSkill, AgentSkillId};
 
-use super::answer;
+use super::skill_response;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-deactivate", Verb::Post, "/api/agents/skills/{id}/deactivate", |verb| {
@@ -25,5 +25,11 @@ async fn deactivate_skill(
     Id(id): Id<AgentSkillId>,
     _: NoBody,
 ) -> Result<CommandResponse, Problem> {
-    app.change_aggregate(&command, id, |skill: &mut AgentSkill, ctx| Ok(skill.deactivate(ctx)), answer).await
+    app.change_aggregate(
+        &command,
+        id,
+        |skill: &mut AgentSkill, ctx| Ok(skill.deactivate(ctx)),
+        skill_response,
+    )
+    .await
 }

@@ -9,7 +9,7 @@ use pilothouse_app::http::{Id, Problem};
 use pilothouse_domain::skill::{MemoryPill, MemoryPillStatus, SkillError};
 use pilothouse_domain::{AgentSkill, AgentSkillId};
 
-use super::answer;
+use super::skill_response;
 use crate::path::{Pill, no_pill};
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -32,7 +32,7 @@ async fn dismiss_memory_pill(
     let decide = |skill: &mut AgentSkill, ctx: &mut pilothouse_domain::DomainContext<'_>| {
         Ok(skill.dismiss_memory_pill(pill, ctx)?)
     };
-    match app.change_aggregate(&command, id, decide, answer).await {
+    match app.change_aggregate(&command, id, decide, skill_response).await {
         Err(refusal @ Problem::Skill(SkillError::PillsNotActive { .. })) => {
             // Archived pills have a record. Without one, the pill never existed.
             for status in [MemoryPillStatus::Dismissed, MemoryPillStatus::Consolidated] {

@@ -19,7 +19,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_domain::AgentSkill;
 
 /// Responds with 200 and the skill.
-fn answer(skill: &AgentSkill, version: u64) -> Result<CommandResponse, Problem> {
+fn skill_response(skill: &AgentSkill, version: u64) -> Result<CommandResponse, Problem> {
     CommandResponse::ok(version, &SkillView::of(skill, version))
 }
 

@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_domain::{AgentSkill, AgentSkillId};
 
-use super::answer;
+use super::skill_response;
 use crate::path::Name;
 
 pub const FUNCTION: HttpFunction =
@@ -29,5 +29,5 @@ async fn remove_tool(
     let decide = |skill: &mut AgentSkill, ctx: &mut pilothouse_domain::DomainContext<'_>| {
         Ok(skill.remove_tool_definition(&name, ctx)?)
     };
-    app.change_aggregate(&command, id, decide, answer).await
+    app.change_aggregate(&command, id, decide, skill_response).await
 }

@@ -14,7 +14,7 @@ use pilothouse_domain::text::{SkillDescription, SkillInstructions, SkillName};
 use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events};
 use schemars::JsonSchema;
 
-use super::answer;
+use super::skill_response;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("skills-update", Verb::Put, "/api/agents/skills/{id}", |verb| verb.route(update_skill))
@@ -55,5 +55,5 @@ async fn update_skill(
         }
         Ok(events)
     };
-    app.change_aggregate(&command, id, decide, answer).await
+    app.change_aggregate(&command, id, decide, skill_response).await
 }

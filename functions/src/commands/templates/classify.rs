@@ -8,7 +8,7 @@ use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::StartedSession;
-use pilothouse_api::templates::EventAnswer;
+use pilothouse_api::templates::EventResponse;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -32,7 +32,7 @@ pub const FUNCTION: HttpFunction =
     .owner()
     .summary("Classify an event and start a session if a rule matches")
     .input::<Event>()
-    .output::<EventAnswer>(&[200, 201, 202])
+    .output::<EventResponse>(&[200, 201, 202])
     .requires(COMMAND_WITH_KEY);
 
 /// An external event, such as an email.
@@ -121,9 +121,9 @@ impl Event {
         Ok(Some(plan))
     }
 
-    fn answer(&self, template: &AgentTemplate, started: Option<StartedSession>) -> EventAnswer {
+    fn response(&self, template: &AgentTemplate, started: Option<StartedSession>) -> EventResponse {
         let found = template.classify(&self.event);
-        EventAnswer {
+        EventResponse {
             matched: found.is_some(),
             rule_id: found.as_ref().map(|found| found.rule.id),
             classified_as: found.as_ref().map(|found| found.rule.classify_as.to_string()),
@@ -143,19 +143,19 @@ async fn classify_event(
     body: Body<Event>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    if let Some(mut answer) = command.earlier_response(&app.store).await? {
-        show_key(&app, &mut answer);
-        return Ok(answer);
+    if let Some(mut response) = command.earlier_response(&app.store).await? {
+        show_key(&app, &mut response);
+        return Ok(response);
     }
     let template = app.load_aggregate::<AgentTemplate>(&command, id).await?.value;
     template.check_usable()?;
     if let Some(plan) = body.input.plan(&app, &template).await? {
         app.refuse_unmetered(&plan.session.new).await?;
-        let show = |started| Ok(body.input.answer(&template, Some(started)));
+        let show = |started| Ok(body.input.response(&template, Some(started)));
         return app.open_for_owner(&command, &plan, show).await;
     }
     // A repeated request with the same idempotency key receives the same response, even if the rules have changed.
-    let answer = CommandResponse::new(StatusCode::OK, None, &body.input.answer(&template, None))?;
-    let decide = |(), _: &mut DomainContext<'_>| Ok(Decision::Unchanged(answer.clone()));
+    let response = CommandResponse::new(StatusCode::OK, None, &body.input.response(&template, None))?;
+    let decide = |(), _: &mut DomainContext<'_>| Ok(Decision::Unchanged(response.clone()));
     app.unit_of_work().run_command(&command, async || Ok(()), decide).await
 }

@@ -82,15 +82,15 @@ async fn register_webhook(
         let registered = RegisteredWebhook { webhook, secret: String::new() };
         Ok(Decision::Commit(commit, CommandResponse::new(StatusCode::CREATED, None, &registered)?))
     };
-    let mut answer = app.unit_of_work().run_command(&command, load, decide).await?;
-    show_secret(&app, &mut answer);
-    Ok(answer)
+    let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
+    show_secret(&app, &mut response);
+    Ok(response)
 }
 
 /// Adds the secret to a response. The secret is derived and never stored, so a replayed response can contain it (decision 8).
-fn show_secret(app: &App, answer: &mut CommandResponse) {
-    let id = answer.body.pointer("/webhook/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
+fn show_secret(app: &App, response: &mut CommandResponse) {
+    let id = response.body.pointer("/webhook/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let (Some(id), Some(object)) = (id, response.body.as_object_mut()) {
         object.insert("secret".to_owned(), Value::String(app.secret.webhook_secret(id).reveal()));
     }
 }

@@ -73,7 +73,7 @@ async fn export_session(
     };
     let document = serde_json::to_vec(&export).map_err(Problem::internal)?;
     if document.len() <= blob::MAX_ANSWER_BYTES {
-        return Ok(answer(id, document.into()));
+        return Ok(download_response(id, document.into()));
     }
     let key = BlobKey::of(&format!("sessions/{id}"), &document).map_err(Problem::internal)?;
     let bytes = document.len() as u64;
@@ -91,7 +91,7 @@ async fn export_session(
     Ok(response)
 }
 
-fn answer(id: AgentSessionId, document: Bytes) -> Response {
+fn download_response(id: AgentSessionId, document: Bytes) -> Response {
     let mut response = document.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

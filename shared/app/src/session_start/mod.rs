@@ -162,12 +162,12 @@ impl App {
             }
         };
         let decide = |opening: Opening, _: &mut DomainContext<'_>| {
-            let answer = opening.answer(&show(opening.view())?)?;
-            Ok(Decision::Commit(opening.commit, answer))
+            let response = opening.response(&show(opening.view())?)?;
+            Ok(Decision::Commit(opening.commit, response))
         };
-        let mut answer = self.unit_of_work().run_command(command, load, decide).await?;
-        show_key(self, &mut answer);
-        Ok(answer)
+        let mut response = self.unit_of_work().run_command(command, load, decide).await?;
+        show_key(self, &mut response);
+        Ok(response)
     }
 }
 
@@ -182,16 +182,16 @@ impl Opening {
     }
 
     /// The response: 201 with a slot, or 202 for a Queued session.
-    pub fn answer<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
+    pub fn response<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
         let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
         CommandResponse::new(status, Some(self.loaded.conversation.session.control_version()), view)
     }
 }
 
 /// Adds the API key to a response. The key is derived, never stored, so that a replayed response can contain it (decision 8).
-pub fn show_key(app: &App, answer: &mut CommandResponse) {
-    let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
+pub fn show_key(app: &App, response: &mut CommandResponse) {
+    let id = response.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let (Some(id), Some(object)) = (id, response.body.as_object_mut()) {
         object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));
     }
 }

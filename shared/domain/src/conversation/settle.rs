@@ -83,12 +83,12 @@ impl Conversation {
             return Ok(vec![told]);
         }
         if status == S::Running && self.session.pauses_for_quota() {
-            return self.hold_back(ctx);
+            return self.pause_or_interrupt(ctx);
         }
         if self.session.budget().blocked() {
             match status {
                 S::Running => {
-                    return self.hold_back(ctx);
+                    return self.pause_or_interrupt(ctx);
                 }
                 // Spend was reported late: do not start a run that could only pause again.
                 S::Resuming if self.session.run().is_none() => {
@@ -105,7 +105,7 @@ impl Conversation {
     }
 
     /// Pauses a running session. If its agent cannot pause, the turn is interrupted.
-    fn hold_back(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+    fn pause_or_interrupt(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         let session = &mut self.session;
         match session.request_pause(ctx) {
             Err(SessionError::NotCapable { .. }) => session.request_interrupt(ctx),

@@ -1,7 +1,7 @@
 //! Read access to a session.
 
 use super::{
-    AgentSession, AgentSessionStatus, Failure, OpenToolCall, Outstanding, PastRun, PendingRequest,
+    AgentSession, AgentSessionStatus, Failure, OpenToolCall, PastRun, PendingCommand, PendingRequest,
     RecordedOutput, Run, RunCause, SessionSettings, State, Turn,
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
@@ -164,8 +164,8 @@ impl AgentSession {
     }
 
     /// The command that waits for its acknowledgement.
-    pub const fn outstanding(&self) -> Option<&Outstanding> {
-        self.state.outstanding()
+    pub const fn pending_command(&self) -> Option<&PendingCommand> {
+        self.state.pending_command()
     }
 
     /// Whether a cancellation waits for another request to finish.

@@ -26,7 +26,7 @@ impl AgentSession {
             }
             _ => {}
         }
-        if self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.pending_command().is_none_or(|o| o.command_id != command) {
             return Err(SessionError::StaleAck);
         }
         match (kind, self.status()) {
@@ -45,7 +45,7 @@ impl AgentSession {
 
     /// Records that the sidecar stored a command in its spool.
     pub(crate) fn command_received(&mut self, command: CommandId, ctx: &DomainContext<'_>) {
-        if let Some(outstanding) = self.state.outstanding_mut()
+        if let Some(outstanding) = self.state.pending_command_mut()
             && outstanding.command_id == command
         {
             outstanding.received_at.get_or_insert(ctx.now);
@@ -66,7 +66,7 @@ impl AgentSession {
         command: CommandId,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        if self.reload_refused(command) || self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command) || self.pending_command().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
         match self.status() {

@@ -4,7 +4,7 @@
 //! thinking level takes effect at once for the next run; other adjustments start a run. A late acknowledgement only notifies the
 //! owner, because an agent in a long model call is not dead.
 
-use super::{AgentSession, AgentSessionStatus, Operation, Outstanding, PendingAdjustment, SessionError};
+use super::{AgentSession, AgentSessionStatus, Operation, PendingAdjustment, PendingCommand, SessionError};
 use crate::value::{Adjustment, AgentSettings, Capabilities, ThinkingLevel};
 use crate::{CommandId, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
 
@@ -94,7 +94,7 @@ impl AgentSession {
         if command.is_none() && !waits {
             return vec![requested, self.make_adjustment(adjustment.clone())];
         }
-        let order = Outstanding::new(command, ctx);
+        let order = PendingCommand::new(command, ctx);
         self.adjustments.add(adjustment.clone(), order);
         vec![requested]
     }
@@ -197,7 +197,7 @@ impl AgentSession {
         self.adjustments.pending().iter().filter_map(overdue).min()
     }
 
-    fn overdue(&self, order: &Outstanding, limits: &Deadlines) -> Option<Timestamp> {
+    fn overdue(&self, order: &PendingCommand, limits: &Deadlines) -> Option<Timestamp> {
         (order.attempt > 0 && !order.late).then(|| match order.received_at {
             None => self.run_state.counted_from(order.sent_at) + limits.received_timeout,
             Some(received) => self.run_state.counted_from(received) + limits.reload_timeout,
@@ -225,7 +225,7 @@ impl AgentSession {
         run.allowance_told = Some(allowance_usd);
         let command = self.run_state.command(ctx)?;
         let adjustment = Adjustment::SetAllowance { allowance_usd: Some(allowance_usd.to_string()) };
-        let order = Outstanding::new(Some(command), ctx);
+        let order = PendingCommand::new(Some(command), ctx);
         self.adjustments.set_allowance(adjustment, order);
         Some(DomainEvent::AllowanceChanged { allowance_usd, command })
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LifecycleCommand, Outstanding};
+use super::{LifecycleCommand, PendingCommand};
 use crate::value::{Adjustment, AgentSettings, Capabilities, CycleDirection, ThinkingLevel};
 use crate::{CommandId, CommandRef, DomainEvent, Events, RunId, Timestamp};
 
@@ -27,7 +27,7 @@ pub(super) struct Adjustments {
 pub struct PendingAdjustment {
     pub adjustment: Adjustment,
     /// The command that carries it; attempt 0 while it waits for a sidecar.
-    pub order: Outstanding,
+    pub order: PendingCommand,
 }
 
 impl PendingAdjustment {
@@ -51,12 +51,12 @@ impl Adjustments {
         Some(&pending.adjustment)
     }
 
-    pub(super) fn add(&mut self, adjustment: Adjustment, order: Outstanding) {
+    pub(super) fn add(&mut self, adjustment: Adjustment, order: PendingCommand) {
         self.pending.push(PendingAdjustment { adjustment, order });
     }
 
     /// Adds an allowance. It replaces the one before, because only the latest counts.
-    pub(super) fn set_allowance(&mut self, adjustment: Adjustment, order: Outstanding) {
+    pub(super) fn set_allowance(&mut self, adjustment: Adjustment, order: PendingCommand) {
         self.pending.retain(PendingAdjustment::is_of_owner);
         self.add(adjustment, order);
     }

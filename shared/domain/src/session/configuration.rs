@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LifecycleCommand, Outstanding};
+use super::{LifecycleCommand, PendingCommand};
 use crate::{CommandId, CommandRef, DomainEvent, RunId, Timestamp};
 
 /// The configuration of the sidecar.
@@ -11,14 +11,14 @@ use crate::{CommandId, CommandRef, DomainEvent, RunId, Timestamp};
 pub(super) struct ConfigurationState {
     /// The pending reload; attempt 0 if the end of the run completes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reload: Option<Outstanding>,
+    reload: Option<PendingCommand>,
     /// Whether skills changed since the sidecar received its configuration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     changed: bool,
 }
 
 impl ConfigurationState {
-    pub(super) const fn reload(&self) -> Option<&Outstanding> {
+    pub(super) const fn reload(&self) -> Option<&PendingCommand> {
         self.reload.as_ref()
     }
 
@@ -30,7 +30,7 @@ impl ConfigurationState {
         self.changed = true;
     }
 
-    pub(super) const fn request_reload(&mut self, reload: Outstanding) {
+    pub(super) const fn request_reload(&mut self, reload: PendingCommand) {
         self.reload = Some(reload);
     }
 

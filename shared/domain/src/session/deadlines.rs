@@ -58,7 +58,7 @@ impl AgentSession {
             return Some((run.silent_at, DeadlineKind::Silence));
         }
         let mut due = Vec::new();
-        if let Some(outstanding) = self.outstanding()
+        if let Some(outstanding) = self.pending_command()
             && self.is_live()
         {
             match outstanding.received_at {
@@ -126,7 +126,7 @@ impl AgentSession {
     }
 
     /// The command that the status waits for.
-    pub(super) const fn outstanding_kind(&self) -> Option<LifecycleCommand> {
+    pub(super) const fn pending_command_kind(&self) -> Option<LifecycleCommand> {
         match self.state {
             State::Interrupting { .. } => Some(LifecycleCommand::Interrupt),
             State::Pausing { .. } => Some(LifecycleCommand::Pause),
@@ -216,8 +216,8 @@ impl AgentSession {
     /// is dead, wait for the report of its end, which arrives after the rest of its spool is published (decision 14).
     fn on_unreceived_command(&mut self, process: ProcessState, ctx: &mut DomainContext<'_>) -> Events {
         let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
-        let kind = self.outstanding_kind();
-        let Some(outstanding) = self.state.outstanding_mut() else { return Vec::new() };
+        let kind = self.pending_command_kind();
+        let Some(outstanding) = self.state.pending_command_mut() else { return Vec::new() };
         if process == ProcessState::Dead {
             // If the report never comes, the silence ends the run (decision 13).
             outstanding.sent_at = ctx.now;
@@ -261,12 +261,12 @@ impl AgentSession {
     /// A command was not carried out in time (decision 12). For interrupt and stop, stop the process. For pause and resume, notify
     /// the owner and send the command once more, in case the acknowledgement was lost (decision 10).
     fn on_unfinished_command(&mut self, ctx: &mut DomainContext<'_>) -> Events {
-        let Some(kind) = self.outstanding_kind() else { return Vec::new() };
+        let Some(kind) = self.pending_command_kind() else { return Vec::new() };
         if !matches!(kind, LifecycleCommand::Pause | LifecycleCommand::Resume) {
             return self.order_kill(true, ctx);
         }
         let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
-        let Some(outstanding) = self.state.outstanding_mut() else { return Vec::new() };
+        let Some(outstanding) = self.state.pending_command_mut() else { return Vec::new() };
         outstanding.attempt = outstanding.attempt.saturating_add(1);
         outstanding.sent_at = ctx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };

@@ -54,14 +54,14 @@ impl AgentSession {
             events.push(DomainEvent::RunReady { command });
         }
         // Send commands that waited for a sidecar after `begin`.
-        if let Some(outstanding) = self.state.outstanding_mut()
+        if let Some(outstanding) = self.state.pending_command_mut()
             && outstanding.attempt == 0
         {
             outstanding.attempt = 1;
             outstanding.sent_at = ctx.now;
             let command =
                 CommandRef { command_id: outstanding.command_id, run_id: command.run_id, attempt: 1 };
-            if let Some(kind) = self.outstanding_kind() {
+            if let Some(kind) = self.pending_command_kind() {
                 events.push(DomainEvent::CommandReissued { kind, command });
             }
         }

@@ -1,7 +1,7 @@
 //! Life cycle operations with two phases (S3): interrupt, pause, resume and cancel. A request enters an intermediate status and sends
 //! a command; the sidecar's `done` confirms it. Start and failure are here as well (S0 8.4).
 
-use super::{AgentSession, AgentSessionStatus, Failure, Operation, Outstanding, SessionError, State};
+use super::{AgentSession, AgentSessionStatus, Failure, Operation, PendingCommand, SessionError, State};
 use crate::value::FailureReason;
 use crate::{DomainContext, DomainEvent, Events};
 
@@ -26,7 +26,7 @@ impl AgentSession {
     pub fn request_interrupt(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         self.check(Operation::RequestInterrupt)?;
         let command = self.run_state.command(ctx);
-        let outstanding = Outstanding::new(command, ctx);
+        let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
         self.hand_back_end();
         self.requests.forget_answers();
@@ -61,7 +61,7 @@ impl AgentSession {
             return Err(SessionError::NotCapable { what: "pause; interrupt it instead" });
         }
         let command = self.run_state.command(ctx);
-        let outstanding = Outstanding::new(command, ctx);
+        let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestPause, State::Pausing { outstanding })?;
         self.hand_back_end();
         Ok(vec![DomainEvent::PauseRequested { command }])
@@ -78,7 +78,7 @@ impl AgentSession {
         self.check(Operation::RequestResume)?;
         self.spending.ensure_budget()?;
         let command = self.run_state.command(ctx);
-        let outstanding = Outstanding::new(command, ctx);
+        let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestResume, State::Resuming { outstanding })?;
         // The agent reports again if it still waits.
         self.spending.quota = None;
@@ -117,7 +117,7 @@ impl AgentSession {
         } else {
             self.check(Operation::RequestCancel)?;
             let command = self.run_state.command(ctx);
-            let outstanding = Outstanding::new(command, ctx);
+            let outstanding = PendingCommand::new(command, ctx);
             self.transition(Operation::RequestCancel, State::Cancelling { outstanding })?;
             self.hand_back_end();
             self.run_state.withdraw_slot_request();

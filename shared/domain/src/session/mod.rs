@@ -5,7 +5,7 @@
 //! *run* ([`run`]); a session has at most one at a time and several over its life.
 //!
 //! A request of the owner that the sidecar carries out (interrupt, pause, resume, cancel) has two phases. The session enters an
-//! intermediate status (`Pausing`) and records the command as [`Outstanding`]; the acknowledgement moves it on (`Paused`). If the
+//! intermediate status (`Pausing`) and records the command as [`PendingCommand`]; the acknowledgement moves it on (`Paused`). If the
 //! acknowledgement does not arrive in time, `deadlines` decides what to do.
 //!
 //! The aggregate consists of sub-entities. Each has its own invariants, and methods that concern it alone; `AgentSession` decides by
@@ -114,7 +114,7 @@ pub use silence::{Absence, Observation, ProcessState};
 pub use spending::BudgetChange;
 use spending::Spending;
 use state::State;
-pub use state::{Failure, LifecycleCommand, Outstanding};
+pub use state::{Failure, LifecycleCommand, PendingCommand};
 pub use status::{AgentSessionStatus, Operation};
 pub use subagent::{SubAgentSession, SubAgentStatus};
 pub use turn::Turn;

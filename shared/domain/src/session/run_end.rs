@@ -55,7 +55,7 @@ impl AgentSession {
 
         let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
         let ordered = matches!(run.phase, RunPhase::Ending { .. });
-        let unasked = self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0);
+        let unasked = self.pending_command().is_some_and(|outstanding| outstanding.attempt == 0);
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         if self.full_disk.is_some_and(|full| full.disk == Disk::Worker) {
             self.forget_full_disk();

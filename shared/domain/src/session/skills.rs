@@ -5,7 +5,7 @@
 //! is pending no message is sent, so that a turn starts with a complete configuration.
 
 use super::{
-    AgentSession, AgentSessionStatus, LifecycleCommand, Operation, Outstanding, ProcessState,
+    AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PendingCommand, ProcessState,
     SessionDefinition, SessionError,
 };
 use crate::{AgentSkillId, CommandId, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
@@ -57,7 +57,7 @@ impl AgentSession {
             return Err(SessionError::NotCapable { what: "take a new configuration while it runs" });
         }
         let hot = can.hot_reload.then_some(command);
-        self.configuration.request_reload(Outstanding::new(hot, ctx));
+        self.configuration.request_reload(PendingCommand::new(hot, ctx));
         self.touch_control();
         let mut events = vec![DomainEvent::ReloadRequested { command: hot }];
         if hot.is_none() {
@@ -153,7 +153,7 @@ impl AgentSession {
     }
 
     /// The pending reload.
-    pub const fn reload(&self) -> Option<&Outstanding> {
+    pub const fn reload(&self) -> Option<&PendingCommand> {
         self.configuration.reload()
     }
 

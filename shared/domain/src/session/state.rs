@@ -14,18 +14,18 @@ pub(super) enum State {
     Queued,
     Running,
     Interrupting {
-        outstanding: Outstanding,
+        outstanding: PendingCommand,
     },
     Interrupted,
     Pausing {
-        outstanding: Outstanding,
+        outstanding: PendingCommand,
     },
     Paused,
     Resuming {
-        outstanding: Outstanding,
+        outstanding: PendingCommand,
     },
     Cancelling {
-        outstanding: Outstanding,
+        outstanding: PendingCommand,
     },
     Cancelled,
     WaitingForInput,
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    pub(super) const fn outstanding(&self) -> Option<&Outstanding> {
+    pub(super) const fn pending_command(&self) -> Option<&PendingCommand> {
         match self {
             Self::Interrupting { outstanding }
             | Self::Pausing { outstanding }
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    pub(super) const fn outstanding_mut(&mut self) -> Option<&mut Outstanding> {
+    pub(super) const fn pending_command_mut(&mut self) -> Option<&mut PendingCommand> {
         match self {
             Self::Interrupting { outstanding }
             | Self::Pausing { outstanding }
@@ -123,7 +123,7 @@ crate::names::named!(LifecycleCommand {
 /// A command that waits for its acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outstanding {
+pub struct PendingCommand {
     pub command_id: CommandId,
     /// Number of attempts to send it; 0 while it waits for a run.
     pub attempt: u8,
@@ -135,7 +135,7 @@ pub struct Outstanding {
     pub late: bool,
 }
 
-impl Outstanding {
+impl PendingCommand {
     /// An order that is sent with `command`, or that waits for a run if there is none.
     pub(super) fn new(command: Option<CommandRef>, ctx: &mut DomainContext<'_>) -> Self {
         Self {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::AgentSessionStatus as S;
-use super::{AgentFact, AgentSession, LifecycleCommand, Operation, Outstanding, SessionError, State};
+use super::{AgentFact, AgentSession, LifecycleCommand, Operation, PendingCommand, SessionError, State};
 use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult, SessionOutput};
 use crate::{CommandId, CommandRef, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
 
@@ -23,7 +23,7 @@ pub(crate) enum BetweenTurns {
         /// Held facts, in order: the end of the turn, of the conversation, or both.
         ended: Vec<AgentFact>,
         /// The command, once it was sent.
-        order: Option<Outstanding>,
+        order: Option<PendingCommand>,
     },
     /// The criteria are not met, and the agent is about to receive a message to continue.
     Continuing,
@@ -52,14 +52,14 @@ impl AgentSession {
         matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { order: None, .. }))
     }
 
-    const fn validation_order(&self) -> Option<&Outstanding> {
+    const fn validation_order(&self) -> Option<&PendingCommand> {
         match self.delivery.between_turns() {
             Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
             _ => None,
         }
     }
 
-    const fn validation_order_mut(&mut self) -> Option<&mut Outstanding> {
+    const fn validation_order_mut(&mut self) -> Option<&mut PendingCommand> {
         match self.delivery.between_turns_mut() {
             Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
             _ => None,
@@ -143,7 +143,7 @@ impl AgentSession {
         let Some(BetweenTurns::Validating { order, .. }) = self.delivery.between_turns_mut() else {
             return Vec::new();
         };
-        *order = Some(Outstanding {
+        *order = Some(PendingCommand {
             command_id: command.command_id,
             attempt: 1,
             sent_at: ctx.now,

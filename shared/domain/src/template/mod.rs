@@ -5,16 +5,16 @@
 //! | `content` | the fields that are set as a whole |
 //! | [`cron`], [`zone`], `schedule` | schedules |
 //! | `rule` | classification of external events |
-//! | `order` | combines a start request with its template to a session |
+//! | `session_spec` | combines a start request with its template to a session |
 
 mod content;
 pub mod cron;
 mod error;
 mod new;
 mod options;
-mod order;
 mod rule;
 mod schedule;
+mod session_spec;
 pub mod zone;
 
 use schemars::JsonSchema;
@@ -24,9 +24,9 @@ pub use content::{AllowedTools, InvalidTools, TemplateContent};
 pub use error::TemplateError;
 pub use new::{NewRule, NewTemplate};
 pub use options::SessionOptions;
-pub use order::{ResolvedSession, SessionSpec};
 pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
 pub use schedule::{AgentSchedule, DueRun, ScheduleSkip, Scheduled, ScheduledLaunch, ScheduledRun};
+pub use session_spec::{ResolvedSession, SessionSpec};
 
 use crate::composition::{Composition, TemplatePart, compose};
 use crate::text::SystemPrompt;

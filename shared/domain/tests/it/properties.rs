@@ -250,7 +250,7 @@ impl Life {
         use Fact as F;
         let session = &self.scenario.conv.session;
         let reload = session.reload().map(|o| o.command_id);
-        let outstanding = session.outstanding().map(|o| o.command_id).or(reload);
+        let outstanding = session.pending_command().map(|o| o.command_id).or(reload);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
         let about_messages =
             matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
@@ -615,7 +615,7 @@ impl Life {
             session.completed_at().is_some(),
             matches!(status, S::Completed | S::Failed | S::Cancelled)
         );
-        assert_eq!(session.outstanding().is_some(), status.is_intermediate());
+        assert_eq!(session.pending_command().is_some(), status.is_intermediate());
         assert_eq!(session.failure().is_some(), status == S::Failed);
         assert!(!session.cancel_accepted() || status.is_intermediate(), "a cancellation was forgotten");
         let waits_for = session.pending_requests().first().map(|r| match r.kind {

@@ -544,8 +544,8 @@ impl Scenario {
         self.commit(|conv, ctx| conv.run_lost(run, None, ctx))
     }
 
-    pub(crate) fn outstanding(&self) -> pilothouse_domain::CommandId {
-        self.conv.session.outstanding().expect("a command is outstanding").command_id
+    pub(crate) fn pending_command(&self) -> pilothouse_domain::CommandId {
+        self.conv.session.pending_command().expect("a command is outstanding").command_id
     }
 
     pub(crate) fn run(&self) -> RunId {
@@ -597,7 +597,7 @@ impl Scenario {
 
     #[track_caller]
     pub(crate) fn told_done(self, kind: Command) -> Self {
-        let command = self.outstanding();
+        let command = self.pending_command();
         self.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(kind, command))
     }
 

@@ -81,14 +81,14 @@ impl EcsRuntime {
             .started_by(run.to_string())
             .desired_status(desired);
         // A run normally has one task, rarely two. One page has a hundred.
-        Ok(answer(request.send()).await?.task_arns.unwrap_or_default())
+        Ok(response_to(request.send()).await?.task_arns.unwrap_or_default())
     }
 
     /// Whether any of these tasks still has running containers.
     async fn any_running(&self, tasks: Vec<String>) -> Result<bool, EcsError> {
         let tasks: Vec<_> = tasks.into_iter().take(MAX_DESCRIBED_TASKS).collect();
         let request = self.client.describe_tasks().cluster(&self.settings.cluster).set_tasks(Some(tasks));
-        let described = answer(request.send()).await?.tasks.unwrap_or_default();
+        let described = response_to(request.send()).await?.tasks.unwrap_or_default();
         Ok(described.iter().any(|task| !matches!(task.last_status(), Some("STOPPED" | "DELETED"))))
     }
 
@@ -112,7 +112,7 @@ impl EcsRuntime {
         for task in self.tasks(run, DesiredStatus::Running).await? {
             info!(%run, task, reason, "stopping a task");
             let request = self.client.stop_task().cluster(&self.settings.cluster).task(task);
-            answer(request.reason(reason).send()).await?;
+            response_to(request.reason(reason).send()).await?;
         }
         Ok(())
     }
@@ -158,13 +158,13 @@ impl AgentRuntime for EcsRuntime {
 }
 
 /// Response to a request, within the timeout.
-async fn answer<T, E, F>(sent: F) -> Result<T, EcsError>
+async fn response_to<T, E, F>(sent: F) -> Result<T, EcsError>
 where
     E: std::error::Error + Send + Sync + 'static,
     F: Future<Output = Result<T, SdkError<E>>> + Send,
 {
     match timeout(TIMEOUT, sent).await {
-        Ok(answer) => answer.map_err(|error| EcsError::Service(Box::new(error))),
+        Ok(response) => response.map_err(|error| EcsError::Service(Box::new(error))),
         Err(_) => Err(EcsError::TimedOut),
     }
 }

@@ -3,8 +3,8 @@
 // Clippy recognises test functions, but not their helpers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod answers;
 mod cloud;
+mod responses;
 
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::EcsSettings;

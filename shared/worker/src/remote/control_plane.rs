@@ -5,7 +5,7 @@ use pilothouse_client::{ApiError, Client};
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{ClaimError, ReportError, RunEvents};
 use pilothouse_wire::launch::{BrokerAccess, LaunchRequest, RunAccess, RunExit};
-use pilothouse_wire::worker::{ClaimAnswer, ClaimRun, ReportExit, WorkerId};
+use pilothouse_wire::worker::{ClaimResponse, ClaimRun, ReportExit, WorkerId};
 
 use crate::{ClaimOutcome, RunClaims};
 
@@ -38,11 +38,11 @@ impl ControlPlane {
 impl RunClaims for ControlPlane {
     async fn claim(&self, request: &LaunchRequest) -> Result<ClaimOutcome, ClaimError> {
         match self.client.claim_run(&self.id, &ClaimRun { run_id: request.run_id }).await {
-            Ok(ClaimAnswer::Claimed { access }) => {
+            Ok(ClaimResponse::Claimed { access }) => {
                 Ok(ClaimOutcome::Claimed(Box::new(self.with_reachable_urls(*access))))
             }
-            Ok(ClaimAnswer::HeldByOther {}) => Ok(ClaimOutcome::HeldByOther),
-            Ok(ClaimAnswer::RunIsOver {}) => Ok(ClaimOutcome::RunIsOver),
+            Ok(ClaimResponse::HeldByOther {}) => Ok(ClaimOutcome::HeldByOther),
+            Ok(ClaimResponse::RunIsOver {}) => Ok(ClaimOutcome::RunIsOver),
             // The run was reassigned and is no longer known for this worker.
             Err(error) if error.is_not_found() => Ok(ClaimOutcome::HeldByOther),
             Err(error) => Err(ClaimError(Box::new(error))),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use pilothouse_client::{ApiError, Client};
 use pilothouse_domain::Timestamp;
 use pilothouse_runtime::ProcessState;
-use pilothouse_wire::worker::{Heartbeat, HeartbeatAnswer, OrdersAccess, ReportedRun, RunState, WorkerId};
+use pilothouse_wire::worker::{Heartbeat, HeartbeatResponse, OrdersAccess, ReportedRun, RunState, WorkerId};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -98,7 +98,7 @@ impl Heartbeats {
         let runs = self.worker.runs().into_iter();
         self.report.runs = runs.map(|(_, run_id, seen)| ReportedRun { run_id, state: state(seen) }).collect();
         self.report.needs_access = self.renew_at.is_none_or(|at| at <= Instant::now());
-        let HeartbeatAnswer { heartbeat_seconds, access, lost_runs } =
+        let HeartbeatResponse { heartbeat_seconds, access, lost_runs } =
             self.client.send_heartbeat(&self.id, &self.report).await?;
         self.interval = Duration::try_from_secs_f64(heartbeat_seconds).unwrap_or(RETRY).max(MIN_INTERVAL);
         self.worker.kill_lost_runs(&lost_runs).await;

@@ -18,7 +18,7 @@ use super::calls::Calls;
 pub trait Elicit: Send + Sync {
     /// Waits for the answer. Dropped when the answer is no longer needed. The time does not count towards the call's
     /// limit.
-    async fn elicit(&self, request: ElicitRequest) -> ElicitAnswer;
+    async fn elicit(&self, request: ElicitRequest) -> ElicitResponse;
 
     /// Whether the user can be asked. Announced to servers as a capability.
     fn is_possible(&self) -> bool {
@@ -46,7 +46,7 @@ pub enum ElicitKind {
 
 /// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ElicitAnswer {
+pub enum ElicitResponse {
     /// Agreed, with the values of the form.
     Accept(Option<Value>),
     /// Declined. The server can continue without it.
@@ -61,8 +61,8 @@ pub struct DeclineAll;
 
 #[async_trait]
 impl Elicit for DeclineAll {
-    async fn elicit(&self, _: ElicitRequest) -> ElicitAnswer {
-        ElicitAnswer::Decline
+    async fn elicit(&self, _: ElicitRequest) -> ElicitResponse {
+        ElicitResponse::Decline
     }
 
     fn is_possible(&self) -> bool {
@@ -106,15 +106,15 @@ impl ClientHandler for Handler {
         let request = ElicitRequest { server: self.server.clone(), message, kind };
         let asking = self.calls.asking(self.elicit.elicit(request));
         // Cancelled when the server withdraws its request or its call ends.
-        let answer = context.ct.run_until_cancelled(asking).await.flatten();
-        Ok(match answer.unwrap_or(ElicitAnswer::Cancel) {
-            ElicitAnswer::Accept(filled) => {
+        let response = context.ct.run_until_cancelled(asking).await.flatten();
+        Ok(match response.unwrap_or(ElicitResponse::Cancel) {
+            ElicitResponse::Accept(filled) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
                 result.content = filled;
                 result
             }
-            ElicitAnswer::Decline => ElicitResult::new(ElicitationAction::Decline),
-            ElicitAnswer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+            ElicitResponse::Decline => ElicitResult::new(ElicitationAction::Decline),
+            ElicitResponse::Cancel => ElicitResult::new(ElicitationAction::Cancel),
         })
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-pub use self::elicitation::{DeclineAll, Elicit, ElicitAnswer, ElicitKind, ElicitRequest};
+pub use self::elicitation::{DeclineAll, Elicit, ElicitKind, ElicitRequest, ElicitResponse};
 use self::names::ToolNames;
 use self::server::Server;
 use self::tool::McpTool;

@@ -281,9 +281,9 @@ struct Somebody(Mutex<Vec<ElicitRequest>>);
 
 #[async_trait]
 impl Elicit for Somebody {
-    async fn elicit(&self, request: ElicitRequest) -> ElicitAnswer {
+    async fn elicit(&self, request: ElicitRequest) -> ElicitResponse {
         self.0.lock().unwrap().push(request);
-        ElicitAnswer::Accept(Some(json!({"name": "Ada"})))
+        ElicitResponse::Accept(Some(json!({"name": "Ada"})))
     }
 }
 

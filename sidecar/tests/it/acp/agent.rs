@@ -90,7 +90,7 @@ impl Fake {
     /// Sends a request to the adapter, and handles messages until the response.
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(method, params);
-        self.answer()
+        self.response()
     }
 
     fn send(&mut self, method: &str, params: Value) {
@@ -101,7 +101,7 @@ impl Fake {
     }
 
     /// The answer to what was asked last.
-    fn answer(&mut self) -> Value {
+    fn response(&mut self) -> Value {
         let id = self.asked;
         loop {
             let message = self.read().unwrap_or_else(|| exit(0));
@@ -136,8 +136,8 @@ impl Fake {
     }
 
     fn permitted(&mut self) -> String {
-        let answer = self.answer();
-        let outcome = &answer["outcome"];
+        let response = self.response();
+        let outcome = &response["outcome"];
         outcome["optionId"].as_str().or(outcome["outcome"].as_str()).unwrap().to_owned()
     }
 
@@ -155,13 +155,13 @@ impl Fake {
 
     fn take(&mut self, message: &Value) {
         let id = &message["id"];
-        let answer = |result: Value| Self::write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        let respond = |result: Value| Self::write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
         let params = &message["params"];
         match message["method"].as_str() {
             Some("initialize") => {
                 assert_eq!(params["clientCapabilities"]["fs"]["readTextFile"], true);
                 let steering = self.can("steer");
-                answer(json!({"protocolVersion": if self.can("v9") { 9 } else { 1 },
+                respond(json!({"protocolVersion": if self.can("v9") { 9 } else { 1 },
                     "agentInfo": {"name": "fake", "version": "1"}, "authMethods": [{"id": "key", "name": "Key"}],
                     "agentCapabilities": {"loadSession": self.can("load"),
                         "sessionCapabilities": if self.can("resume") { json!({"resume": {}}) } else { json!({}) }},
@@ -174,7 +174,7 @@ impl Fake {
             }
             Some("session/new") => {
                 self.open(params);
-                answer(json!({"sessionId": SESSION, "configOptions": [
+                respond(json!({"sessionId": SESSION, "configOptions": [
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]}));
             }
@@ -189,9 +189,9 @@ impl Fake {
                 self.broken = self.can("breaks");
                 Self::say("words of the past");
                 Self::call("old", "completed");
-                answer(json!({}));
+                respond(json!({}));
             }
-            Some("session/set_config_option") => answer(json!({"configOptions": [
+            Some("session/set_config_option") => respond(json!({"configOptions": [
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": params["value"],
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
             Some("session/cancel") => self.cancelled = true,
@@ -199,7 +199,7 @@ impl Fake {
             Some("_session/steering") if self.can("silent") => {}
             Some("_session/steering") => {
                 Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
-                answer(json!({"outcome": "injected"}));
+                respond(json!({"outcome": "injected"}));
                 self.cancelled = true;
             }
             Some("session/prompt") if self.broken => {
@@ -223,7 +223,7 @@ impl Fake {
                 }
                 let reason = self.play(texts.last().unwrap(), id);
                 if let Some(reason) = reason {
-                    answer(json!({"stopReason": reason}));
+                    respond(json!({"stopReason": reason}));
                 }
                 self.broken = self.can("breaks") && reason == Some("cancelled");
                 if reason == Some("cancelled") {
@@ -277,8 +277,8 @@ impl Fake {
                 println!("a line that is no message");
                 Self::write(&json!({"jsonrpc": "2.0", "method": "_vendor/news", "params": {"a": 1}}));
                 Self::update(&json!({"sessionUpdate": "from_the_future", "what": "ever"}));
-                let answer = self.ask("_vendor/question", json!({}));
-                Self::say(&format!("refused {}", answer["error"]["code"]));
+                let response = self.ask("_vendor/question", json!({}));
+                Self::say(&format!("refused {}", response["error"]["code"]));
             }
             "files" => {
                 let outside = self.ask("fs/read_text_file", json!({"path": "/etc/hostname"}));
@@ -308,9 +308,9 @@ impl Fake {
                 Self::say(&format!("exit {}", exit["exitCode"]));
             }
             "form" => {
-                let answer = self.ask("elicitation/create", json!({"mode": "form", "message": "How many?",
+                let response = self.ask("elicitation/create", json!({"mode": "form", "message": "How many?",
                     "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer", "title": "Number"}}}}));
-                Self::say(&answer.to_string());
+                Self::say(&response.to_string());
             }
             "fail" => {
                 Self::write(
@@ -392,8 +392,8 @@ impl Fake {
             // Answers and exits.
             "leave" => {
                 Self::say("bye");
-                let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
-                Self::write(&answer);
+                let response = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
+                Self::write(&response);
                 exit(5);
             }
             other => Self::say(&format!("unknown direction {other}")),

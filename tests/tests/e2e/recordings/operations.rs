@@ -44,26 +44,26 @@ async fn operations() {
 /// The recordings contain a success and a refusal of every operation in the OpenAPI document, and no other operations.
 #[test]
 fn every_operation_is_recorded() {
-    let mut answered = std::collections::BTreeSet::new();
+    let mut recorded_responses = std::collections::BTreeSet::new();
     for file in std::fs::read_dir(folder()).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         for heading in text.lines().filter_map(|line| line.strip_prefix("## ")) {
             let (operation, status) = heading.rsplit_once(' ').unwrap();
             let good = status.starts_with(['1', '2', '3']);
-            answered.insert((operation.to_owned(), good));
+            recorded_responses.insert((operation.to_owned(), good));
         }
     }
     let mut missing = Vec::new();
     let operations = Operation::all();
     for operation in &operations {
-        if !answered.contains(&(operation.id.clone(), true)) {
+        if !recorded_responses.contains(&(operation.id.clone(), true)) {
             missing.push(format!("{}: no success", operation.id));
         }
-        if operation.secured && !answered.contains(&(operation.id.clone(), false)) {
+        if operation.secured && !recorded_responses.contains(&(operation.id.clone(), false)) {
             missing.push(format!("{}: no refusal", operation.id));
         }
     }
-    for (recorded, _) in &answered {
+    for (recorded, _) in &recorded_responses {
         if recorded != "internal" && !operations.iter().any(|operation| operation.id == *recorded) {
             missing.push(format!("{recorded}: not in the document"));
         }

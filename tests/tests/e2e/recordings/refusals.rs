@@ -69,13 +69,13 @@ async fn malformed_requests() {
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Length: 300000\r\n\r\n"
     );
     connection.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"}") {
-        let read = timeout(PATIENCE, connection.read_buf(&mut answer)).await.unwrap().unwrap();
-        assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
+    let mut response = Vec::new();
+    while !response.ends_with(b"}") {
+        let read = timeout(PATIENCE, connection.read_buf(&mut response)).await.unwrap().unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&response));
     }
-    let answer = String::from_utf8(answer).unwrap();
-    let lines: Vec<_> = answer.lines().filter(|line| !line.starts_with("date: ")).collect();
+    let response = String::from_utf8(response).unwrap();
+    let lines: Vec<_> = response.lines().filter(|line| !line.starts_with("date: ")).collect();
     on.write(&format!(
         "## skills-create 413\n\nPOST {path} by owner\n<300,000 bytes>\n\n{}\n",
         lines.join("\n")

@@ -66,9 +66,9 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
             sent = sent.header(name, value);
         }
     }
-    let answer = sent.body(body.clone()).send().await.unwrap();
-    let (status, headers) = (answer.status(), answer.headers().clone());
-    let text = answer.text().await.unwrap();
+    let response = sent.body(body.clone()).send().await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let text = response.text().await.unwrap();
     let reply = Reply {
         status: status.as_u16(),
         headers,
@@ -114,11 +114,11 @@ async fn sidecar() {
 
     // The launch request is in the worker's queue.
     let orders = format!("{worker}/orders");
-    let answer = on.post(&orders, json!({ "waitSeconds": 20.0 })).await.expect(200).body;
-    let receipt = answer["orders"][0]["receipt"].as_str().unwrap().to_owned();
+    let response = on.post(&orders, json!({ "waitSeconds": 20.0 })).await.expect(200).body;
+    let receipt = response["orders"][0]["receipt"].as_str().unwrap().to_owned();
     on.replace(&receipt, "<receipt>");
-    let order: Value = serde_json::from_str(answer["orders"][0]["body"].as_str().unwrap()).unwrap();
-    on.write(&format!("### The order\n\n{}", answer["orders"][0]["body"].as_str().unwrap()));
+    let order: Value = serde_json::from_str(response["orders"][0]["body"].as_str().unwrap()).unwrap();
+    on.write(&format!("### The order\n\n{}", response["orders"][0]["body"].as_str().unwrap()));
     let run = order["request"]["runId"].as_str().unwrap().to_owned();
     let claim = json!({ "runId": run });
     let claimed = on.post(&format!("{worker}/claims"), claim.clone()).await.expect(200).body;

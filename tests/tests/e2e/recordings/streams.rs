@@ -21,9 +21,9 @@ async fn connect(on: &mut Recorder, operation: &str, path: &str) -> Stream {
     let mut request = url.into_client_request().unwrap();
     let token = on.server.token(pilothouse_local_keys::DEFAULT_OWNER);
     request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    let (stream, answer) = connect_async(request).await.unwrap();
-    let mut text = format!("## {operation} {}\n\nGET {path} by owner\n\n", answer.status().as_u16());
-    let mut headers: Vec<_> = answer
+    let (stream, response) = connect_async(request).await.unwrap();
+    let mut text = format!("## {operation} {}\n\nGET {path} by owner\n\n", response.status().as_u16());
+    let mut headers: Vec<_> = response
         .headers()
         .iter()
         .filter(|(name, _)| *name != "sec-websocket-accept" && *name != "date")

@@ -75,10 +75,10 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    /// Opens the deployment with deadlines divided by `time_scale`, and starts a worker for the default owner.
-    pub(super) fn join(endpoint: &str, time_scale: u32) -> Self {
-        let file =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/deploy/e2e-h{time_scale}.json"));
+    /// Opens the deployment with deadlines divided by `deadline_divisor`, and starts a worker for the default owner.
+    pub(super) fn join(endpoint: &str, deadline_divisor: u32) -> Self {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../target/deploy/e2e-h{deadline_divisor}.json"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             panic!("{}: {error}; `localstack/test` deploys what these tests need", file.display())
         });
@@ -164,8 +164,8 @@ impl Deployed {
     /// Reads the root secret. In AWS only functions that need it may read it; a local cloud allows everybody.
     pub(super) async fn root_secret(&self) -> RootSecret {
         let ask = serde_json::json!({ "SecretId": self.description.secret_arn });
-        let answer = self.functions.call("secretsmanager.GetSecretValue", &ask).await;
-        let kept: Value = serde_json::from_str(answer["SecretString"].as_str().unwrap()).unwrap();
+        let response = self.functions.call("secretsmanager.GetSecretValue", &ask).await;
+        let kept: Value = serde_json::from_str(response["SecretString"].as_str().unwrap()).unwrap();
         let bytes = kept["secret"].as_str().unwrap().as_bytes().to_vec();
         RootSecret::new(kept["id"].as_str().unwrap(), bytes).unwrap()
     }

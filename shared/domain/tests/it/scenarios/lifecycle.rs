@@ -62,7 +62,7 @@ fn each_request_waits_for_its_acknowledgement() {
 #[test]
 fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
     let scenario = Scenario::running().when(|s| s.pause());
-    let command = scenario.outstanding();
+    let command = scenario.pending_command();
     let foreign = CommandId::new(Uuid::from_u128(42));
     scenario
         .told(AgentFact::CommandDone(C::Pause, foreign))
@@ -80,7 +80,7 @@ fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
 #[test]
 fn done_without_received_confirms() {
     let scenario = Scenario::running().when(|s| s.interrupt());
-    let command = scenario.outstanding();
+    let command = scenario.pending_command();
     scenario.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
 }
 
@@ -336,7 +336,7 @@ fn agent_without_pause_support_refuses() {
 #[test]
 fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
     let refused = |scenario: Scenario| {
-        let command = scenario.outstanding();
+        let command = scenario.pending_command();
         scenario.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
     };
     refused(Scenario::in_status(S::Resuming))

@@ -110,7 +110,7 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
         [(S::Interrupting, C::Interrupt, S::Interrupted), (S::Cancelling, C::Stop, S::Cancelled)]
     {
         let scenario = Scenario::in_status(status);
-        let command = scenario.outstanding();
+        let command = scenario.pending_command();
         let scenario = scenario
             .told(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(59))
@@ -130,7 +130,7 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
 fn a_pause_that_takes_long_only_notifies() {
     for (status, kind, then) in [(S::Pausing, C::Pause, S::Paused), (S::Resuming, C::Resume, S::Running)] {
         let scenario = Scenario::in_status(status);
-        let command = scenario.outstanding();
+        let command = scenario.pending_command();
         scenario
             .told(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(15 * 60))
@@ -492,7 +492,7 @@ fn missing_envelopes_are_requested_three_times_then_lost() {
 #[test]
 fn resume_during_a_forced_end_starts_the_next_run() {
     let scenario = Scenario::in_status(S::Pausing);
-    let command = scenario.outstanding();
+    let command = scenario.pending_command();
     scenario
         .when(|s| s.clock_with_heartbeats(30))
         .when(|s| s.clock_with_heartbeats(30))

@@ -168,7 +168,7 @@ fn message_refused_without_an_agent_waits_for_a_new_run() {
 #[test]
 fn resume_refused_after_the_turn_ended_counts_as_its_end() {
     let scenario = Scenario::paused().told(completes("t1")).when(|s| s.resume());
-    let command = scenario.conv.session.outstanding().unwrap().command_id;
+    let command = scenario.conv.session.pending_command().unwrap().command_id;
     scenario
         .told(AgentFact::CommandRefused {
             command,

@@ -322,7 +322,7 @@ impl World {
     fn observe(&mut self, run: RunId, mut fact: AgentFact, broken: Broken) {
         let session = &self.conv.session;
         if let (Broken::AnyAckConfirms, AgentFact::CommandDone(..), Some(outstanding)) =
-            (broken, &fact, session.outstanding())
+            (broken, &fact, session.pending_command())
         {
             let kind = match session.status() {
                 S::Interrupting => L::Interrupt,

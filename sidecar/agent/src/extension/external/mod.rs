@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 
 use self::connection::{Connection, RequestError};
 use self::protocol::{
-    AfterToolAnswer, BeforeStartAnswer, BeforeToolAnswer, CommandAnswer, Hello, HookName, Request,
-    TurnEndAnswer, TurnStartAnswer,
+    AfterToolResponse, BeforeStartResponse, BeforeToolResponse, CommandResponse, Hello, HookName, Request,
+    TurnEndResponse, TurnStartResponse,
 };
 use self::tool::ExternalTool;
 use super::{AgentStart, BeforeTool, CommandOutcome, CommandSpec, Extension, TurnEnd, TurnStart};
@@ -115,8 +115,8 @@ impl External {
         if !self.hello.subscribe.contains(&hook) {
             return Ok(None);
         }
-        let answer = self.connection.request(request, self.config.hook_timeout, None).await?;
-        serde_json::from_value(answer).map(Some).map_err(|error| {
+        let response = self.connection.request(request, self.config.hook_timeout, None).await?;
+        serde_json::from_value(response).map(Some).map_err(|error| {
             let error = format!("the answer to {} is not understood: {error}", hook.name());
             self.connection.notice(&error);
             RequestError::Refused(error)
@@ -153,10 +153,10 @@ impl Extension for External {
 
     async fn before_agent_start(&self, start: AgentStart) -> AgentStart {
         let request = Request::BeforeAgentStart { prompt: &start.prompt, system: &start.system };
-        match self.hook::<BeforeStartAnswer>(HookName::BeforeAgentStart, request).await {
-            Ok(Some(answer)) => AgentStart {
-                prompt: answer.prompt.unwrap_or(start.prompt),
-                system: answer.system.unwrap_or(start.system),
+        match self.hook::<BeforeStartResponse>(HookName::BeforeAgentStart, request).await {
+            Ok(Some(response)) => AgentStart {
+                prompt: response.prompt.unwrap_or(start.prompt),
+                system: response.system.unwrap_or(start.system),
             },
             Ok(None) | Err(_) => start,
         }
@@ -164,22 +164,22 @@ impl Extension for External {
 
     async fn turn_start(&self, turn: &TurnStart) -> Option<String> {
         let request = Request::TurnStart { turn: turn.turn, system: &turn.system };
-        let answer = self.hook::<TurnStartAnswer>(HookName::TurnStart, request).await;
-        answer.ok().flatten().and_then(|answer| answer.system)
+        let response = self.hook::<TurnStartResponse>(HookName::TurnStart, request).await;
+        response.ok().flatten().and_then(|response| response.system)
     }
 
     async fn turn_end(&self, turn: &TurnEnd) -> Option<String> {
         let request = Request::TurnEnd { turn: turn.turn, text: &turn.text, tools: &turn.tools };
-        let answer = self.hook::<TurnEndAnswer>(HookName::TurnEnd, request).await;
-        answer.ok().flatten().and_then(|answer| answer.message)
+        let response = self.hook::<TurnEndResponse>(HookName::TurnEnd, request).await;
+        response.ok().flatten().and_then(|response| response.message)
     }
 
     async fn before_tool(&self, call: &ToolCall) -> BeforeTool {
         let request =
             Request::BeforeTool { tool_call_id: &call.id, tool: &call.name, arguments: &call.arguments };
-        match self.hook::<BeforeToolAnswer>(HookName::BeforeTool, request).await {
-            Ok(Some(BeforeToolAnswer { block: Some(reason), .. })) => BeforeTool::Block(reason),
-            Ok(Some(BeforeToolAnswer { arguments: Some(arguments), .. })) => BeforeTool::Change(arguments),
+        match self.hook::<BeforeToolResponse>(HookName::BeforeTool, request).await {
+            Ok(Some(BeforeToolResponse { block: Some(reason), .. })) => BeforeTool::Block(reason),
+            Ok(Some(BeforeToolResponse { arguments: Some(arguments), .. })) => BeforeTool::Change(arguments),
             Err(error) if self.config.required => BeforeTool::Block(format!(
                 "the extension {}, without which no tool may run, did not allow it: {error}",
                 self.config.name
@@ -196,10 +196,10 @@ impl Extension for External {
             content: &output.content,
             is_error: output.is_error,
         };
-        match self.hook::<AfterToolAnswer>(HookName::AfterTool, request).await {
-            Ok(Some(answer)) => ToolOutput {
-                content: answer.content.map_or(output.content, Into::into),
-                is_error: answer.is_error.unwrap_or(output.is_error),
+        match self.hook::<AfterToolResponse>(HookName::AfterTool, request).await {
+            Ok(Some(response)) => ToolOutput {
+                content: response.content.map_or(output.content, Into::into),
+                is_error: response.is_error.unwrap_or(output.is_error),
                 ends_turn: output.ends_turn,
             },
             Ok(None) | Err(_) => output,
@@ -208,13 +208,13 @@ impl Extension for External {
 
     async fn command(&self, name: &str, arguments: &str) -> CommandOutcome {
         let request = Request::Command { name, arguments };
-        let answer = self.connection.request(request, self.config.command_timeout, None).await;
-        let answer = answer.and_then(|answer| {
-            serde_json::from_value(answer).map_err(|error| RequestError::Refused(error.to_string()))
+        let response = self.connection.request(request, self.config.command_timeout, None).await;
+        let response = response.and_then(|response| {
+            serde_json::from_value(response).map_err(|error| RequestError::Refused(error.to_string()))
         });
-        match answer {
-            Ok(CommandAnswer { prompt: Some(prompt), .. }) => CommandOutcome::Prompt(prompt),
-            Ok(CommandAnswer { text, .. }) => CommandOutcome::Done(text.unwrap_or_default()),
+        match response {
+            Ok(CommandResponse { prompt: Some(prompt), .. }) => CommandOutcome::Prompt(prompt),
+            Ok(CommandResponse { text, .. }) => CommandOutcome::Done(text.unwrap_or_default()),
             Err(error) => CommandOutcome::Done(format!("/{name} failed: {error}")),
         }
     }

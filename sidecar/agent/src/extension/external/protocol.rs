@@ -176,42 +176,42 @@ impl Hello {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct BeforeStartAnswer {
+pub(super) struct BeforeStartResponse {
     pub(super) prompt: Option<String>,
     pub(super) system: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct TurnStartAnswer {
+pub(super) struct TurnStartResponse {
     pub(super) system: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct TurnEndAnswer {
+pub(super) struct TurnEndResponse {
     pub(super) message: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct BeforeToolAnswer {
+pub(super) struct BeforeToolResponse {
     pub(super) block: Option<String>,
     pub(super) arguments: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct AfterToolAnswer {
+pub(super) struct AfterToolResponse {
     pub(super) content: Option<Content>,
     pub(super) is_error: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToolAnswer {
+pub(super) struct ToolResponse {
     pub(super) content: Content,
     #[serde(default)]
     pub(super) is_error: bool,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CommandAnswer {
+pub(super) struct CommandResponse {
     pub(super) prompt: Option<String>,
     pub(super) text: Option<String>,
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::connection::Connection;
-use super::protocol::{Request, ToolAnswer, ToolSpecLine};
+use super::protocol::{Request, ToolResponse, ToolSpecLine};
 use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -43,12 +43,12 @@ impl Tool for ExternalTool {
             arguments: &arguments,
         };
         let answered = self.connection.request(request, MAX_DURATION, Some(context.progress.clone()));
-        let Some(answer) = context.cancelled.run_until_cancelled(answered).await else {
+        let Some(response) = context.cancelled.run_until_cancelled(answered).await else {
             return ToolOutput::error("The call was stopped.");
         };
-        match answer.map(serde_json::from_value::<ToolAnswer>) {
-            Ok(Ok(answer)) => {
-                ToolOutput { content: answer.content.into(), is_error: answer.is_error, ends_turn: false }
+        match response.map(serde_json::from_value::<ToolResponse>) {
+            Ok(Ok(response)) => {
+                ToolOutput { content: response.content.into(), is_error: response.is_error, ends_turn: false }
             }
             Ok(Err(error)) => ToolOutput::error(format!("the extension's answer is not understood: {error}")),
             Err(error) => ToolOutput::error(format!("the extension did not run the tool: {error}")),

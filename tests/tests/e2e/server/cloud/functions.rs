@@ -55,8 +55,8 @@ impl Functions {
             "logGroupName": format!("/aws/lambda/{}-{function}", self.prefix),
             "startTime": u64::try_from(self.since.as_millis()).unwrap(),
         });
-        let answer = self.call("Logs_20140328.FilterLogEvents", &ask).await;
-        let events = answer["events"].as_array().into_iter().flatten();
+        let response = self.call("Logs_20140328.FilterLogEvents", &ask).await;
+        let events = response["events"].as_array().into_iter().flatten();
         let lines = events.filter_map(|event| event["message"].as_str()).filter(|line| line.contains(part));
         lines.collect::<Vec<_>>().join("\n")
     }

@@ -42,7 +42,7 @@ pub struct SessionSpec {
     pub options: SessionOptions,
 }
 
-/// Result of resolving an order.
+/// Result of resolving a [`SessionSpec`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedSession {
     /// Input for creating the session.
@@ -53,7 +53,7 @@ pub struct ResolvedSession {
 }
 
 impl SessionSpec {
-    /// An order that leaves all optional values open.
+    /// Leaves all optional values open.
     pub fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
         Self {
             working_directory,
@@ -75,7 +75,7 @@ impl SessionSpec {
         }
     }
 
-    /// The order for a scheduled session.
+    /// The request for a scheduled session.
     pub fn scheduled(launch: &ScheduledLaunch) -> Self {
         Self {
             name: launch.name.clone(),
@@ -83,7 +83,7 @@ impl SessionSpec {
         }
     }
 
-    /// Fills the order from `template` and the defaults. The caller has checked that the template is active.
+    /// Fills the request from `template` and the defaults. The caller has checked that the template is active.
     ///
     /// # Errors
     /// [`InvalidBudget`] if the cap is missing or zero.
@@ -93,7 +93,7 @@ impl SessionSpec {
         owner_id: UserId,
         template: Option<&AgentTemplate>,
     ) -> Result<ResolvedSession, InvalidBudget> {
-        let order = match template {
+        let spec = match template {
             Some(template) => self.filled_from(template),
             None => self,
         };
@@ -101,18 +101,18 @@ impl SessionSpec {
             id,
             owner_id,
             template_id: template.map(AgentTemplate::id),
-            name: order.name.clone(),
-            working_directory: order.working_directory.clone(),
-            objective: order.objective.clone(),
-            model_id: order.model_id.clone().unwrap_or_else(ModelId::adapter_default),
-            budget: order.budget()?,
-            auto_continue: order.auto_continue.clone(),
-            settings: order.settings(),
+            name: spec.name.clone(),
+            working_directory: spec.working_directory.clone(),
+            objective: spec.objective.clone(),
+            model_id: spec.model_id.clone().unwrap_or_else(ModelId::adapter_default),
+            budget: spec.budget()?,
+            auto_continue: spec.auto_continue.clone(),
+            settings: spec.settings(),
         };
         Ok(ResolvedSession {
             new,
-            skill_ids: order.skill_ids.unwrap_or_default(),
-            execution_mode: order.execution_mode.unwrap_or(ExecutionMode::Standalone),
+            skill_ids: spec.skill_ids.unwrap_or_default(),
+            execution_mode: spec.execution_mode.unwrap_or(ExecutionMode::Standalone),
         })
     }
 

@@ -29,7 +29,7 @@ const MAX_ENTRY: usize = 200;
 /// Summary of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Account {
+pub(crate) struct ConversationSummary {
     /// Messages to the agent, in order. If there are too many, the first and the latest ones are kept: the task and
     /// its current state.
     messages: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Account {
     open: BTreeMap<String, String>,
 }
 
-impl Account {
+impl ConversationSummary {
     /// Adds a message to the agent.
     pub(crate) fn record_message(&mut self, message: &str) {
         self.messages.push(cut(message, MAX_MESSAGE));
@@ -216,23 +216,23 @@ mod tests {
     }
 
     #[test]
-    fn account_lists_requests_in_order_and_the_last_message() {
-        let mut account = Account::default();
-        assert!(account.is_empty());
-        account.record_message("do a");
-        account.record_message("then b");
-        account.record_reply("I did a.");
-        let mut next = Account::default();
+    fn summary_lists_requests_in_order_and_the_last_message() {
+        let mut summary = ConversationSummary::default();
+        assert!(summary.is_empty());
+        summary.record_message("do a");
+        summary.record_message("then b");
+        summary.record_reply("I did a.");
+        let mut next = ConversationSummary::default();
         next.record_message("then c");
-        let text = account.followed_by(&next).to_text("do a");
+        let text = summary.followed_by(&next).to_text("do a");
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
         assert!(at("do a") < at("then b") && at("then b") < at("then c") && at("then c") < at("I did a."));
         assert_eq!(text.matches("do a").count(), 1, "the task is not repeated as a message");
     }
 
     #[test]
-    fn account_lists_plan_tasks_and_completed_work() {
-        let mut account = Account::default();
+    fn summary_lists_plan_tasks_and_completed_work() {
+        let mut summary = ConversationSummary::default();
         let plain = |text: &str| text.replace("hunter2", "[secret]");
         let task = |id: &str, status| RawTask {
             id: id.into(),
@@ -249,11 +249,12 @@ mod tests {
             result("a", "line one\nline two", true),
             call("b", "Bash", json!({ "command": "make" })),
         ] {
-            assert!(account.take(&event, true, plain));
+            assert!(summary.take(&event, true, plain));
         }
-        assert!(!account.take(&RawEvent::Heartbeat { disk_full: false }, true, plain));
-        let kept: Account = serde_json::from_value(serde_json::to_value(&account).unwrap()).unwrap();
-        let text = Account::default().followed_by(&kept).to_text("build it");
+        assert!(!summary.take(&RawEvent::Heartbeat { disk_full: false }, true, plain));
+        let kept: ConversationSummary =
+            serde_json::from_value(serde_json::to_value(&summary).unwrap()).unwrap();
+        let text = ConversationSummary::default().followed_by(&kept).to_text("build it");
         for part in [
             "<task>\nbuild it\n</task>",
             "<plan>\nFirst a, then b.\n</plan>",
@@ -266,17 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn account_is_bounded_and_keeps_the_task_and_the_end() {
-        let mut account = Account::default();
-        account.record_message("the task");
+    fn summary_is_bounded_and_keeps_the_task_and_the_end() {
+        let mut summary = ConversationSummary::default();
+        summary.record_message("the task");
         for n in 0..100 {
-            account.record_message(&format!("{n} {}", "ü".repeat(10_000)));
-            account.take(&call(&format!("c{n}"), "Bash", json!("x".repeat(10_000))), true, str::to_owned);
-            account.take(&result(&format!("c{n}"), &"y".repeat(10_000), false), true, str::to_owned);
-            account.take(&call(&format!("o{n}"), "Bash", json!("x".repeat(10_000))), true, str::to_owned);
+            summary.record_message(&format!("{n} {}", "ü".repeat(10_000)));
+            summary.take(&call(&format!("c{n}"), "Bash", json!("x".repeat(10_000))), true, str::to_owned);
+            summary.take(&result(&format!("c{n}"), &"y".repeat(10_000), false), true, str::to_owned);
+            summary.take(&call(&format!("o{n}"), "Bash", json!("x".repeat(10_000))), true, str::to_owned);
         }
-        account.record_reply(&format!("{} the end", "ü".repeat(100_000)));
-        let text = account.to_text("the task");
+        summary.record_reply(&format!("{} the end", "ü".repeat(100_000)));
+        let text = summary.to_text("the task");
         assert!(text.len() < 100 * 1024, "{}", text.len());
         assert!(text.contains("the task") && text.contains("99 ü") && text.contains("the end"));
     }

@@ -12,12 +12,12 @@ use crate::{launch, secret, settings};
 const TASK: &str = "arn:aws:ecs:eu-central-1:111122223333:task/c/1";
 
 /// A runtime whose requests get these responses, in order.
-fn answering(answers: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
+fn responding(responses: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
     let event = |(status, body): &(u16, Value)| {
-        let answer = HttpResponse::new((*status).try_into().unwrap(), body.to_string().into());
-        ReplayEvent::new(HttpRequest::empty(), answer)
+        let response = HttpResponse::new((*status).try_into().unwrap(), body.to_string().into());
+        ReplayEvent::new(HttpRequest::empty(), response)
     };
-    let replay = StaticReplayClient::new(answers.iter().map(event).collect());
+    let replay = StaticReplayClient::new(responses.iter().map(event).collect());
     let config = aws_sdk_ecs::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-central-1"))
@@ -43,7 +43,7 @@ fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn launch_is_one_task_with_only_its_token() {
-    let (runtime, replay) = answering(&[(200, json!({ "tasks": [{ "taskArn": TASK }], "failures": [] }))]);
+    let (runtime, replay) = responding(&[(200, json!({ "tasks": [{ "taskArn": TASK }], "failures": [] }))]);
     let request = launch();
     runtime.launch(request.clone()).await.unwrap();
     let (operation, body) = asked(&replay).remove(0);
@@ -68,12 +68,12 @@ async fn launch_is_one_task_with_only_its_token() {
 async fn launch_without_capacity_or_response_is_retryable() {
     let no_room = json!({ "tasks": [], "failures": [{ "arn": TASK, "reason": "RESOURCE:MEMORY" }] });
     let throttled = json!({ "__type": "ThrottlingException", "message": "Rate exceeded" });
-    for (status, answer, cause) in [
+    for (status, response, cause) in [
         (200, no_room, "RESOURCE:MEMORY"),
         (400, throttled, "Rate exceeded"),
         (500, json!({}), "the request to ECS failed"),
     ] {
-        let (runtime, _) = answering(&[(status, answer)]);
+        let (runtime, _) = responding(&[(status, response)]);
         let error = runtime.launch(launch()).await.unwrap_err();
         assert!(matches!(error, LaunchError::Unreachable(_)));
         let mut told = String::new();
@@ -88,7 +88,7 @@ async fn launch_without_capacity_or_response_is_retryable() {
 
 #[tokio::test]
 async fn session_that_requires_a_worker_gets_no_task() {
-    let (runtime, replay) = answering(&[]);
+    let (runtime, replay) = responding(&[]);
     let mut request = launch();
     request.worker_labels.insert("gpu".into(), "a100".into());
     runtime.launch(request).await.unwrap_err();
@@ -98,7 +98,7 @@ async fn session_that_requires_a_worker_gets_no_task() {
 #[tokio::test]
 async fn run_that_has_a_task_counts_as_launched() {
     let conflict = json!({ "__type": "ConflictException", "message": "in use", "resourceIds": [TASK] });
-    let (runtime, _) = answering(&[(400, conflict)]);
+    let (runtime, _) = responding(&[(400, conflict)]);
     runtime.launch(launch()).await.unwrap();
 }
 
@@ -115,8 +115,8 @@ async fn task_is_alive_until_its_containers_have_stopped() {
         (vec![(200, none), (200, one), (200, described("DEPROVISIONING"))], ProcessState::Alive),
         (vec![(500, json!({}))], ProcessState::Unreachable),
     ];
-    for (answers, expected) in cases {
-        let (runtime, replay) = answering(&answers);
+    for (responses, expected) in cases {
+        let (runtime, replay) = responding(&responses);
         assert_eq!(runtime.state(run).await, expected);
         assert_eq!(asked(&replay)[0].1["startedBy"], run.to_string());
     }
@@ -126,12 +126,12 @@ async fn task_is_alive_until_its_containers_have_stopped() {
 async fn stop_ends_every_task_of_the_run_and_tolerates_none() {
     let request = launch();
     let two = json!({ "taskArns": [TASK, "other"] });
-    let (runtime, replay) = answering(&[(200, two), (200, json!({})), (200, json!({}))]);
+    let (runtime, replay) = responding(&[(200, two), (200, json!({})), (200, json!({}))]);
     runtime.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap();
     let stopped: Vec<_> = asked(&replay)[1..].iter().map(|(_, body)| body["task"].clone()).collect();
     assert_eq!(stopped, [json!(TASK), json!("other")]);
-    let (runtime, _) = answering(&[(200, json!({ "taskArns": [] }))]);
+    let (runtime, _) = responding(&[(200, json!({ "taskArns": [] }))]);
     runtime.stop(request.session_id, request.run_id, StopMode::Terminate).await.unwrap();
-    let (runtime, _) = answering(&[(500, json!({}))]);
+    let (runtime, _) = responding(&[(500, json!({}))]);
     runtime.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap_err();
 }
