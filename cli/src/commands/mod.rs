@@ -1,5 +1,6 @@
 //! The commands, one file for each or for a few similar ones.
 
+pub mod adapter;
 pub mod adjust;
 pub mod answer;
 pub mod args;
@@ -11,6 +12,7 @@ pub mod dead_letters;
 pub mod deliverables;
 pub mod demo;
 pub mod events;
+pub mod files;
 pub mod follow;
 pub mod keys;
 pub mod lifecycle;

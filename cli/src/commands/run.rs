@@ -1,7 +1,6 @@
 //! `pilothouse run`.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +9,9 @@ use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use serde_json::{Value, json};
 
+use super::adapter::AdapterChoice;
 use super::criteria::Criteria;
+use super::files::{absolute, read_input, read_json};
 use super::follow::{FollowOptions, Until, follow};
 use super::parse;
 use crate::context::{Context, write, write_json};
@@ -51,9 +52,8 @@ pub struct Work {
     /// The thinking level: off, minimal, low, medium, high or max
     #[arg(long, value_parser = parse::thinking_level, value_name = "LEVEL")]
     pub thinking: Option<ThinkingLevel>,
-    /// The adapter: native, claude, acp or script
-    #[arg(long, value_name = "ADAPTER")]
-    pub adapter: Option<String>,
+    #[command(flatten)]
+    pub adapter: AdapterChoice,
     /// An option of the adapter, as JSON or as text; may be repeated
     #[arg(long, value_parser = parse::option, value_name = "KEY=VALUE")]
     pub option: Vec<(String, Value)>,
@@ -159,7 +159,7 @@ impl Work {
             (None, Some(recording)) => {
                 (Some("script".to_owned()), Some(json!({ "recording": absolute(recording)? })))
             }
-            (None, None) => (self.adapter, None),
+            (None, None) => (self.adapter.adapter, None),
         };
         let adapter_options = with_options(adapter_options, self.option);
         let objective = if self.objective == "-" { read_input()? } else { self.objective };
@@ -197,28 +197,6 @@ fn with_options(base: Option<Value>, options: Vec<(String, Value)>) -> Option<Va
     let mut all = base.and_then(|base| base.as_object().cloned()).unwrap_or_default();
     all.extend(options);
     Some(Value::Object(all))
-}
-
-fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
-    move |source| CliError::File { path: path.to_owned(), source }
-}
-
-/// The absolute path, which the server needs. The path must exist.
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
-    path.canonicalize().map_err(file_error(path))
-}
-
-/// Reads a script, which is sent inline: the server may be on another machine, and errors are reported earlier.
-pub(super) fn read_json(path: &Path) -> Result<Value, CliError> {
-    let bytes = std::fs::read(path).map_err(file_error(path))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|e| CliError::Usage(format!("{} is not JSON: {e}", path.display())))
-}
-
-fn read_input() -> Result<String, CliError> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(file_error(Path::new("standard input")))?;
-    Ok(text.trim().to_owned())
 }
 
 #[cfg(test)]

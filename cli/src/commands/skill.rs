@@ -9,6 +9,8 @@ use pilothouse_domain::skill::MemoryPillStatus;
 use pilothouse_domain::{AgentSessionId, AgentSkillId, MemoryPillId, Usd};
 use serde_json::json;
 
+use super::adapter::AdapterChoice;
+use super::files::{absolute, read_json};
 use super::parse;
 use crate::context::Context;
 use crate::error::CliError;
@@ -146,9 +148,8 @@ pub struct Consolidate {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The adapter: native, claude, acp or script
-    #[arg(long, value_name = "ADAPTER")]
-    pub adapter: Option<String>,
+    #[command(flatten)]
+    pub adapter: AdapterChoice,
     /// Play this script instead of a real agent
     #[arg(long, value_name = "FILE", conflicts_with = "adapter")]
     pub script: Option<PathBuf>,
@@ -290,13 +291,13 @@ impl Pills {
 impl Consolidate {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
         let id = resolve_skill(ctx, &self.skill).await?;
-        let script = self.script.as_deref().map(super::run::read_json).transpose()?;
-        let dir = super::run::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
+        let script = self.script.as_deref().map(read_json).transpose()?;
+        let dir = absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
         let with = ConsolidateSkill {
             working_directory: dir.to_string_lossy().into_owned(),
             budget_cap_usd: self.budget,
             model_id: self.model,
-            adapter: self.adapter,
+            adapter: self.adapter.adapter,
             adapter_options: script.map(|script| json!({ "script": script })),
         };
         let started = ctx.client.consolidate_skill(id, &with).await?;

@@ -8,7 +8,8 @@ use pilothouse_client::inputs::{PageQuery, ScheduledLaunch, TemplateSchedule};
 use pilothouse_domain::Usd;
 use serde_json::{Map, Value, json};
 
-use super::run::{Work, absolute, read_json};
+use super::files::{absolute, read_json};
+use super::run::Work;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -1,0 +1,10 @@
+//! `--adapter`.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct AdapterChoice {
+    /// The adapter: native, claude, acp or script
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<String>,
+}
