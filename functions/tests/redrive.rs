@@ -13,7 +13,7 @@ use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::OutgoingMessage;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, DomainEvent, RunId, UserId};
+use pilothouse_domain::{AgentSessionId, RunId, SessionEvent, UserId};
 use pilothouse_functions::events::intake;
 use pilothouse_store::layout;
 use pilothouse_store::table::{Condition, Item, Key, Table as _, Write};
@@ -93,7 +93,7 @@ impl RedriveFixture {
         loaded.conversation.session.budget().estimated_cost_usd().to_string()
     }
 
-    async fn events(&self) -> Vec<DomainEvent> {
+    async fn events(&self) -> Vec<SessionEvent> {
         let journal: Vec<JournalEntry> = self.app.store.journal(self.session, 0, 200).await.unwrap();
         journal.into_iter().flat_map(|entry| entry.events).collect()
     }
@@ -125,9 +125,9 @@ fn usage(total: &str, subagent: Option<&str>) -> Value {
             "costUsd": total, "tokenUsage": {} })
 }
 
-fn late(events: &[DomainEvent]) -> Vec<u64> {
-    let sequence = |event: &DomainEvent| match event {
-        DomainEvent::EventRedriven { sequence } => Some(*sequence),
+fn late(events: &[SessionEvent]) -> Vec<u64> {
+    let sequence = |event: &SessionEvent| match event {
+        SessionEvent::EventRedriven { sequence } => Some(*sequence),
         _ => None,
     };
     events.iter().filter_map(sequence).collect()

@@ -10,7 +10,7 @@ use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
-use pilothouse_domain::DomainEvent;
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::agent_api::{LearningKind, NewAgentLearning};
 use pilothouse_domain::text::{LearningContent, LearningSubject, cut};
 use schemars::JsonSchema;
@@ -64,11 +64,11 @@ async fn record_learning(
         activity,
         |_, ctx| {
             let learning_id = ctx.learning_id();
-            Ok(vec![DomainEvent::LearningRecorded { learning_id, learning: learning.clone() }])
+            Ok(vec![SessionEvent::LearningRecorded { learning_id, learning: learning.clone() }])
         },
         |_, events| {
             let recorded = events.iter().find_map(|event| match event {
-                DomainEvent::LearningRecorded { learning_id, .. } => Some(*learning_id),
+                SessionEvent::LearningRecorded { learning_id, .. } => Some(*learning_id),
                 _ => None,
             });
             let learning_id = recorded.ok_or_else(|| Problem::internal("the learning has no event"))?;

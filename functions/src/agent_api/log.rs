@@ -9,7 +9,7 @@ use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
-use pilothouse_domain::DomainEvent;
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::text::DecisionText;
 use pilothouse_store::JournalView;
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ async fn log_decision(
         &caller,
         id,
         activity,
-        |_, _| Ok(vec![DomainEvent::DecisionLogged { content: content.clone() }]),
+        |_, _| Ok(vec![SessionEvent::DecisionLogged { content: content.clone() }]),
         |it| {
             CommandResponse::new(
                 StatusCode::CREATED,

@@ -8,7 +8,7 @@ use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, trace};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
-use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events, UserId};
+use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, SessionEvent, SkillEvent, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) async fn change(
         &mut AgentSkill,
         &AgentSession,
         &mut DomainContext<'_>,
-    ) -> Result<(Events, CommandResponse), Problem>,
+    ) -> Result<(Vec<SkillEvent>, CommandResponse), Problem>,
 ) -> Result<CommandResponse, Problem> {
     let request = format!("{} {}", skill_change.skill, skill_change.request_hash);
     let call = AgentCall {
@@ -55,8 +55,9 @@ pub(super) async fn change(
         }
         let cause = || Cause::AgentApi { function: skill_change.function.to_owned(), body: Value::Null };
         let mut commit = Commit::new();
-        app.record_aggregate(&mut commit, &skill, cause(), events.clone())?;
-        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause(), events, Vec::new());
+        let of_session = events.iter().filter_map(SessionEvent::of_skill).collect();
+        app.record_aggregate(&mut commit, &skill, cause(), events)?;
+        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause(), of_session, Vec::new());
         entry.traceparent = trace::here();
         commit.entry(&entry, None)?;
         commit.conversation(&loaded, &app.deadlines)?;

@@ -12,7 +12,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_domain::agent_api::{AgentTaskPriority, AgentTaskSource, NewAgentTask, Tags};
 use pilothouse_domain::text::{TaskDescription, TaskTitle};
-use pilothouse_domain::{DomainEvent, LinkedTaskId};
+use pilothouse_domain::{LinkedTaskId, SessionEvent};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -70,11 +70,11 @@ async fn create_task(
         |_, ctx| {
             let created_task_id = ctx.task_id();
             let source = AgentTaskSource::AgentApi;
-            Ok(vec![DomainEvent::ApiTaskCreated { created_task_id, task: task.clone(), source }])
+            Ok(vec![SessionEvent::ApiTaskCreated { created_task_id, task: task.clone(), source }])
         },
         |_, events| {
             let created = events.iter().find_map(|event| match event {
-                DomainEvent::ApiTaskCreated { created_task_id, .. } => Some(*created_task_id),
+                SessionEvent::ApiTaskCreated { created_task_id, .. } => Some(*created_task_id),
                 _ => None,
             });
             let task_id = created.ok_or_else(|| Problem::internal("the created task has no event"))?;

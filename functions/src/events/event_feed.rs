@@ -19,12 +19,12 @@ use pilothouse_app::function::requirements::{ANNOUNCEMENTS, EVENT_FEED};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
-use pilothouse_app::texts::notification_text;
+use pilothouse_app::texts::NotificationText;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
-use pilothouse_domain::announcement::{FeedEntry, aggregate_publishes, publishes};
-use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, DomainContext, EventId, UserId};
+use pilothouse_domain::announcement::{FeedEntry, Publishable, aggregate_publishes, publishes};
+use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, JournalEntry};
+use pilothouse_domain::{AgentSessionId, DomainContext, EventId, UserId};
 use pilothouse_store::aggregate::AggregateRef;
 use pilothouse_store::{Commit, FeedHead, Loaded, PublishedRange};
 use pilothouse_wire::keys::sha256_hex;
@@ -72,7 +72,15 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 }
 
 /// The message for an entry of another aggregate's journal, if the entry publishes anything.
-pub fn message_for_aggregate(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
+pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
+    match entry {
+        AnyAggregateEntry::Chain(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::Skill(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
+    }
+}
+
+fn message_for_entry_of<E: Publishable>(entry: &AggregateJournalEntry<E>) -> Option<OutgoingMessage> {
     let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
     if aggregate_publishes(entry) { outgoing_message(&entry.owner_id, entry.id, &pointer) } else { None }
@@ -119,19 +127,24 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
             let entry = entries.into_iter().find(|entry| entry.sequence == sequence);
             entry.map(|entry| Entry {
                 id: entry.id,
-                feed_entries: FeedEntry::of(&entry, notification_text),
+                feed_entries: FeedEntry::of(&entry, NotificationText::notification_text),
                 owner: entry.owner_id,
             })
         }
         Journal::Aggregate(aggregate) => {
             let entry = app.store.aggregate_journal_entry(aggregate, sequence).await?;
-            entry.map(|entry| Entry {
-                id: entry.id,
-                feed_entries: FeedEntry::of_aggregate(&entry, notification_text),
-                owner: entry.owner_id,
+            entry.map(|entry| match entry {
+                AnyAggregateEntry::Chain(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::Skill(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),
             })
         }
     })
+}
+
+fn entry_of_aggregate<E: NotificationText>(entry: AggregateJournalEntry<E>) -> Entry {
+    let feed_entries = FeedEntry::of_aggregate(&entry, NotificationText::notification_text);
+    Entry { id: entry.id, feed_entries, owner: entry.owner_id }
 }
 
 /// Appends the feed entries to the feed of the owner, unless an earlier attempt did. Conflicts are rare, because the queue keeps the

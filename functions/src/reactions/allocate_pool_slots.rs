@@ -5,40 +5,40 @@ use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::{AgentSessionId, DomainEvent, UserId};
+use pilothouse_domain::{AgentSessionId, SessionEvent, UserId};
 use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
 /// The most sessions that one reaction gives slots to.
 const HANDED_ON: usize = 1000;
 
 /// Whether an event may change the allocation of slots.
-pub(super) const fn concerns(event: &DomainEvent) -> bool {
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,
-        DomainEvent::SlotWanted { .. }
-            | DomainEvent::Retried { .. }
-            | DomainEvent::RunEnded { .. }
-            | DomainEvent::Cancelled {}
-            | DomainEvent::PoolExhausted { .. }
-            | DomainEvent::PoolConfigured { .. }
+        SessionEvent::SlotWanted { .. }
+            | SessionEvent::Retried { .. }
+            | SessionEvent::RunEnded { .. }
+            | SessionEvent::Cancelled {}
+            | SessionEvent::PoolExhausted { .. }
+            | SessionEvent::PoolConfigured { .. }
     )
 }
 
-pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
     let owner = &entry.owner_id;
     match event {
-        DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } => {
+        SessionEvent::SlotWanted { .. } | SessionEvent::Retried { .. } => {
             allocate(app, entry.session_id).await?;
             fill(app, owner).await
         }
         // A session that joined the line looks again: its slot may have become free meanwhile.
-        DomainEvent::PoolExhausted { .. } | DomainEvent::PoolConfigured { .. } => fill(app, owner).await,
-        DomainEvent::RunEnded { run_id, .. } => {
+        SessionEvent::PoolExhausted { .. } | SessionEvent::PoolConfigured { .. } => fill(app, owner).await,
+        SessionEvent::RunEnded { run_id, .. } => {
             let release = |pool: &mut SessionPool| !pool.release(entry.session_id, *run_id).is_empty();
             change_pool(app, owner, LineScope::Nothing, release).await?;
             fill(app, owner).await
         }
-        DomainEvent::Cancelled {} => {
+        SessionEvent::Cancelled {} => {
             change_pool(app, owner, LineScope::Whole, |pool| pool.stop_waiting(entry.session_id)).await
         }
         _ => Ok(()),

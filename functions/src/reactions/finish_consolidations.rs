@@ -6,25 +6,25 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus as S};
 use pilothouse_domain::skill::SkillError;
-use pilothouse_domain::{AgentSkill, DomainContext, DomainEvent, Events};
+use pilothouse_domain::{AgentSkill, DomainContext, SessionEvent, SkillEvent};
 use pilothouse_store::{Commit, LoadedAggregate};
 
 /// Whether an event may end or restart a consolidation.
-pub(super) const fn concerns(event: &DomainEvent) -> bool {
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,
-        DomainEvent::Approved { .. }
-            | DomainEvent::Closed {}
-            | DomainEvent::Cancelled {}
-            | DomainEvent::Failed { .. }
-            | DomainEvent::ContextExhausted { .. }
-            | DomainEvent::VoluntaryHandoff { .. }
-            | DomainEvent::Retried { .. }
+        SessionEvent::Approved { .. }
+            | SessionEvent::Closed {}
+            | SessionEvent::Cancelled {}
+            | SessionEvent::Failed { .. }
+            | SessionEvent::ContextExhausted { .. }
+            | SessionEvent::VoluntaryHandoff { .. }
+            | SessionEvent::Retried { .. }
     )
 }
 
 /// Updates the skill by the current status of its session.
-pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
     if !concerns(event) {
         return Ok(());
     }
@@ -49,7 +49,7 @@ fn follow(
     skill: &mut AgentSkill,
     session: &AgentSession,
     ctx: &DomainContext<'_>,
-) -> Result<Events, SkillError> {
+) -> Result<Vec<SkillEvent>, SkillError> {
     let id = session.id();
     match session.status() {
         S::Completed => skill.finish_consolidation(id, ctx),

@@ -4,7 +4,6 @@
 //! The relay sends every journal entry that has a reaction to the reactions queue. A reaction may run twice for an entry, so each
 //! decides on the current state and does only the work that remains.
 
-pub mod aggregates;
 pub mod allocate_pool_slots;
 pub mod chains;
 pub mod finish_consolidations;
@@ -19,8 +18,8 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
 use pilothouse_app::trace;
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
-use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, DomainEvent, TraceParent};
+use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, Cause, JournalEntry};
+use pilothouse_domain::{AgentSessionId, SessionEvent, TraceParent};
 use pilothouse_store::AggregateRef;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +60,7 @@ struct OwnedPointer {
 }
 
 /// Whether an event has a reaction.
-const fn concerns(event: &DomainEvent) -> bool {
+const fn concerns(event: &SessionEvent) -> bool {
     send_commands::concerns(event)
         || run_lifecycle::concerns(event)
         || chains::concerns(event)
@@ -83,10 +82,16 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 }
 
 /// The message for an entry of an aggregate other than a session, if it has a reaction.
-pub fn message_for_aggregate(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
-    if !entry.events.iter().any(aggregates::concerns) {
-        return None;
+pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
+    match entry {
+        AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
+            message_for_entry_of(entry)
+        }
+        AnyAggregateEntry::Chain(_) | AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => None,
     }
+}
+
+fn message_for_entry_of<E>(entry: &AggregateJournalEntry<E>) -> Option<OutgoingMessage> {
     let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = OwnedPointer { aggregate, sequence: entry.sequence };
     let body = serde_json::to_string(&Pointer::Owned(pointer)).ok()?;
@@ -130,8 +135,13 @@ async fn react_to_owned(app: &App, pointer: &OwnedPointer) -> Result<(), Problem
         return Err(Problem::internal(format!("journal entry {sequence} of {kind} {id} is missing")));
     };
     let mut outcome = Ok(());
-    for event in &entry.events {
-        outcome = outcome.and(aggregates::react(app, &entry, event).await);
+    match entry {
+        AnyAggregateEntry::Chain(entry) => {
+            for event in &entry.events {
+                outcome = outcome.and(chains::react_of_chain(app, event).await);
+            }
+        }
+        AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => {}
     }
     outcome
 }

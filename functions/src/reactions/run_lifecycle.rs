@@ -5,26 +5,26 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::placement::launch_request;
 use pilothouse_app::queues;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{DomainEvent, RunId, StopMode};
+use pilothouse_domain::{RunId, SessionEvent, StopMode};
 use pilothouse_runtime::StopMode as Signal;
 
 /// Whether an event is about the process of a run.
-pub(super) const fn concerns(event: &DomainEvent) -> bool {
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,
-        DomainEvent::RunRequested { .. }
-            | DomainEvent::RunStopOrdered { mode: StopMode::Kill, .. }
-            | DomainEvent::RunEnded { .. }
+        SessionEvent::RunRequested { .. }
+            | SessionEvent::RunStopOrdered { mode: StopMode::Kill, .. }
+            | SessionEvent::RunEnded { .. }
     )
 }
 
-pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
     match event {
-        DomainEvent::RunRequested { run_id, .. } => launch(app, entry, *run_id).await,
-        DomainEvent::RunStopOrdered { command, mode: StopMode::Kill } => {
+        SessionEvent::RunRequested { run_id, .. } => launch(app, entry, *run_id).await,
+        SessionEvent::RunStopOrdered { command, mode: StopMode::Kill } => {
             app.runtime.stop(entry.session_id, command.run_id, Signal::Kill).await.map_err(Problem::internal)
         }
-        DomainEvent::RunEnded { run_id, .. } => {
+        SessionEvent::RunEnded { run_id, .. } => {
             // The domain may end a run before its process has exited, so the process is killed (decision 13).
             app.runtime.stop(entry.session_id, *run_id, Signal::Kill).await.map_err(Problem::internal)?;
             app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)?;

@@ -14,15 +14,15 @@ use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::{Decision, LifecycleCommand};
 use pilothouse_domain::value::Adjustment;
 use pilothouse_domain::{
-    AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode, ToolCallId,
+    AgentSession, CommandRef, EnvelopeId, IdSource, RunId, SessionEvent, StopMode, ToolCallId,
 };
 use pilothouse_wire::command::{Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
 
 /// The command that an event requests.
-const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
-    use DomainEvent as E;
+const fn ordered(event: &SessionEvent) -> Option<CommandRef> {
+    use SessionEvent as E;
     match event {
         E::InterruptRequested { command }
         | E::PauseRequested { command }
@@ -45,17 +45,17 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
 }
 
 /// The run that an event requests a command for.
-pub(super) fn run_of(event: &DomainEvent) -> Option<RunId> {
+pub(super) fn run_of(event: &SessionEvent) -> Option<RunId> {
     ordered(event).map(|command| command.run_id)
 }
 
 /// Whether an event requests a command.
-pub(super) const fn concerns(event: &DomainEvent) -> bool {
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
     ordered(event).is_some()
 }
 
 /// Sends the command that `event` requests, if its run is the current one.
-pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
     let Some(order) = ordered(event) else { return Ok(()) };
     let Some(loaded) = app.store.conversation(entry.session_id).await? else { return Ok(()) };
     let conversation = &loaded.conversation;
@@ -93,9 +93,9 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
 async fn command(
     app: &App,
     conversation: &Conversation,
-    event: &DomainEvent,
+    event: &SessionEvent,
 ) -> Result<Option<Command>, Problem> {
-    use DomainEvent as E;
+    use SessionEvent as E;
     let session = &conversation.session;
     Ok(Some(match event {
         E::InterruptRequested { .. } => Command::Interrupt {},

@@ -9,7 +9,7 @@ use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::pool::{Allocation, SessionPool};
-use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent, UserId};
+use pilothouse_domain::{AgentSession, AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{Commit, system_clock};
@@ -113,7 +113,7 @@ async fn configure_skips_a_waiting_session_that_no_longer_exists() {
     }
     fixture.set_slots(2).await;
     let entries = fixture.app.store.journal(waiting, 0, 100).await.unwrap();
-    let configured = DomainEvent::PoolConfigured { max_count: 2, next: Some(waiting) };
+    let configured = SessionEvent::PoolConfigured { max_count: 2, next: Some(waiting) };
     assert!(entries.iter().any(|entry| entry.events.contains(&configured)), "{entries:?}");
     fixture.react(waiting).await;
     assert!(fixture.has_run(waiting).await && fixture.line().await.is_empty());

@@ -4,9 +4,10 @@ use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::journal::AnyAggregateEntry;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::Capabilities;
-use pilothouse_domain::{AgentTemplateId, DomainEvent, UserId};
+use pilothouse_domain::{AgentTemplateId, TemplateEvent, UserId};
 use pilothouse_functions::events::clock;
 use pilothouse_store::AggregateRef;
 use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
@@ -135,15 +136,16 @@ impl TemplatesFixture {
     }
 
     /// The events of a template's journal.
-    pub(crate) async fn journal(&self, path: &str) -> Vec<DomainEvent> {
+    pub(crate) async fn journal(&self, path: &str) -> Vec<TemplateEvent> {
         let id: AgentTemplateId = path.trim_start_matches("/templates/").parse().unwrap();
         let of = AggregateRef { kind: "template".to_owned(), id: id.to_string() };
         let mut events = Vec::new();
         for sequence in 1.. {
-            let Some(entry) = self.app.store.aggregate_journal_entry(&of, sequence).await.unwrap() else {
-                break;
-            };
-            events.extend(entry.events);
+            match self.app.store.aggregate_journal_entry(&of, sequence).await.unwrap() {
+                Some(AnyAggregateEntry::Template(entry)) => events.extend(entry.events),
+                None => break,
+                other => panic!("{other:?}"),
+            }
         }
         events
     }

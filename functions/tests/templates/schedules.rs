@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_broker::{Receipt, Received};
-use pilothouse_domain::DomainEvent;
+use pilothouse_domain::TemplateEvent;
 use pilothouse_domain::template::ScheduleSkip;
 use pilothouse_functions::events::{clock, relay};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn due_time_starts_a_session_from_the_template() {
     let template = fixture.get(&path).await.expect(200);
     assert_eq!(template["schedule"]["lastRun"], json!({ "scheduledFor": DUE, "at": DUE, "sessionId": id }));
     assert_eq!(template["schedule"]["nextRunAt"], "2026-05-03T00:00:00.000Z");
-    let ran = |event: &DomainEvent| matches!(event, DomainEvent::TemplateScheduleRan { .. });
+    let ran = |event: &TemplateEvent| matches!(event, TemplateEvent::ScheduleRan { .. });
     assert!(fixture.journal(&path).await.iter().any(ran));
 }
 
@@ -85,7 +85,7 @@ async fn deactivated_template_skips_its_time_with_a_notice() {
         .await
         .into_iter()
         .filter_map(|event| match event {
-            DomainEvent::TemplateScheduleSkipped { reason, .. } => Some(reason),
+            TemplateEvent::ScheduleSkipped { reason, .. } => Some(reason),
             _ => None,
         })
         .collect();
@@ -108,7 +108,7 @@ async fn unmetered_agent_skips_its_time_until_it_is_allowed() {
     fixture.tick().await;
     assert_eq!(fixture.sessions().await.len(), 1, "its cap cannot be enforced");
     let skipped = fixture.journal(&path).await.into_iter().rev().find_map(|event| match event {
-        DomainEvent::TemplateScheduleSkipped { reason, next_run_at, .. } => Some((reason, next_run_at)),
+        TemplateEvent::ScheduleSkipped { reason, next_run_at, .. } => Some((reason, next_run_at)),
         _ => None,
     });
     let next = "2026-05-04T00:00:00.000Z";

@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use pilothouse_api::Page;
-use pilothouse_domain::journal::Cause;
-use pilothouse_domain::{Aggregate, AggregateJournalEntry, DomainContext, Events, UserId};
+use pilothouse_domain::journal::{AggregateJournalEntry, Cause};
+use pilothouse_domain::{Aggregate, DomainContext, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, layout};
 
 use crate::command::{CommandContext, CommandResponse};
@@ -26,7 +26,7 @@ impl App {
     pub async fn create_aggregate<A: Aggregate>(
         &self,
         command: &CommandContext,
-        mut make: impl FnMut(&mut DomainContext<'_>) -> Result<(A, Events), Problem>,
+        mut make: impl FnMut(&mut DomainContext<'_>) -> Result<(A, Vec<A::Event>), Problem>,
         show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
         let id = OnceLock::new();
@@ -54,7 +54,7 @@ impl App {
         &self,
         command: &CommandContext,
         id: A::Id,
-        mut decide: impl FnMut(&mut A, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        mut decide: impl FnMut(&mut A, &mut DomainContext<'_>) -> Result<Vec<A::Event>, Problem>,
         show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
         let load = async || self.load_aggregate::<A>(command, id).await;
@@ -70,7 +70,7 @@ impl App {
         &self,
         command: &CommandContext,
         loaded: &LoadedAggregate<A>,
-        events: Events,
+        events: Vec<A::Event>,
         show: impl Fn(&A, u64) -> Result<CommandResponse, Problem>,
     ) -> Result<Decision<CommandResponse>, Problem> {
         if events.is_empty() {
@@ -134,7 +134,7 @@ impl App {
         commit: &mut Commit,
         loaded: &LoadedAggregate<A>,
         cause: Cause,
-        events: Events,
+        events: Vec<A::Event>,
     ) -> Result<(), Problem> {
         let mut ids = FreshIds;
         let mut ctx = self.domain_context(&mut ids);

@@ -14,7 +14,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::MessagePriority;
-use pilothouse_domain::{AgentSessionId, DomainContext, DomainEvent, Events, SessionChain, TurnId, UserId};
+use pilothouse_domain::{AgentSessionId, DomainContext, Events, SessionChain, SessionEvent, TurnId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, SentMessage, Store, StoredResponse};
 use pilothouse_wire::keys::sha256_hex;
 use serde::Serialize;
@@ -350,7 +350,7 @@ fn record_new_messages(
 ) -> Result<(), Problem> {
     let conversation = &loaded.conversation;
     for event in events {
-        let DomainEvent::MessageEnqueued { message_id, .. } = event else { continue };
+        let SessionEvent::MessageEnqueued { message_id, .. } = event else { continue };
         let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
         if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
             let hash = message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());

@@ -5,7 +5,7 @@ use pilothouse_api::records::{
 };
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::value::{AgentMessageSource, MessageSource, ToolCallStatus};
-use pilothouse_domain::{DomainEvent, SubAgentId, ToolCallId};
+use pilothouse_domain::{SessionEvent, SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
 pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
     let Cause::Agent { run_id, run, sequence, body } = &entry.cause else { return None };
     let errors = entry.events.iter().find_map(|event| match event {
-        DomainEvent::EventQuarantined { errors } => Some(errors.clone()),
+        SessionEvent::EventQuarantined { errors } => Some(errors.clone()),
         _ => None,
     });
     let outcome = match (&errors, entry.ignored_reason.as_deref()) {
@@ -117,9 +117,9 @@ pub fn message(entry: &JournalEntry) -> Option<MessageView> {
     })
 }
 
-fn delivered(event: &DomainEvent) -> Option<(pilothouse_domain::MessageId, AgentMessageSource, String)> {
+fn delivered(event: &SessionEvent) -> Option<(pilothouse_domain::MessageId, AgentMessageSource, String)> {
     match event {
-        DomainEvent::MessageDelivered { message_id, source, content, .. } => {
+        SessionEvent::MessageDelivered { message_id, source, content, .. } => {
             let source = match source {
                 MessageSource::User => AgentMessageSource::User,
                 MessageSource::System => AgentMessageSource::System,
@@ -181,7 +181,7 @@ pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
     let (stream, content) = match raw_event(entry) {
         Some(RawEvent::LogChunk { stream, content }) => (stream, content),
         _ => entry.events.iter().find_map(|event| match event {
-            DomainEvent::DecisionLogged { content } => Some(("decision".to_owned(), content.clone())),
+            SessionEvent::DecisionLogged { content } => Some(("decision".to_owned(), content.clone())),
             _ => None,
         })?,
     };
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(body: Value, events: Vec<DomainEvent>) -> JournalEntry {
+    fn entry(body: Value, events: Vec<SessionEvent>) -> JournalEntry {
         JournalEntry {
             id: EventId::new(Uuid::from_u128(1)),
             session_id: AgentSessionId::new(Uuid::from_u128(2)),
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn delivered_message_is_attributed_to_its_sender() {
-        let delivered = DomainEvent::MessageDelivered {
+        let delivered = SessionEvent::MessageDelivered {
             message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
             source: MessageSource::User,
             content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),

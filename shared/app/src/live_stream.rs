@@ -7,7 +7,7 @@ use pilothouse_api::stream::{
 };
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::{AgentSession, DomainEvent};
+use pilothouse_domain::{AgentSession, SessionEvent};
 
 use crate::http::Problem;
 use crate::journal_views;
@@ -32,7 +32,7 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
             bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
         }
         bodies.extend(queue_change(event).map(StreamBody::Queue));
-        if matches!(event, DomainEvent::MetricsUpdated { .. } | DomainEvent::BudgetChanged { .. }) {
+        if matches!(event, SessionEvent::MetricsUpdated { .. } | SessionEvent::BudgetChanged { .. }) {
             let usage = UsageView { metrics: MetricsView::of(session), budget: BudgetView::of(session) };
             bodies.push(StreamBody::Metrics(Box::new(usage)));
         }
@@ -51,11 +51,11 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
 }
 
 /// The status after an event. Where the event alone does not determine it, the entry does.
-const fn status_after(event: &DomainEvent, after: Option<S>) -> Option<S> {
-    use DomainEvent as E;
+const fn status_after(event: &SessionEvent, after: Option<S>) -> Option<S> {
+    use SessionEvent as E;
     Some(match event {
-        E::SessionCreated { .. } | E::Retried { .. } => S::Queued,
-        E::SessionStarted { .. } | E::TurnStarted { .. } | E::Resumed {} => S::Running,
+        E::Created { .. } | E::Retried { .. } => S::Queued,
+        E::Started { .. } | E::TurnStarted { .. } | E::Resumed {} => S::Running,
         E::TurnCompleted { .. } | E::OutputReady { .. } => S::Idle,
         E::InterruptRequested { .. } => S::Interrupting,
         E::Interrupted {} => S::Interrupted,
@@ -78,8 +78,8 @@ const fn status_after(event: &DomainEvent, after: Option<S>) -> Option<S> {
 }
 
 /// The change of the message queue by an event.
-fn queue_change(event: &DomainEvent) -> Option<QueueChange> {
-    use DomainEvent as E;
+fn queue_change(event: &SessionEvent) -> Option<QueueChange> {
+    use SessionEvent as E;
     let message_id = match event {
         E::MessageEnqueued { message_id, .. }
         | E::MessageEdited { message_id, .. }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{InvalidText, LearningContent, LearningSubject, Tag, TaskDescription, TaskTitle};
 use crate::{
-    AgentLearningId, AgentSessionId, AgentTaskId, DomainEvent, LinkedTaskId, RateLimit, Timestamp, UserId,
+    AgentLearningId, AgentSessionId, AgentTaskId, LinkedTaskId, RateLimit, SessionEvent, Timestamp, UserId,
 };
 
 /// Rate limit of the agent of one session: 60 calls at once, and one more each second.
@@ -198,17 +198,17 @@ pub enum AgentItem {
 impl AgentItem {
     /// The task or learning that a session's event records, if any.
     pub fn of(
-        event: &DomainEvent,
+        event: &SessionEvent,
         session_id: AgentSessionId,
         owner_id: &UserId,
         created_at: Timestamp,
     ) -> Option<Self> {
         let owner_id = owner_id.clone();
         match event {
-            DomainEvent::ApiTaskCreated { created_task_id: id, task, .. } => {
+            SessionEvent::ApiTaskCreated { created_task_id: id, task, .. } => {
                 Some(Self::Task(AgentTask { id: *id, session_id, owner_id, task: task.clone(), created_at }))
             }
-            DomainEvent::LearningRecorded { learning_id: id, learning } => {
+            SessionEvent::LearningRecorded { learning_id: id, learning } => {
                 Some(Self::Learning(AgentLearning {
                     id: *id,
                     session_id,

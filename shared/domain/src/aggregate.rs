@@ -1,17 +1,19 @@
-//! The interface that chains, skills and templates (S0 8.4) share, and the journal entry that their commits write.
+//! The interface that chains, skills and templates (S0 8.4) share.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::journal::Cause;
-use crate::{EventId, Events, Timestamp, TraceParent, UserId};
+use crate::{Timestamp, UserId};
 
 /// An aggregate other than a session. It is loaded and committed separately, under its own version.
 pub trait Aggregate: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {
     type Id: Copy + Display + FromStr + Send + Sync + 'static;
+
+    /// What can happen to the aggregate. Its journal entries hold these events.
+    type Event: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Kind of the aggregate: `chain`, `skill` or `template`. Part of stored keys, so it never changes.
     const KIND: &'static str;
@@ -50,25 +52,4 @@ pub struct ArchivedPart {
     /// Id of the record; records of a group are sorted by it.
     pub id: String,
     pub value: serde_json::Value,
-}
-
-/// A journal entry of an [`Aggregate`]. Each commit writes one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AggregateJournalEntry {
-    /// Id of the entry. Reactions use it to be idempotent.
-    pub id: EventId,
-    /// [`Aggregate::KIND`].
-    pub kind: String,
-    pub aggregate_id: String,
-    pub owner_id: UserId,
-    /// The version of the aggregate that this commit wrote.
-    pub sequence: u64,
-    pub at: Timestamp,
-    pub cause: Cause,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Events,
-    /// Trace context of the cause.
-    #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<TraceParent>,
 }

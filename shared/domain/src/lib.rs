@@ -1,7 +1,7 @@
 //! The domain model of Pilothouse agent sessions (S0 8.4 to 8.6): aggregates, value objects and domain events.
 //!
 //! This crate does no I/O, reads no clock and draws no random numbers. A method of an aggregate checks its invariants, changes the
-//! aggregate and returns the [`event::DomainEvent`]s of the change. The caller passes the current time, the configured deadlines
+//! aggregate and returns its events, such as [`SessionEvent`]s. The caller passes the current time, the configured deadlines
 //! and a source of ids as an [`DomainContext`].
 //!
 //! Start with [`session`] for the life cycle of a session and with [`conversation`] for the unit that one command loads, changes
@@ -18,7 +18,7 @@
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | merges template and skills into the configuration of a session's agent |
 //! | [`deliverable`] | the `DeliverableStatus` aggregate: goals that an agent sets itself (S4) |
-//! | [`aggregate`] | the trait and journal entry that chains, skills and templates share |
+//! | [`aggregate`] | the trait that chains, skills and templates share |
 //! | [`journal`] | journal entries: the cause, domain events and activity lines of one commit |
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
@@ -36,7 +36,7 @@ pub mod context;
 pub mod conversation;
 pub mod deadline;
 pub mod deliverable;
-pub mod event;
+mod event;
 pub mod ids;
 pub mod journal;
 pub mod money;
@@ -54,16 +54,15 @@ pub mod trace;
 pub mod value;
 pub mod webhook;
 
-pub use aggregate::{Aggregate, AggregateJournalEntry};
-pub use chain::SessionChain;
+pub use aggregate::Aggregate;
+pub use chain::{ChainEvent, SessionChain};
 pub use context::{DomainContext, IdSource};
 pub use deadline::Deadlines;
-pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use rate::{RateExceeded, RateGauge, RateLimit};
-pub use session::AgentSession;
-pub use skill::AgentSkill;
-pub use template::AgentTemplate;
+pub use session::{AgentSession, CommandRef, Events, SessionEvent, StopMode};
+pub use skill::{AgentSkill, SkillEvent};
+pub use template::{AgentTemplate, TemplateEvent};
 pub use time::Timestamp;
 pub use trace::TraceParent;

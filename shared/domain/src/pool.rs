@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::RunCause;
-use crate::{AgentSession, AgentSessionId, DomainContext, DomainEvent, Events, RunId, Timestamp};
+use crate::{AgentSession, AgentSessionId, DomainContext, Events, RunId, SessionEvent, Timestamp};
 
 /// A slot that a run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -136,7 +136,7 @@ impl SessionPool {
                 return Err(PoolError::WaitingListFull { max: Self::MAX_WAITING });
             }
             self.waiting.push(Waiting { session_id: id, cause, since: ctx.now });
-            let event = DomainEvent::PoolExhausted {
+            let event = SessionEvent::PoolExhausted {
                 current_count: self.leases.len(),
                 max_count: self.max_concurrent_sessions,
             };
@@ -147,7 +147,7 @@ impl SessionPool {
             return Ok((Allocation::NotWanted, Vec::new()));
         };
         self.leases.insert(id, Lease { run_id, since: ctx.now });
-        events.push(DomainEvent::SlotAllocated {
+        events.push(SessionEvent::SlotAllocated {
             active_count: self.leases.len(),
             max_count: self.max_concurrent_sessions,
         });
@@ -166,7 +166,7 @@ impl SessionPool {
         match to.slot_wanted().filter(|_| held).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {
                 self.leases.insert(to.id(), Lease { run_id, since: ctx.now });
-                events.push(DomainEvent::SlotAllocated {
+                events.push(SessionEvent::SlotAllocated {
                     active_count: self.leases.len(),
                     max_count: self.max_concurrent_sessions,
                 });
@@ -181,7 +181,7 @@ impl SessionPool {
         match self.leases.get(&session) {
             Some(lease) if lease.run_id == run => {
                 self.leases.remove(&session);
-                vec![DomainEvent::SlotReleased {
+                vec![SessionEvent::SlotReleased {
                     active_count: self.leases.len(),
                     max_count: self.max_concurrent_sessions,
                 }]
@@ -203,7 +203,7 @@ impl SessionPool {
             return Err(PoolError::InvalidMaximum { max: Self::MAX_SLOTS });
         }
         self.max_concurrent_sessions = max_concurrent_sessions;
-        Ok(vec![DomainEvent::PoolConfigured {
+        Ok(vec![SessionEvent::PoolConfigured {
             max_count: max_concurrent_sessions,
             next: self.next_waiting(),
         }])

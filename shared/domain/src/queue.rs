@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::MessageContent;
 use crate::value::{MessagePriority, MessageSource, MessageStatus};
-use crate::{DomainEvent, Events, MessageId, Timestamp, TurnId};
+use crate::{Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 /// A message to the agent (S0 8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,7 +143,7 @@ impl SessionMessageQueue {
 
     /// Adds a message regardless of the limits: messages of Pilothouse itself are few, and no caller could handle a refusal.
     pub(crate) fn take(&mut self, message: SessionMessage) -> Events {
-        let mut events = vec![DomainEvent::MessageEnqueued {
+        let mut events = vec![SessionEvent::MessageEnqueued {
             message_id: message.message_id,
             priority: message.priority,
             source: message.source,
@@ -166,7 +166,7 @@ impl SessionMessageQueue {
             return Err(Self::FULL);
         }
         self.get_mut(id)?.content = content.clone();
-        Ok(vec![DomainEvent::MessageEdited { message_id: id, content }])
+        Ok(vec![SessionEvent::MessageEdited { message_id: id, content }])
     }
 
     /// Moves a pending message to `position` (from 0) among the messages of its priority.
@@ -177,7 +177,7 @@ impl SessionMessageQueue {
         let start = self.messages.iter().position(|m| m.priority >= priority).unwrap_or(self.messages.len());
         let end = self.end_of(priority);
         self.messages.insert((start + position).min(end), message);
-        Ok(vec![DomainEvent::MessageMoved { message_id: id }])
+        Ok(vec![SessionEvent::MessageMoved { message_id: id }])
     }
 
     /// Cancels a pending message (S0 8.4 `Cancel`).
@@ -195,7 +195,7 @@ impl SessionMessageQueue {
         let at = self.messages.iter().position(|m| m.message_id == id)?;
         let mut message = self.messages.remove(at);
         message.status = MessageStatus::Cancelled;
-        let event = DomainEvent::MessageCancelled { message_id: id, reason: reason.map(str::to_owned) };
+        let event = SessionEvent::MessageCancelled { message_id: id, reason: reason.map(str::to_owned) };
         Some((message, vec![event]))
     }
 
@@ -210,7 +210,7 @@ impl SessionMessageQueue {
         let message = self.messages.remove(at);
         let end = self.end_of(MessagePriority::Immediate);
         self.messages.insert(end, message);
-        let mut events = vec![DomainEvent::MessagePromoted { message_id: id }];
+        let mut events = vec![SessionEvent::MessagePromoted { message_id: id }];
         events.extend(self.release_hold());
         Ok(events)
     }
@@ -224,7 +224,7 @@ impl SessionMessageQueue {
         message.sent = false;
         message.delivery_uncertain = false;
         self.held = false;
-        Ok(vec![DomainEvent::MessagesReleased {}])
+        Ok(vec![SessionEvent::MessagesReleased {}])
     }
 
     /// Cancels all messages that were not sent.
@@ -268,7 +268,7 @@ impl SessionMessageQueue {
             return Vec::new();
         }
         self.held = true;
-        vec![DomainEvent::MessagesHeld {}]
+        vec![SessionEvent::MessagesHeld {}]
     }
 
     /// A pending message that is meant for a turn other than `current` (decision 30).
@@ -285,11 +285,11 @@ impl SessionMessageQueue {
             return Vec::new();
         }
         self.held = true;
-        vec![DomainEvent::MessagesHeld {}]
+        vec![SessionEvent::MessagesHeld {}]
     }
 
     fn release_hold(&mut self) -> Events {
-        if std::mem::take(&mut self.held) { vec![DomainEvent::MessagesReleased {}] } else { Vec::new() }
+        if std::mem::take(&mut self.held) { vec![SessionEvent::MessagesReleased {}] } else { Vec::new() }
     }
 
     pub(crate) fn mark_sent(&mut self, id: MessageId) {
@@ -309,7 +309,7 @@ impl SessionMessageQueue {
         message.status = MessageStatus::Delivered;
         message.delivered_at = Some(now);
         message.delivery_uncertain = false;
-        let event = DomainEvent::MessageDelivered {
+        let event = SessionEvent::MessageDelivered {
             message_id: id,
             source: message.source,
             content: message.content.clone(),
@@ -323,7 +323,7 @@ impl SessionMessageQueue {
         match self.get_mut(id) {
             Ok(message) if message.sent => {
                 message.sent = false;
-                vec![DomainEvent::MessageReturned { message_id: id, reason: reason.to_owned() }]
+                vec![SessionEvent::MessageReturned { message_id: id, reason: reason.to_owned() }]
             }
             _ => Vec::new(),
         }
@@ -335,7 +335,7 @@ impl SessionMessageQueue {
             Ok(message) => {
                 message.delivery_uncertain = true;
                 message.sent = false;
-                vec![DomainEvent::MessageUncertain { message_id: id }]
+                vec![SessionEvent::MessageUncertain { message_id: id }]
             }
             Err(_) => Vec::new(),
         }

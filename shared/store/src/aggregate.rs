@@ -1,6 +1,7 @@
 //! Repositories of chains, skills and templates (S0 8.8): loading, listing and committing them.
 
-use pilothouse_domain::aggregate::{Aggregate, AggregateJournalEntry};
+use pilothouse_domain::Aggregate;
+use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry};
 use pilothouse_domain::{Timestamp, UserId};
 use pilothouse_wire::keys::sha256_hex;
 use serde::de::DeserializeOwned;
@@ -144,7 +145,7 @@ impl Store {
         &self,
         aggregate: &AggregateRef,
         sequence: u64,
-    ) -> Result<Option<AggregateJournalEntry>, StoreError> {
+    ) -> Result<Option<AnyAggregateEntry>, StoreError> {
         let key = layout::aggregate_journal(&aggregate.kind, &aggregate.id, sequence);
         Ok(self.load(&key).await?.map(|loaded| loaded.value))
     }
@@ -170,7 +171,7 @@ impl Store {
     }
 
     /// Parses an entry of the feed that belongs to such an aggregate.
-    pub fn read_aggregate_entry(item: &Item) -> Result<AggregateJournalEntry, StoreError> {
+    pub fn read_aggregate_entry(item: &Item) -> Result<AnyAggregateEntry, StoreError> {
         read(item)
     }
 }
@@ -181,7 +182,7 @@ impl Commit {
     pub fn aggregate<A: Aggregate>(
         &mut self,
         loaded: &LoadedAggregate<A>,
-        entry: &AggregateJournalEntry,
+        entry: &AggregateJournalEntry<A::Event>,
     ) -> Result<(), StoreError> {
         let (aggregate, id) = (&loaded.value, loaded.value.id().to_string());
         let owner = aggregate.owner_id();

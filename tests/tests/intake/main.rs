@@ -10,7 +10,7 @@ mod liveness;
 use fixture::IntakeFixture;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{DomainEvent, Usd};
+use pilothouse_domain::{SessionEvent, Usd};
 use pilothouse_functions::events::clock;
 use pilothouse_wire::RawEvent;
 use serde_json::json;
@@ -54,7 +54,7 @@ async fn parked_and_queued_events_count_before_the_run_ends() {
                 Some(format!("event {sequence}"))
             }
             _ => {
-                let ended = entry.events.iter().any(|event| matches!(event, DomainEvent::RunEnded { .. }));
+                let ended = entry.events.iter().any(|event| matches!(event, SessionEvent::RunEnded { .. }));
                 ended.then(|| "the end".to_owned())
             }
         })

@@ -8,7 +8,7 @@ use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_domain::{AgentSession, DomainContext, Events, SessionChain, SessionChainId};
+use pilothouse_domain::{AgentSession, ChainEvent, DomainContext, Events, SessionChain, SessionChainId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
 use crate::queries::chains::sessions_of;
@@ -18,7 +18,7 @@ type Loaded = (LoadedAggregate<SessionChain>, LoadedConversation, Vec<AgentSessi
 
 /// The events of a decision, for the chain and for its current session.
 struct Decided {
-    of_chain: Events,
+    of_chain: Vec<ChainEvent>,
     of_current: Events,
 }
 

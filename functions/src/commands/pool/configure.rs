@@ -12,7 +12,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::record_views;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::{DomainContext, DomainEvent};
+use pilothouse_domain::{DomainContext, SessionEvent};
 use pilothouse_store::{Commit, LoadedConversation, StoreError};
 use schemars::JsonSchema;
 
@@ -52,7 +52,7 @@ async fn configure_pool(
         if let Some(mut loaded) = next_in_line(&app, &pool.value).await? {
             // The pool has no journal. The event is recorded in the journal of the first waiting session, so that the
             // reaction allocates the slots even if this process ends.
-            let event = DomainEvent::PoolConfigured {
+            let event = SessionEvent::PoolConfigured {
                 max_count: pool.value.max_concurrent_sessions(),
                 next: Some(loaded.conversation.session.id()),
             };

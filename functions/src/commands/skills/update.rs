@@ -11,7 +11,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_domain::text::{SkillDescription, SkillInstructions, SkillName};
-use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, Events};
+use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, SkillEvent};
 use schemars::JsonSchema;
 
 use super::skill_response;
@@ -48,7 +48,7 @@ async fn update_skill(
     body: Body<UpdateSkill>,
 ) -> Result<CommandResponse, Problem> {
     let (command, input) = (command.with_body(&body.hash), body.input);
-    let decide = |skill: &mut AgentSkill, ctx: &mut DomainContext<'_>| -> Result<Events, Problem> {
+    let decide = |skill: &mut AgentSkill, ctx: &mut DomainContext<'_>| -> Result<Vec<SkillEvent>, Problem> {
         let mut events = skill.update(input.name.clone(), input.description.clone(), ctx)?;
         if let Some(instructions) = &input.instructions {
             events.extend(skill.update_instructions(instructions.clone(), false, ctx)?);

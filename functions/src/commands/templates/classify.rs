@@ -22,7 +22,7 @@ use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::template::{AgentTemplate, Classified, EventFields, SessionSpec};
 use pilothouse_domain::text::{MessageContent, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{MessagePriority, MessageSource};
-use pilothouse_domain::{AgentTemplateId, DomainContext, DomainEvent, IdSource as _, MessageId};
+use pilothouse_domain::{AgentTemplateId, DomainContext, IdSource as _, MessageId, SessionEvent};
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -114,7 +114,7 @@ impl Event {
         let Some(found) = template.classify(&self.event) else { return Ok(None) };
         let mut plan = app.plan_session(template.owner_id(), self.order(&found)?, Some(template)).await?;
         plan.message = Some(self.message(&found)?);
-        plan.events.push(DomainEvent::EventClassified {
+        plan.events.push(SessionEvent::EventClassified {
             rule_id: found.rule.id,
             classified_as: found.rule.classify_as.to_string(),
         });

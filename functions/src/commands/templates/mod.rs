@@ -22,14 +22,14 @@ use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::Problem;
 use pilothouse_domain::template::AgentTemplate;
-use pilothouse_domain::{AgentTemplateId, DomainContext, Events};
+use pilothouse_domain::{AgentTemplateId, DomainContext, TemplateEvent};
 
 /// Changes a template with one domain call and responds with the template.
 async fn change(
     app: &App,
     command: &CommandContext,
     id: AgentTemplateId,
-    decide: impl FnMut(&mut AgentTemplate, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    decide: impl FnMut(&mut AgentTemplate, &mut DomainContext<'_>) -> Result<Vec<TemplateEvent>, Problem>,
 ) -> Result<CommandResponse, Problem> {
     app.change_aggregate(command, id, decide, shown(StatusCode::OK)).await
 }

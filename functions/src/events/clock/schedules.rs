@@ -9,7 +9,7 @@ use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::template::{ScheduleSkip, SessionSpec};
-use pilothouse_domain::{AgentTemplate, AgentTemplateId, DomainContext, Events};
+use pilothouse_domain::{AgentTemplate, AgentTemplateId, DomainContext, TemplateEvent};
 use pilothouse_store::{Commit, LoadedAggregate};
 
 /// Processes the due time of a template's schedule, if there is one.
@@ -61,7 +61,7 @@ fn advance(
     app: &App,
     mut loaded: LoadedAggregate<AgentTemplate>,
     mut commit: Commit,
-    pass: impl FnOnce(&mut AgentTemplate, &DomainContext<'_>) -> Events,
+    pass: impl FnOnce(&mut AgentTemplate, &DomainContext<'_>) -> Vec<TemplateEvent>,
 ) -> Result<Commit, Problem> {
     let mut ids = FreshIds;
     let events = pass(&mut loaded.value, &app.domain_context(&mut ids));

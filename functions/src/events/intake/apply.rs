@@ -10,7 +10,7 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId, TraceParent};
+use pilothouse_domain::{AgentSessionId, Events, RunId, SessionEvent, TraceParent};
 use pilothouse_store::{
     Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord,
 };
@@ -205,7 +205,7 @@ impl<'a> Batch<'a> {
     /// Applies a quarantined event. Its sequence is already consumed, so the order does not matter.
     async fn reprocess(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         let id = self.loaded.conversation.session.id();
-        self.apply_event(run, sequence, body, vec![DomainEvent::EventRedriven { sequence }]).await?;
+        self.apply_event(run, sequence, body, vec![SessionEvent::EventRedriven { sequence }]).await?;
         self.commit.mark_reprocessed(id, run, sequence);
         self.changed = true;
         Ok(())
@@ -324,7 +324,7 @@ impl<'a> Batch<'a> {
         let (observed, ignored) = self.observe(run, mapping.facts);
         let mut events = first;
         events.extend(observed);
-        let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
+        let delivered = events.iter().any(|event| matches!(event, SessionEvent::MessageDelivered { .. }));
         let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
 
         let body = self.fit(body.value.clone()).await?;
@@ -432,7 +432,7 @@ impl<'a> Batch<'a> {
         let cause = self.cause(run, Some(sequence), body);
         self.entry(
             cause,
-            vec![DomainEvent::EventQuarantined { errors }],
+            vec![SessionEvent::EventQuarantined { errors }],
             Some("quarantined".to_owned()),
             None,
         )

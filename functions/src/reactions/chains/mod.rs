@@ -15,12 +15,12 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentSessionId, DomainEvent, SessionChain};
+use pilothouse_domain::{AgentSessionId, ChainEvent, SessionChain, SessionEvent};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
 /// Whether an event of a session has a reaction for its chain.
-pub(super) const fn concerns(event: &DomainEvent) -> bool {
-    use DomainEvent as E;
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
+    use SessionEvent as E;
     matches!(
         event,
         E::ContextExhausted { .. }
@@ -34,13 +34,19 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
 }
 
 /// Whether an event of a chain has a reaction.
-pub(super) const fn concerns_of_chain(event: &DomainEvent) -> bool {
-    matches!(event, DomainEvent::ChainCancelled { .. })
+pub(super) const fn concerns_of_chain(event: &ChainEvent) -> bool {
+    match event {
+        ChainEvent::Cancelled { .. } => true,
+        ChainEvent::Created { .. }
+        | ChainEvent::HandoffInitiated { .. }
+        | ChainEvent::SessionAdded { .. }
+        | ChainEvent::Completed { .. } => false,
+    }
 }
 
 /// Reacts to `event` of a session.
-pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
-    use DomainEvent as E;
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
+    use SessionEvent as E;
     if !concerns(event) {
         return Ok(());
     }
@@ -59,8 +65,9 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     RetryPolicy::EVENT.retry(attempt).await
 }
 
-pub(super) async fn react_of_chain(app: &App, event: &DomainEvent) -> Result<(), Problem> {
-    let DomainEvent::ChainCancelled { chain_id } = event else { return Ok(()) };
+/// Reacts to `event` of a chain.
+pub(super) async fn react_of_chain(app: &App, event: &ChainEvent) -> Result<(), Problem> {
+    let ChainEvent::Cancelled { chain_id } = event else { return Ok(()) };
     let Some(chain) = app.store.any_aggregate::<SessionChain>(*chain_id).await? else { return Ok(()) };
     for chained in chain.value.sessions() {
         ending::cancel(app, chained.session_id).await?;

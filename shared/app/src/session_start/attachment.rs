@@ -3,7 +3,7 @@
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::{DomainContext, Events, SessionChain, SessionChainId, UserId};
+use pilothouse_domain::{ChainEvent, DomainContext, Events, SessionChain, SessionChainId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
 use crate::App;
@@ -13,7 +13,7 @@ use crate::http::Problem;
 pub(super) struct Attachment {
     chain: LoadedAggregate<SessionChain>,
     current: LoadedConversation,
-    of_chain: Events,
+    of_chain: Vec<ChainEvent>,
     of_current: Events,
 }
 
@@ -23,7 +23,7 @@ impl Attachment {
         let missing = || Problem::invalid("chainId", "there is no such chain");
         let chain = app.store.aggregate::<SessionChain>(owner, id).await?.ok_or_else(missing)?;
         let current = app.store.conversation(chain.value.current_session_id()).await?.ok_or_else(missing)?;
-        Ok(Self { chain, current, of_chain: Events::new(), of_current: Events::new() })
+        Ok(Self { chain, current, of_chain: Vec::new(), of_current: Events::new() })
     }
 
     /// Adds the new session to the chain.

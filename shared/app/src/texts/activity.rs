@@ -4,15 +4,15 @@ use pilothouse_domain::session::Disk;
 use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
 };
-use pilothouse_domain::{DomainEvent, StopMode, Timestamp, Usd};
+use pilothouse_domain::{SessionEvent, StopMode, Timestamp, Usd};
 
 /// The activity line for an event. `None` for events whose cause, an event of the agent, already has a line.
 #[allow(clippy::too_many_lines)] // one line per event, in one table
-pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
-    use DomainEvent as E;
+pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> {
+    use SessionEvent as E;
     let (kind, summary) = match event {
-        E::SessionCreated { objective, .. } => (T::StatusChange, format!("Created: {objective}")),
-        E::SessionStarted { .. } => (T::StatusChange, "Running: the agent started".to_owned()),
+        E::Created { objective, .. } => (T::StatusChange, format!("Created: {objective}")),
+        E::Started { .. } => (T::StatusChange, "Running: the agent started".to_owned()),
         E::TurnStarted { .. } => (T::StatusChange, "Running: a turn began".to_owned()),
         E::TurnCompleted { turn_count, outcome, .. } => {
             (T::StatusChange, format!("Idle: turn {turn_count} is over{}", outcome_text(*outcome)))
@@ -209,8 +209,8 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::EventClassified { classified_as, .. } => {
             (T::Notice, format!("Started for an event classified as {classified_as}"))
         }
-        E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
-        E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
+        E::SkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
+        E::SkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
         E::ReloadRequested { .. } => (T::Notice, "A reload of the configuration was requested".to_owned()),
         E::Reloaded {} => (T::Notice, "The new configuration is active".to_owned()),
         E::MemoryPillRecorded { skill_id, category, .. } => {

@@ -4,7 +4,7 @@ mod activity;
 mod notifications;
 
 pub use activity::activity_of;
-pub use notifications::notification_text;
+pub use notifications::NotificationText;
 
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::value::ActivityItem;

@@ -1,22 +1,21 @@
 //! Events that are published beyond their session: to other contexts and to the owner (S0 8.6, 8.10; decision 37).
 //!
 //! Two tables are defined here: the events that are published to other contexts ([`ANNOUNCED_EVENTS`]), and those that notify the owner
-//! ([`notification_kind`]). Each owner has one sequence without gaps, in the order of publication. If an event is both published and notified,
+//! ([`Publishable::notification_kind`]). Each owner has one sequence without gaps, in the order of publication. If an event is both published and notified,
 //! both entries have the same number.
 
 mod notification;
 mod published;
 
-pub use notification::{Notification, NotificationKind, notification_kind};
-pub use published::{ANNOUNCED_EVENTS, aggregate_publishes, publishes};
-use published::{SourceJournal, is_published_from, source_journal};
+pub use notification::{Notification, NotificationKind};
+pub use published::{ANNOUNCED_EVENTS, Publishable, aggregate_publishes, publishes};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::journal::JournalEntry;
-use crate::{AgentSessionId, AggregateJournalEntry, DomainEvent, EventId, Timestamp, UserId};
+use crate::journal::{AggregateJournalEntry, JournalEntry};
+use crate::{AgentSessionId, EventId, SessionEvent, Timestamp, UserId};
 
 /// Name of this system on an event bus that several systems share.
 pub const SOURCE: &str = "pilothouse.agents";
@@ -55,37 +54,39 @@ pub struct FeedEntry {
 
 impl FeedEntry {
     /// The events of a session's journal entry that are published. `text` words the notifications.
-    pub fn of(entry: &JournalEntry, text: impl Fn(&DomainEvent) -> String) -> Vec<Self> {
+    pub fn of(entry: &JournalEntry, text: impl Fn(&SessionEvent) -> String) -> Vec<Self> {
         let session = entry.session_id;
         let about = ("sessionId".to_owned(), session.to_string());
         Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session), text)
     }
 
     /// The events of another aggregate's journal entry that are published.
-    pub fn of_aggregate(entry: &AggregateJournalEntry, text: impl Fn(&DomainEvent) -> String) -> Vec<Self> {
+    pub fn of_aggregate<E: Publishable>(
+        entry: &AggregateJournalEntry<E>,
+        text: impl Fn(&E) -> String,
+    ) -> Vec<Self> {
         let about = (format!("{}Id", entry.kind), entry.aggregate_id.clone());
         Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, None, text)
     }
 
-    fn of_events(
+    fn of_events<E: Publishable>(
         id: EventId,
         at: Timestamp,
         owner: &UserId,
         about: &(String, String),
-        events: &[DomainEvent],
+        events: &[E],
         session_id: Option<AgentSessionId>,
-        text: impl Fn(&DomainEvent) -> String,
+        text: impl Fn(&E) -> String,
     ) -> Vec<Self> {
-        let source = if session_id.is_some() { SourceJournal::Session } else { SourceJournal::Other };
-        let told = events.iter().enumerate().filter(|(_, event)| is_published_from(event, source));
-        let told = told.map(|(place, event)| Self {
+        let published = events.iter().enumerate().filter(|(_, event)| event.is_published());
+        let entry = |(place, event): (usize, &E)| Self {
             id: format!("{id}.{place}"),
             at,
-            announced: source_journal(event).map(|_| (event.name().to_owned(), detail(event, about, owner))),
-            notice: notification_kind(event).map(|kind| (kind, text(event))),
+            announced: event.is_announced().then(|| (event.name().to_owned(), detail(event, about, owner))),
+            notice: event.notification_kind().map(|kind| (kind, text(event))),
             session_id,
-        });
-        told.collect()
+        };
+        published.map(entry).collect()
     }
 
     /// The announcement with its sequence number, if other contexts receive the event.
@@ -103,7 +104,7 @@ impl FeedEntry {
 }
 
 /// The fields of an event without its commands, plus the ids of its aggregate and owner.
-fn detail(event: &DomainEvent, about: &(String, String), owner: &UserId) -> Value {
+fn detail<E: Serialize>(event: &E, about: &(String, String), owner: &UserId) -> Value {
     let mut fields = match serde_json::to_value(event) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -118,11 +119,14 @@ fn detail(event: &DomainEvent, about: &(String, String), owner: &UserId) -> Valu
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
-    use crate::RunId;
-    use crate::journal::Cause;
+    use uuid::Uuid;
 
-    fn entry(events: Vec<DomainEvent>) -> JournalEntry {
+    use super::*;
+    use crate::journal::Cause;
+    use crate::skill::MemoryPillCategory;
+    use crate::{AgentSkillId, ChainEvent, MemoryPillId, RunId, SkillEvent, TemplateEvent};
+
+    fn entry(events: Vec<SessionEvent>) -> JournalEntry {
         JournalEntry {
             id: "01890a5d-ac96-774b-bcce-b302099a8058".parse::<EventId>().unwrap(),
             session_id: "01890a5d-ac96-774b-bcce-b302099a8059".parse().unwrap(),
@@ -141,15 +145,18 @@ mod tests {
     #[test]
     fn entry_publishes_its_events_under_stable_names() {
         let run_id: RunId = "01890a5d-ac96-774b-bcce-b302099a805a".parse().unwrap();
-        let lost = DomainEvent::EventsLost { from_sequence: 2, to_sequence: 4 };
+        let lost = SessionEvent::EventsLost { from_sequence: 2, to_sequence: 4 };
         let command = Some(crate::CommandRef {
             command_id: "01890a5d-ac96-774b-bcce-b302099a805b".parse().unwrap(),
             run_id,
             attempt: 1,
         });
         let request_id = crate::ToolCallId::parse("p1").unwrap();
-        let entry =
-            entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
+        let entry = entry(vec![
+            SessionEvent::PlanCreated {},
+            lost,
+            SessionEvent::PlanApproved { request_id, command },
+        ]);
         let told = FeedEntry::of(&entry, |event| event.name().to_owned());
         assert!(publishes(&entry));
         assert_eq!(told.len(), 2, "{told:?}");
@@ -166,19 +173,24 @@ mod tests {
     }
 
     #[test]
-    fn table_names_match_the_events() {
-        let paused = DomainEvent::Paused {};
-        assert!(
-            source_journal(&paused) == Some(SourceJournal::Session)
-                && ANNOUNCED_EVENTS.contains(&paused.name())
-        );
+    fn table_names_are_those_of_events() {
+        let known: Vec<_> =
+            [SessionEvent::NAMES, ChainEvent::NAMES, SkillEvent::NAMES, TemplateEvent::NAMES].concat();
         for name in ANNOUNCED_EVENTS {
-            assert!(name.ends_with("Event"), "{name}");
+            assert!(known.contains(name), "{name}");
             assert_eq!(ANNOUNCED_EVENTS.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
-        assert!(!publishes(&entry(vec![DomainEvent::PlanCreated {}])));
-        let chain =
-            DomainEvent::ChainCancelled { chain_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap() };
-        assert!(!publishes(&entry(vec![chain])), "its own journal publishes it");
+        assert!(Publishable::is_announced(&SessionEvent::Paused {}));
+        assert!(!publishes(&entry(vec![SessionEvent::PlanCreated {}])));
+    }
+
+    #[test]
+    fn journal_of_the_skill_alone_publishes_a_memory_pill() {
+        let (skill_id, pill_id) = (AgentSkillId::new(Uuid::nil()), MemoryPillId::new(Uuid::nil()));
+        let (session_id, category) = (AgentSessionId::new(Uuid::nil()), MemoryPillCategory::Tip);
+        let of_skill = SkillEvent::MemoryPillRecorded { skill_id, pill_id, session_id, category };
+        let of_session = SessionEvent::of_skill(&of_skill).unwrap();
+        assert!(of_skill.is_published() && !of_session.is_published());
+        assert_eq!(serde_json::to_value(&of_skill).unwrap(), serde_json::to_value(&of_session).unwrap());
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentSessionId, DomainEvent, Timestamp};
+use crate::{AgentSessionId, SessionEvent, Timestamp};
 
 /// Kind of a notification, in kebab-case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -67,28 +67,27 @@ pub struct Notification {
     pub read_at: Option<Timestamp>,
 }
 
-/// The kind of the notification for an event, if the owner is notified of it (S0 8.10).
-pub const fn notification_kind(event: &DomainEvent) -> Option<NotificationKind> {
-    use DomainEvent as E;
-    use NotificationKind as K;
-    Some(match event {
-        E::Approved { .. } => K::SessionCompleted,
-        E::Failed { .. } => K::SessionFailed,
-        E::OutputReady { .. } => K::OutputReady,
-        E::WaitingForInput { .. } => K::WaitingForInput,
-        E::PlanPendingApproval { requires_approval: true, .. } => K::WaitingForApproval,
-        E::BudgetWarning { .. } => K::BudgetWarning,
-        E::BudgetExhausted { .. } => K::BudgetExhausted,
-        E::SpendUnmetered { .. } => K::SpendUnmetered,
-        E::QuotaExceeded { .. } => K::QuotaExceeded,
-        E::DiskFull { .. } => K::DiskFull,
-        E::ContextExhausted { .. } => K::ContextExhausted,
-        E::AfterStopActivity { .. } => K::AfterStopActivity,
-        E::EventsLost { .. } => K::EventsLost,
-        E::AutoContinueStopped { .. } => K::AutoContinueStopped,
-        E::ChainCompleted { .. } => K::ChainCompleted,
-        E::TemplateScheduleSkipped { .. } => K::ScheduleSkipped,
-        E::CommandLate { .. } => K::RunLate,
-        _ => return None,
-    })
+impl NotificationKind {
+    /// The kind of the notification for an event of a session, if the owner is notified of it (S0 8.10).
+    pub(super) const fn of_session(event: &SessionEvent) -> Option<Self> {
+        use SessionEvent as E;
+        Some(match event {
+            E::Approved { .. } => Self::SessionCompleted,
+            E::Failed { .. } => Self::SessionFailed,
+            E::OutputReady { .. } => Self::OutputReady,
+            E::WaitingForInput { .. } => Self::WaitingForInput,
+            E::PlanPendingApproval { requires_approval: true, .. } => Self::WaitingForApproval,
+            E::BudgetWarning { .. } => Self::BudgetWarning,
+            E::BudgetExhausted { .. } => Self::BudgetExhausted,
+            E::SpendUnmetered { .. } => Self::SpendUnmetered,
+            E::QuotaExceeded { .. } => Self::QuotaExceeded,
+            E::DiskFull { .. } => Self::DiskFull,
+            E::ContextExhausted { .. } => Self::ContextExhausted,
+            E::AfterStopActivity { .. } => Self::AfterStopActivity,
+            E::EventsLost { .. } => Self::EventsLost,
+            E::AutoContinueStopped { .. } => Self::AutoContinueStopped,
+            E::CommandLate { .. } => Self::RunLate,
+            _ => return None,
+        })
+    }
 }

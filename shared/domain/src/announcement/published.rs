@@ -1,107 +1,153 @@
 //! The table of events that are published to other contexts (S0 8.6).
 
-use super::notification_kind;
-use crate::journal::JournalEntry;
-use crate::{AggregateJournalEntry, DomainEvent};
+use serde::Serialize;
 
-/// The journal from which an event is published. Some events are in two journals and are published from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceJournal {
-    Session,
-    /// Another aggregate: a chain, a skill, a template.
-    Other,
+use super::NotificationKind;
+use crate::journal::{AggregateJournalEntry, JournalEntry};
+use crate::{ChainEvent, SessionEvent, SkillEvent, TemplateEvent};
+
+/// Names of the events that are published to other contexts.
+pub const ANNOUNCED_EVENTS: &[&str] = &[
+    "AgentSessionCreatedEvent",
+    "AgentSessionStartedEvent",
+    "AgentSessionTurnCompletedEvent",
+    "SessionInterruptedEvent",
+    "SessionPausedEvent",
+    "SessionResumedEvent",
+    "SessionCancelledEvent",
+    "AgentSessionOutputReadyEvent",
+    "AgentSessionApprovedEvent",
+    "AgentSessionClosedEvent",
+    "AgentSessionRejectedEvent",
+    "AgentSessionFailedEvent",
+    "AgentSessionRetriedEvent",
+    "SessionBudgetWarningEvent",
+    "SessionBudgetExhaustedEvent",
+    "SessionSpendUnmeteredEvent",
+    "SessionQuotaExceededEvent",
+    "SessionAdjustedEvent",
+    "SessionDeliverablesChangedEvent",
+    "ContextNearingLimitEvent",
+    "ContextExhaustedEvent",
+    "SessionVoluntaryHandoffEvent",
+    "SessionWaitingForInputEvent",
+    "SessionInputReceivedEvent",
+    "SessionPlanPendingApprovalEvent",
+    "SessionPlanApprovedEvent",
+    "SessionPlanRejectedEvent",
+    "SessionAfterStopActivityEvent",
+    "SessionEventsLostEvent",
+    "SessionPoolExhaustedEvent",
+    "AgentApiTaskCreatedEvent",
+    "AgentLearningRecordedEvent",
+    "AgentSessionEventClassifiedEvent",
+    "SessionAutoContinueStoppedEvent",
+    "SessionSkillEnabledEvent",
+    "SessionSkillDisabledEvent",
+    "AgentSkillCreatedEvent",
+    "AgentSkillUpdatedEvent",
+    "AgentSkillInstructionsUpdatedEvent",
+    "AgentSkillDeactivatedEvent",
+    "AgentSkillActivatedEvent",
+    "MemoryPillRecordedEvent",
+    "MemoryPillDismissedEvent",
+    "SkillConsolidatedEvent",
+    "AgentTemplateCreatedEvent",
+    "AgentTemplateUpdatedEvent",
+    "AgentTemplateDeactivatedEvent",
+    "AgentTemplateActivatedEvent",
+    "SessionChainCreatedEvent",
+    "SessionHandoffInitiatedEvent",
+    "SessionAddedToChainEvent",
+    "SessionChainCompletedEvent",
+    "AgentTemplateScheduleRanEvent",
+    "AgentTemplateScheduleSkippedEvent",
+    "SessionChainCancelledEvent",
+];
+
+/// An event with the rules of its publication from the journal of its aggregate.
+pub trait Publishable: Serialize {
+    /// Name of the event in S0 8.6.
+    fn name(&self) -> &'static str;
+
+    /// Whether the event is published to other contexts.
+    fn is_announced(&self) -> bool {
+        ANNOUNCED_EVENTS.contains(&self.name())
+    }
+
+    /// The kind of the notification for the event, if the owner is notified of it (S0 8.10).
+    fn notification_kind(&self) -> Option<NotificationKind>;
+
+    /// Whether the event is published: to other contexts, to the owner, or both.
+    fn is_published(&self) -> bool {
+        self.is_announced() || self.notification_kind().is_some()
+    }
 }
 
-macro_rules! announced_events {
-    (Session: $($event:ident = $name:literal),*; Other: $($aggregate:ident = $owned_name:literal),*;) => {
-        /// The journal from which an event is published to other contexts; `None` if it is not published.
-        pub(super) const fn source_journal(event: &DomainEvent) -> Option<SourceJournal> {
-            match event {
-                $(DomainEvent::$event { .. })|* => Some(SourceJournal::Session),
-                $(DomainEvent::$aggregate { .. })|* => Some(SourceJournal::Other),
-                _ => None,
-            }
+impl Publishable for SessionEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn is_announced(&self) -> bool {
+        // The journal of the skill publishes the memory pill.
+        !matches!(self, Self::MemoryPillRecorded { .. }) && ANNOUNCED_EVENTS.contains(&self.name())
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        NotificationKind::of_session(self)
+    }
+}
+
+impl Publishable for ChainEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        match self {
+            Self::Completed { .. } => Some(NotificationKind::ChainCompleted),
+            Self::Created { .. }
+            | Self::HandoffInitiated { .. }
+            | Self::SessionAdded { .. }
+            | Self::Cancelled { .. } => None,
         }
-
-        /// Names of the events that are published to other contexts.
-        pub const ANNOUNCED_EVENTS: &[&str] = &[$($name,)* $($owned_name),*];
-    };
+    }
 }
 
-announced_events! {
-    Session:
-    SessionCreated = "AgentSessionCreatedEvent",
-    SessionStarted = "AgentSessionStartedEvent",
-    TurnCompleted = "AgentSessionTurnCompletedEvent",
-    Interrupted = "SessionInterruptedEvent",
-    Paused = "SessionPausedEvent",
-    Resumed = "SessionResumedEvent",
-    Cancelled = "SessionCancelledEvent",
-    OutputReady = "AgentSessionOutputReadyEvent",
-    Approved = "AgentSessionApprovedEvent",
-    Closed = "AgentSessionClosedEvent",
-    Rejected = "AgentSessionRejectedEvent",
-    Failed = "AgentSessionFailedEvent",
-    Retried = "AgentSessionRetriedEvent",
-    BudgetWarning = "SessionBudgetWarningEvent",
-    BudgetExhausted = "SessionBudgetExhaustedEvent",
-    SpendUnmetered = "SessionSpendUnmeteredEvent",
-    QuotaExceeded = "SessionQuotaExceededEvent",
-    Adjusted = "SessionAdjustedEvent",
-    DeliverablesChanged = "SessionDeliverablesChangedEvent",
-    ContextNearingLimit = "ContextNearingLimitEvent",
-    ContextExhausted = "ContextExhaustedEvent",
-    VoluntaryHandoff = "SessionVoluntaryHandoffEvent",
-    WaitingForInput = "SessionWaitingForInputEvent",
-    InputReceived = "SessionInputReceivedEvent",
-    PlanPendingApproval = "SessionPlanPendingApprovalEvent",
-    PlanApproved = "SessionPlanApprovedEvent",
-    PlanRejected = "SessionPlanRejectedEvent",
-    AfterStopActivity = "SessionAfterStopActivityEvent",
-    EventsLost = "SessionEventsLostEvent",
-    PoolExhausted = "SessionPoolExhaustedEvent",
-    ApiTaskCreated = "AgentApiTaskCreatedEvent",
-    LearningRecorded = "AgentLearningRecordedEvent",
-    EventClassified = "AgentSessionEventClassifiedEvent",
-    AutoContinueStopped = "SessionAutoContinueStoppedEvent",
-    SessionSkillEnabled = "SessionSkillEnabledEvent",
-    SessionSkillDisabled = "SessionSkillDisabledEvent";
-    Other:
-    SkillCreated = "AgentSkillCreatedEvent",
-    SkillUpdated = "AgentSkillUpdatedEvent",
-    SkillInstructionsUpdated = "AgentSkillInstructionsUpdatedEvent",
-    SkillDeactivated = "AgentSkillDeactivatedEvent",
-    SkillActivated = "AgentSkillActivatedEvent",
-    MemoryPillRecorded = "MemoryPillRecordedEvent",
-    MemoryPillDismissed = "MemoryPillDismissedEvent",
-    SkillConsolidated = "SkillConsolidatedEvent",
-    TemplateCreated = "AgentTemplateCreatedEvent",
-    TemplateUpdated = "AgentTemplateUpdatedEvent",
-    TemplateDeactivated = "AgentTemplateDeactivatedEvent",
-    TemplateActivated = "AgentTemplateActivatedEvent",
-    ChainCreated = "SessionChainCreatedEvent",
-    HandoffInitiated = "SessionHandoffInitiatedEvent",
-    AddedToChain = "SessionAddedToChainEvent",
-    ChainCompleted = "SessionChainCompletedEvent",
-    TemplateScheduleRan = "AgentTemplateScheduleRanEvent",
-    TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent",
-    ChainCancelled = "SessionChainCancelledEvent";
+impl Publishable for SkillEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        None
+    }
 }
 
-/// Whether an entry of a `source`'s journal publishes the event. Events that only notify are published from session journals.
-pub(super) fn is_published_from(event: &DomainEvent, source: SourceJournal) -> bool {
-    match source_journal(event) {
-        Some(source_journal) => source_journal == source,
-        None => source == SourceJournal::Session && notification_kind(event).is_some(),
+impl Publishable for TemplateEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        match self {
+            Self::ScheduleSkipped { .. } => Some(NotificationKind::ScheduleSkipped),
+            Self::Created { .. }
+            | Self::Updated { .. }
+            | Self::Deactivated {}
+            | Self::Activated {}
+            | Self::ScheduleRan { .. } => None,
+        }
     }
 }
 
 /// Whether any event of a session's journal entry is published.
 pub fn publishes(entry: &JournalEntry) -> bool {
-    entry.events.iter().any(|event| is_published_from(event, SourceJournal::Session))
+    entry.events.iter().any(Publishable::is_published)
 }
 
 /// Whether any event of another aggregate's journal entry is published.
-pub fn aggregate_publishes(entry: &AggregateJournalEntry) -> bool {
-    entry.events.iter().any(|event| is_published_from(event, SourceJournal::Other))
+pub fn aggregate_publishes<E: Publishable>(entry: &AggregateJournalEntry<E>) -> bool {
+    entry.events.iter().any(Publishable::is_published)
 }

@@ -1,18 +1,18 @@
 //! Handing the work over to another session of the chain (decisions 30, 34).
 
-use super::{ChainError, ChainOperation, SessionChain, SessionChainStatus};
+use super::{ChainError, ChainEvent, ChainOperation, SessionChain, SessionChainStatus};
 use crate::conversation::Conversation;
 use crate::queue::SessionMessageQueue;
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::RecordedHandoff;
-use crate::{AgentSessionId, DomainContext, DomainEvent, Events};
+use crate::{AgentSessionId, DomainContext, Events, SessionEvent};
 
 /// The result of a handoff; the caller commits all of it in one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HandedOver {
     /// The session that continues, with the messages that were waiting.
     pub continuation: Conversation,
-    pub of_chain: Events,
+    pub of_chain: Vec<ChainEvent>,
     /// Events of the session that handed over.
     pub of_predecessor: Events,
     /// Events of the session that continues.
@@ -22,7 +22,7 @@ pub struct HandedOver {
 /// Events of attaching a session that the owner created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    pub of_chain: Events,
+    pub of_chain: Vec<ChainEvent>,
     /// Events of the session that was current before.
     pub of_current: Events,
     /// Events of the new session.
@@ -72,7 +72,7 @@ impl SessionChain {
 
         let queue = from.queue.hand_off();
         let message_ids: Vec<_> = queue.messages().iter().map(|message| message.message_id).collect();
-        of_continuation.push(DomainEvent::WorkTakenUp {
+        of_continuation.push(SessionEvent::WorkTakenUp {
             chain_id: self.id,
             from_session_id: before,
             position,
@@ -101,7 +101,7 @@ impl SessionChain {
         new.session.join(self.id, before, position, current.session.budget().account_usd());
         new.queue = current.queue.hand_off();
         let message_ids: Vec<_> = new.queue.messages().iter().map(|message| message.message_id).collect();
-        let taken_up = DomainEvent::WorkTakenUp {
+        let taken_up = SessionEvent::WorkTakenUp {
             chain_id: self.id,
             from_session_id: before,
             position,
@@ -122,7 +122,7 @@ impl Conversation {
         ctx: &mut DomainContext<'_>,
     ) -> Events {
         if self.session.replace_inherited(from, late) {
-            return vec![DomainEvent::HandoffDocumentRecorded { handoff_document_id: Some(late.id) }];
+            return vec![SessionEvent::HandoffDocumentRecorded { handoff_document_id: Some(late.id) }];
         }
         let text = format!("A handoff document of session {from} came late.\n\n{}", late.document.to_text());
         self.enqueue_internal_parts(&text, ctx)

@@ -9,9 +9,11 @@
 //! | `status` | the transition table, and refusals |
 //! | `handover` | the session that continues the work |
 
+mod event;
 mod handover;
 mod status;
 
+pub use event::ChainEvent;
 pub use handover::{Admitted, HandedOver};
 pub use status::{ChainError, ChainOperation, SessionChainStatus};
 
@@ -22,7 +24,7 @@ use crate::aggregate::Aggregate;
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::text::Objective;
 use crate::value::RecordedHandoff;
-use crate::{AgentSessionId, DomainEvent, Events, HandoffDocumentId, SessionChainId, Timestamp, Usd, UserId};
+use crate::{AgentSessionId, HandoffDocumentId, SessionChainId, SessionEvent, Timestamp, Usd, UserId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -143,8 +145,8 @@ impl SessionChain {
         original_objective: Objective,
         first_session_id: AgentSessionId,
         now: Timestamp,
-    ) -> (Self, Events) {
-        let created = DomainEvent::ChainCreated {
+    ) -> (Self, Vec<ChainEvent>) {
+        let created = ChainEvent::Created {
             chain_id: id,
             original_objective: original_objective.as_str().to_owned(),
             first_session_id,
@@ -164,12 +166,16 @@ impl SessionChain {
     }
 
     /// Creates the chain if `events` contain the first exhaustion or handoff of `session`.
-    pub fn from_handoff(events: &Events, session: &AgentSession, now: Timestamp) -> Option<(Self, Events)> {
-        let begins = |event: &DomainEvent| {
+    pub fn from_handoff(
+        events: &[SessionEvent],
+        session: &AgentSession,
+        now: Timestamp,
+    ) -> Option<(Self, Vec<ChainEvent>)> {
+        let begins = |event: &SessionEvent| {
             matches!(
                 event,
-                DomainEvent::ContextExhausted { chain_id: None }
-                    | DomainEvent::VoluntaryHandoff { chain_id: None, .. }
+                SessionEvent::ContextExhausted { chain_id: None }
+                    | SessionEvent::VoluntaryHandoff { chain_id: None, .. }
             )
         };
         let id = session.chain_id().filter(|_| events.iter().any(begins))?;
@@ -187,7 +193,7 @@ impl SessionChain {
         &mut self,
         from: AgentSessionId,
         recorded: &RecordedHandoff,
-    ) -> Result<Events, ChainError> {
+    ) -> Result<Vec<ChainEvent>, ChainError> {
         self.check(ChainOperation::InitiateHandoff)?;
         let current = self.current_session_id();
         if from != current {
@@ -198,11 +204,11 @@ impl SessionChain {
 
     /// Replaces the handoff document of a session that already has a successor. Does nothing if the document is the same or none
     /// was recorded before.
-    pub fn correct_document(&mut self, from: AgentSessionId, recorded: &RecordedHandoff) -> Events {
+    pub fn correct_document(&mut self, from: AgentSessionId, recorded: &RecordedHandoff) -> Vec<ChainEvent> {
         if self.handoff_from(from).is_none() { Vec::new() } else { self.note_document(from, recorded) }
     }
 
-    fn note_document(&mut self, from: AgentSessionId, recorded: &RecordedHandoff) -> Events {
+    fn note_document(&mut self, from: AgentSessionId, recorded: &RecordedHandoff) -> Vec<ChainEvent> {
         let synthesized = recorded.document.synthesized;
         let mut noted = Handoff {
             id: recorded.id,
@@ -219,7 +225,7 @@ impl SessionChain {
             }
             None => self.handoffs.push(noted),
         }
-        vec![DomainEvent::HandoffInitiated {
+        vec![ChainEvent::HandoffInitiated {
             chain_id: self.id,
             from_session_id: from,
             handoff_document_id: recorded.id,
@@ -228,7 +234,11 @@ impl SessionChain {
     }
 
     /// Appends a session, which becomes the current one and receives the waiting document (S0 8.4 `AttachSession`).
-    pub fn attach_session(&mut self, new: AgentSessionId, now: Timestamp) -> Result<Events, ChainError> {
+    pub fn attach_session(
+        &mut self,
+        new: AgentSessionId,
+        now: Timestamp,
+    ) -> Result<Vec<ChainEvent>, ChainError> {
         self.check(ChainOperation::AttachSession)?;
         if self.sessions().any(|chained| chained.session_id == new) {
             return Err(ChainError::AlreadyInChain(new));
@@ -241,7 +251,7 @@ impl SessionChain {
             waiting.to_session_id = Some(new);
         }
         self.others.push(ChainedSession { session_id: new, position, joined_at: now });
-        Ok(vec![DomainEvent::AddedToChain { chain_id: self.id, new_session_id: new, position }])
+        Ok(vec![ChainEvent::SessionAdded { chain_id: self.id, new_session_id: new, position }])
     }
 
     /// Completes the chain (S0 8.4 `Complete`). The current session must be Idle, to be closed with the chain, or Completed.
@@ -250,7 +260,7 @@ impl SessionChain {
         current: AgentSessionStatus,
         total_cost_usd: Usd,
         now: Timestamp,
-    ) -> Result<Events, ChainError> {
+    ) -> Result<Vec<ChainEvent>, ChainError> {
         let next = self.check(ChainOperation::Complete)?;
         if !matches!(current, AgentSessionStatus::Idle | AgentSessionStatus::Completed) {
             let (session, hint) =
@@ -258,18 +268,14 @@ impl SessionChain {
             return Err(ChainError::CurrentBusy { session, status: current, hint });
         }
         self.end(next, now);
-        Ok(vec![DomainEvent::ChainCompleted {
-            chain_id: self.id,
-            total_sessions: self.len(),
-            total_cost_usd,
-        }])
+        Ok(vec![ChainEvent::Completed { chain_id: self.id, total_sessions: self.len(), total_cost_usd }])
     }
 
     /// Cancels the chain (S0 8.4 `Cancel`). A reaction cancels the sessions that have not ended.
-    pub fn cancel(&mut self, now: Timestamp) -> Result<Events, ChainError> {
+    pub fn cancel(&mut self, now: Timestamp) -> Result<Vec<ChainEvent>, ChainError> {
         let next = self.check(ChainOperation::Cancel)?;
         self.end(next, now);
-        Ok(vec![DomainEvent::ChainCancelled { chain_id: self.id }])
+        Ok(vec![ChainEvent::Cancelled { chain_id: self.id }])
     }
 
     fn end(&mut self, status: SessionChainStatus, now: Timestamp) {
@@ -280,6 +286,7 @@ impl SessionChain {
 
 impl Aggregate for SessionChain {
     type Id = SessionChainId;
+    type Event = ChainEvent;
 
     const KIND: &'static str = "chain";
 

@@ -6,7 +6,7 @@ use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentSession, InFlight, InFlightStep, Operation, SessionError};
 use crate::text::{MessageContent, cut};
 use crate::value::{MessagePriority, MessageSource, MessageStatus};
-use crate::{CommandRef, DomainContext, DomainEvent, Events, MessageId, Timestamp, TurnId};
+use crate::{CommandRef, DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 /// A message before it is enqueued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Conversation {
             sent_at: ctx.now,
             received: false,
         });
-        vec![DomainEvent::MessageDispatched { message_id, command }]
+        vec![SessionEvent::MessageDispatched { message_id, command }]
     }
 
     /// Marks a message as injected. Its turn may not have started yet.

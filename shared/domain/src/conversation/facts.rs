@@ -5,7 +5,7 @@ use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentFact, RunPhase, SessionError, SubAgentSession};
 use crate::text::cut;
 use crate::value::{FailureReason, ToolCallStatus};
-use crate::{DomainContext, DomainEvent, Events};
+use crate::{DomainContext, Events, SessionEvent};
 
 /// Result of observing a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,10 +204,10 @@ impl Conversation {
             AgentFact::ContextExhausted => session.exhaust_context(ctx)?,
             AgentFact::HandoffWritten(document) => session.record_handoff(*document, ctx),
             AgentFact::HandedOver { reason } => session.hand_over(&reason, ctx)?,
-            AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
+            AgentFact::Said { subagent } => vec![SessionEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
                 session.open_tool(call.clone(), &name);
-                vec![DomainEvent::ToolCallStarted {
+                vec![SessionEvent::ToolCallStarted {
                     tool_call_id: call,
                     tool_name: name,
                     sub_agent_id: subagent,
@@ -216,7 +216,7 @@ impl Conversation {
             AgentFact::ToolEnded { call, is_error, subagent } => {
                 let open = session.close_tool(&call);
                 let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
-                let mut events = vec![DomainEvent::ToolCallCompleted {
+                let mut events = vec![SessionEvent::ToolCallCompleted {
                     tool_call_id: call.clone(),
                     tool_name: open.map(|open| open.name),
                     status,
@@ -227,7 +227,7 @@ impl Conversation {
             }
             AgentFact::SubAgentStarted { subagent, model, objective } => {
                 let event =
-                    DomainEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
+                    SessionEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
                 self.subagents
                     .entry(subagent.clone())
                     .or_insert_with(|| SubAgentSession::start(subagent, model, &objective, ctx.now));
@@ -241,8 +241,8 @@ impl Conversation {
                     .end(failure.is_some(), ctx.now);
                 match (ended, failure) {
                     (false, _) => Vec::new(),
-                    (true, None) => vec![DomainEvent::SubAgentCompleted { sub_agent_id: subagent }],
-                    (true, Some(_)) => vec![DomainEvent::SubAgentFailed {
+                    (true, None) => vec![SessionEvent::SubAgentCompleted { sub_agent_id: subagent }],
+                    (true, Some(_)) => vec![SessionEvent::SubAgentFailed {
                         sub_agent_id: subagent,
                         failure_reason: FailureReason::AgentError,
                     }],
@@ -293,7 +293,7 @@ impl Conversation {
         message: &str,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let mut events = vec![DomainEvent::CommandRefused {
+        let mut events = vec![SessionEvent::CommandRefused {
             command_id: command,
             code: cut(code, 50),
             message: cut(message, 500),

@@ -3,7 +3,7 @@
 use super::Conversation;
 use crate::session::{Decision, SessionError};
 use crate::value::{Answer, MessageSource};
-use crate::{DomainContext, DomainEvent, Events, ToolCallId};
+use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
 impl Conversation {
     /// Answers a question. If no sidecar is running, the answer is enqueued as a message (decision 26).
@@ -47,11 +47,11 @@ impl Conversation {
         let mut more = Vec::new();
         for event in events {
             let decision = match event {
-                DomainEvent::InputReceived { answers, command: None, .. } => {
+                SessionEvent::InputReceived { answers, command: None, .. } => {
                     Decision::Answered(answers.clone())
                 }
-                DomainEvent::PlanApproved { command: None, .. } => Decision::Approved,
-                DomainEvent::PlanRejected { command: None, feedback, .. } => {
+                SessionEvent::PlanApproved { command: None, .. } => Decision::Approved,
+                SessionEvent::PlanRejected { command: None, feedback, .. } => {
                     Decision::Rejected(feedback.clone())
                 }
                 _ => continue,

@@ -4,7 +4,7 @@ use super::Conversation;
 use crate::session::AgentSessionStatus as S;
 use crate::session::{InFlightStep, Observation, SessionError};
 use crate::value::{FailureReason, MessageSource};
-use crate::{DomainContext, DomainEvent, Events, RunId};
+use crate::{DomainContext, Events, RunId, SessionEvent};
 
 impl Conversation {
     /// Ends a run whose process is gone. If all envelopes of the sidecar were received (`drained`), messages that were sent but not
@@ -56,12 +56,12 @@ impl Conversation {
             });
         }
         for (request_id, decision) in self.session.take_unacknowledged_answers() {
-            events.push(DomainEvent::AnswerReturned { request_id });
+            events.push(SessionEvent::AnswerReturned { request_id });
             events.extend(self.enqueue_internal(MessageSource::User, &decision.as_message(), None, ctx));
         }
         for subagent in self.subagents.values_mut() {
             if subagent.end(true, ctx.now) {
-                events.push(DomainEvent::SubAgentFailed {
+                events.push(SessionEvent::SubAgentFailed {
                     sub_agent_id: subagent.id.clone(),
                     failure_reason: FailureReason::InfrastructureError,
                 });

@@ -4,7 +4,7 @@ use super::Conversation;
 use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentFact, InFlightStep, RunCause, SessionError};
 use crate::value::{AutoContinueEnd, MessageSource};
-use crate::{DomainContext, DomainEvent, Events};
+use crate::{DomainContext, Events, SessionEvent};
 
 impl Conversation {
     /// Applies what follows from a change before it is committed: deferred facts and cancellations, the pause at the budget cap,
@@ -14,7 +14,7 @@ impl Conversation {
         let mut events = Vec::new();
         for event in before {
             match event {
-                DomainEvent::BudgetWarning { spent_usd, cap_usd, percent_used } => {
+                SessionEvent::BudgetWarning { spent_usd, cap_usd, percent_used } => {
                     let text = format!(
                         "Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up."
                     );
@@ -25,7 +25,7 @@ impl Conversation {
                     }
                 }
                 // Messages that the owner sends after this request are not held.
-                DomainEvent::InterruptRequested { .. } => events.extend(self.queue.hold_at_interrupt()),
+                SessionEvent::InterruptRequested { .. } => events.extend(self.queue.hold_at_interrupt()),
                 _ => {}
             }
         }
@@ -168,7 +168,7 @@ impl Conversation {
     /// Reports the unmet criteria to the agent (S0 8.10).
     pub(super) fn continue_loop(&mut self, events: &Events, ctx: &mut DomainContext<'_>) -> Events {
         let reason = events.iter().find_map(|event| match event {
-            DomainEvent::ValidationFailed { reason, .. } => Some(reason),
+            SessionEvent::ValidationFailed { reason, .. } => Some(reason),
             _ => None,
         });
         let Some(reason) = reason else { return Vec::new() };
@@ -195,10 +195,10 @@ impl Conversation {
             return Vec::new();
         }
         session.request_slot(RunCause::Wake);
-        vec![DomainEvent::SlotWanted { cause: RunCause::Wake }]
+        vec![SessionEvent::SlotWanted { cause: RunCause::Wake }]
     }
 
-    fn ignored(fact: &str, reason: String) -> DomainEvent {
-        DomainEvent::FactIgnored { fact: fact.to_owned(), reason }
+    fn ignored(fact: &str, reason: String) -> SessionEvent {
+        SessionEvent::FactIgnored { fact: fact.to_owned(), reason }
     }
 }

@@ -4,6 +4,10 @@
 //! an agent is the cause, the entry contains that event in full, so that messages, tool calls and logs are views of the journal.
 //! Sequences count a session's entries from 1 without gaps, and serve as cursors of its live stream.
 
+mod aggregate;
+
+pub use aggregate::{AggregateJournalEntry, AnyAggregateEntry};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

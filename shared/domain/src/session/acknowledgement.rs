@@ -1,7 +1,7 @@
 //! Answers of the sidecar to commands: received, done, refused (S3; decisions 11, 12).
 
 use super::{AgentSession, AgentSessionStatus, LifecycleCommand, Operation, SessionError, State};
-use crate::{CommandId, DomainContext, DomainEvent, Events};
+use crate::{CommandId, DomainContext, Events, SessionEvent};
 
 impl AgentSession {
     /// Handles the acknowledgement of a command. Only the pending command of the current run confirms (decision 11).
@@ -74,7 +74,7 @@ impl AgentSession {
             AgentSessionStatus::Resuming if self.delivery.is_turn_end_deferred() => self.confirm_resumed(),
             AgentSessionStatus::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
-                Ok(vec![DomainEvent::ResumeAbandoned {}])
+                Ok(vec![SessionEvent::ResumeAbandoned {}])
             }
             // An agent that refuses to stop is killed by the runtime, which completes the request (decision 12).
             _ => Ok(self.order_kill(true, ctx)),

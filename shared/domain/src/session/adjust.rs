@@ -6,7 +6,7 @@
 
 use super::{AgentSession, AgentSessionStatus, Operation, PendingAdjustment, PendingCommand, SessionError};
 use crate::value::{Adjustment, AgentSettings, Capabilities, ThinkingLevel};
-use crate::{CommandId, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{CommandId, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 impl Adjustment {
     /// The operation that the session's status has to allow.
@@ -89,7 +89,7 @@ impl AgentSession {
     fn order_adjustment(&mut self, adjustment: &Adjustment, ctx: &mut DomainContext<'_>) -> Events {
         self.touch_control();
         let command = self.run_state.command(ctx);
-        let requested = DomainEvent::AdjustmentRequested { adjustment: adjustment.clone(), command };
+        let requested = SessionEvent::AdjustmentRequested { adjustment: adjustment.clone(), command };
         let waits = matches!(adjustment, Adjustment::Compact { .. } | Adjustment::Fork { .. });
         if command.is_none() && !waits {
             return vec![requested, self.make_adjustment(adjustment.clone())];
@@ -100,7 +100,7 @@ impl AgentSession {
     }
 
     /// Applies an acknowledged adjustment to the session.
-    fn make_adjustment(&mut self, adjustment: Adjustment) -> DomainEvent {
+    fn make_adjustment(&mut self, adjustment: Adjustment) -> SessionEvent {
         match &adjustment {
             Adjustment::SetModel { model_id } => {
                 self.definition.choose_model(model_id);
@@ -122,7 +122,7 @@ impl AgentSession {
             let model = self.definition.model_id.as_str();
             self.adjustments.choose_for_next_run(model, self.definition.settings.thinking_level);
         }
-        DomainEvent::Adjusted { adjustment }
+        SessionEvent::Adjusted { adjustment }
     }
 
     /// Records the settings that the agent reports. Does nothing if they are known.
@@ -155,7 +155,7 @@ impl AgentSession {
             return vec![self.make_adjustment(pending.adjustment)];
         }
         let reason = "the agent refused".to_owned();
-        vec![DomainEvent::AdjustmentAbandoned { adjustment: pending.adjustment, reason }]
+        vec![SessionEvent::AdjustmentAbandoned { adjustment: pending.adjustment, reason }]
     }
 
     /// Sends the adjustments that waited for a sidecar, after `begin`, and gives up those that the adapter does not support.
@@ -174,7 +174,7 @@ impl AgentSession {
                 events.push(self.make_adjustment(pending.adjustment));
             } else if pending.is_of_owner() {
                 let reason = "its sidecar ended first".to_owned();
-                events.push(DomainEvent::AdjustmentAbandoned { adjustment: pending.adjustment, reason });
+                events.push(SessionEvent::AdjustmentAbandoned { adjustment: pending.adjustment, reason });
             }
         }
         events
@@ -216,7 +216,7 @@ impl AgentSession {
 
     /// Sends the run its allowance if it changed (decision 32): after a change of the cap, late spend of an earlier run, or spend
     /// of the chain. Adapters that do not enforce an allowance are skipped.
-    pub(crate) fn send_allowance(&mut self, ctx: &mut DomainContext<'_>) -> Option<DomainEvent> {
+    pub(crate) fn send_allowance(&mut self, ctx: &mut DomainContext<'_>) -> Option<SessionEvent> {
         let reachable = self.is_live() && self.unreachable_since().is_none();
         let takes = |can: Capabilities| can.allowance || can.budget_before_call;
         let told = reachable && self.capabilities().is_some_and(takes);
@@ -227,7 +227,7 @@ impl AgentSession {
         let adjustment = Adjustment::SetAllowance { allowance_usd: Some(allowance_usd.to_string()) };
         let order = PendingCommand::new(Some(command), ctx);
         self.adjustments.set_allowance(adjustment, order);
-        Some(DomainEvent::AllowanceChanged { allowance_usd, command })
+        Some(SessionEvent::AllowanceChanged { allowance_usd, command })
     }
 
     /// Whether an allowance was sent and not acknowledged yet.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LifecycleCommand, PendingCommand};
 use crate::value::{Adjustment, AgentSettings, Capabilities, CycleDirection, ThinkingLevel};
-use crate::{CommandId, CommandRef, DomainEvent, Events, RunId, Timestamp};
+use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp};
 
 /// The adjustments of a session that are under way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -112,28 +112,28 @@ impl Adjustments {
             if !can.can_adjust(&pending.adjustment) {
                 let reason = format!("this agent cannot {}", pending.adjustment.what());
                 let adjustment = pending.adjustment.clone();
-                events.push(DomainEvent::AdjustmentAbandoned { adjustment, reason });
+                events.push(SessionEvent::AdjustmentAbandoned { adjustment, reason });
                 return false;
             }
             (pending.order.attempt, pending.order.sent_at) = (1, now);
             let command = CommandRef { command_id: pending.order.command_id, run_id, attempt: 1 };
-            events.push(DomainEvent::CommandReissued { kind: LifecycleCommand::Adjust, command });
+            events.push(SessionEvent::CommandReissued { kind: LifecycleCommand::Adjust, command });
             true
         });
         events
     }
 
     /// Sends the adjustment at `at` once more if its `received` is missing, otherwise marks it late.
-    pub(super) fn resend(&mut self, at: usize, run_id: RunId, now: Timestamp) -> Option<DomainEvent> {
+    pub(super) fn resend(&mut self, at: usize, run_id: RunId, now: Timestamp) -> Option<SessionEvent> {
         let kind = LifecycleCommand::Adjust;
         let order = &mut self.pending.get_mut(at)?.order;
         if order.received_at.is_none() && order.attempt < 2 {
             (order.attempt, order.sent_at) = (order.attempt + 1, now);
             let command = CommandRef { command_id: order.command_id, run_id, attempt: order.attempt };
-            return Some(DomainEvent::CommandReissued { kind, command });
+            return Some(SessionEvent::CommandReissued { kind, command });
         }
         order.late = true;
-        Some(DomainEvent::CommandLate { kind })
+        Some(SessionEvent::CommandLate { kind })
     }
 }
 
@@ -168,10 +168,10 @@ impl Adjustments {
     }
 
     /// Records the settings that the agent reports. Returns an event if model or thinking level changed.
-    pub(super) fn record_settings(&mut self, settings: AgentSettings) -> Option<DomainEvent> {
+    pub(super) fn record_settings(&mut self, settings: AgentSettings) -> Option<SessionEvent> {
         let before = self.agent_settings.as_ref().map(|s| (s.model_id.as_str(), s.thinking_level));
         let changed = before != Some((settings.model_id.as_str(), settings.thinking_level));
-        let event = DomainEvent::AgentSettingsChanged {
+        let event = SessionEvent::AgentSettingsChanged {
             model_id: settings.model_id.clone(),
             thinking_level: settings.thinking_level,
         };

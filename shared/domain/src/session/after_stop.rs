@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, LifecycleCommand};
-use crate::{DomainContext, DomainEvent, Events};
+use crate::{DomainContext, Events, SessionEvent};
 
 /// How the control plane reacted to a stopped agent that acted (decision 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,15 +25,17 @@ impl AgentSession {
         match self.run_state.after_stop {
             None => {
                 self.run_state.after_stop = Some(AfterStop::Reasserted);
-                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                let mut events = vec![SessionEvent::AfterStopActivity { what: what.to_owned() }];
                 events.extend(
-                    self.run_state.command(ctx).map(|command| DomainEvent::CommandReissued { kind, command }),
+                    self.run_state
+                        .command(ctx)
+                        .map(|command| SessionEvent::CommandReissued { kind, command }),
                 );
                 events
             }
             Some(AfterStop::Reasserted) => {
                 self.run_state.after_stop = Some(AfterStop::Killed);
-                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                let mut events = vec![SessionEvent::AfterStopActivity { what: what.to_owned() }];
                 events.extend(self.order_kill(false, ctx));
                 events
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{AgentSession, Decision, Operation, PendingRequest, RequestKind, SessionError, State};
 use crate::text::cut;
 use crate::value::{Answer, FailureReason, Question};
-use crate::{CommandId, CommandRef, DomainContext, DomainEvent, Events, Timestamp, ToolCallId};
+use crate::{CommandId, CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most text of one request's questions, in bytes: open requests are part of the session's item.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
@@ -71,7 +71,7 @@ impl AgentSession {
         fit(&mut questions);
         let kind = RequestKind::Question { questions: questions.clone() };
         let expires_at = self.open_request(Operation::RecordUserQuestionAsked, id.clone(), kind, ctx)?;
-        Ok(vec![DomainEvent::WaitingForInput { request_id: id, questions, expires_at }])
+        Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
 
     /// Answers a question: `WaitingForInput` → Running, or waiting for the next request (S0 8.4 `RecordUserQuestionAnswered`).
@@ -99,7 +99,7 @@ impl AgentSession {
         self.spending.ensure_budget()?;
         let decision = Decision::Answered(answers.clone());
         let command = self.close_request(Operation::RecordUserQuestionAnswered, id, decision, ctx)?;
-        Ok(vec![DomainEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
+        Ok(vec![SessionEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
     }
 
     pub(super) fn close_request(
@@ -130,7 +130,7 @@ impl AgentSession {
         self.requests.forget_answer_to(call);
         // A deferred request ends before it was opened.
         if self.delivery.drop_deferred_request(call) {
-            return vec![DomainEvent::RequestClosed { request_id: call.clone() }];
+            return vec![SessionEvent::RequestClosed { request_id: call.clone() }];
         }
         if !self.requests.close(call) {
             return Vec::new();
@@ -138,7 +138,7 @@ impl AgentSession {
         if self.check(Operation::CloseRequest).is_ok() {
             self.rest_by_requests();
         }
-        vec![DomainEvent::RequestClosed { request_id: call.clone() }]
+        vec![SessionEvent::RequestClosed { request_id: call.clone() }]
     }
 
     /// The owner's decision of a command that the sidecar has not received yet.
@@ -184,7 +184,7 @@ impl AgentSession {
                         Decision::Answered(answers.clone()),
                         ctx,
                     )?;
-                    events.push(DomainEvent::InputReceived {
+                    events.push(SessionEvent::InputReceived {
                         request_id: request.id,
                         answers,
                         by_default: true,

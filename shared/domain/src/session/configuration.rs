@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LifecycleCommand, PendingCommand};
-use crate::{CommandId, CommandRef, DomainEvent, RunId, Timestamp};
+use crate::{CommandId, CommandRef, RunId, SessionEvent, Timestamp};
 
 /// The configuration of the sidecar.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ impl ConfigurationState {
     }
 
     /// Sends the command once more if its `received` is missing. Otherwise marks the reload late and returns `None`.
-    pub(super) fn resend(&mut self, run_id: RunId, now: Timestamp) -> Option<DomainEvent> {
+    pub(super) fn resend(&mut self, run_id: RunId, now: Timestamp) -> Option<SessionEvent> {
         let reload = self.reload.as_mut()?;
         if reload.received_at.is_some() || reload.attempt >= 2 {
             reload.late = true;
@@ -77,6 +77,6 @@ impl ConfigurationState {
         reload.attempt += 1;
         reload.sent_at = now;
         let command = CommandRef { command_id: reload.command_id, run_id, attempt: reload.attempt };
-        Some(DomainEvent::CommandReissued { kind: LifecycleCommand::Reload, command })
+        Some(SessionEvent::CommandReissued { kind: LifecycleCommand::Reload, command })
     }
 }

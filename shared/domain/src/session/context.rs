@@ -2,13 +2,13 @@
 
 use super::{AgentSession, Operation, SessionError, State};
 use crate::text::cut;
-use crate::{DomainContext, DomainEvent, Events, SessionChainId};
+use crate::{DomainContext, Events, SessionChainId, SessionEvent};
 
 impl AgentSession {
     /// Records a warning; allowed only while Running (S0 8.4 `RecordContextNearingLimit`).
     pub(crate) fn near_context_limit(&mut self, usage_percent: &str) -> Result<Events, SessionError> {
         self.check(Operation::RecordContextNearingLimit)?;
-        Ok(vec![DomainEvent::ContextNearingLimit {
+        Ok(vec![SessionEvent::ContextNearingLimit {
             usage_percent: cut(usage_percent, 20),
             model_context_limit: self.metrics().context_window.map(|w| w.model_context_limit),
         }])
@@ -17,7 +17,7 @@ impl AgentSession {
     /// Running → `ContextExhausted` (S0 8.4 `RecordContextExhausted`).
     pub(crate) fn exhaust_context(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         let chain_id = self.leave_for_good(Operation::RecordContextExhausted, ctx)?;
-        Ok(vec![DomainEvent::ContextExhausted { chain_id }])
+        Ok(vec![SessionEvent::ContextExhausted { chain_id }])
     }
 
     /// Running → `ContextExhausted` (S0 8.4 `RecordVoluntaryHandoff`).
@@ -27,7 +27,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let chain_id = self.leave_for_good(Operation::RecordVoluntaryHandoff, ctx)?;
-        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000), chain_id }])
+        Ok(vec![SessionEvent::VoluntaryHandoff { reason: cut(reason, 1000), chain_id }])
     }
 
     /// Enters `ContextExhausted` and prepares the session for its continuation. Returns the chain that it belonged to before.

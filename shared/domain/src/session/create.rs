@@ -6,7 +6,7 @@ use super::{
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
-use crate::{AgentSessionId, AgentTemplateId, DomainContext, DomainEvent, Events, UserId};
+use crate::{AgentSessionId, AgentTemplateId, DomainContext, Events, SessionEvent, UserId};
 
 /// Input for creating a session (S0 8.7 `StartAgentSessionCommand`).
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ impl AgentSession {
     /// Creates a session in status Queued.
     pub fn create(new: NewSession, ctx: &DomainContext<'_>) -> (Self, Events) {
         let name = new.name.unwrap_or_else(|| SessionName::from_objective(&new.objective));
-        let created = DomainEvent::SessionCreated {
+        let created = SessionEvent::Created {
             objective: new.objective.as_str().to_owned(),
             model_id: new.model_id.as_str().to_owned(),
         };

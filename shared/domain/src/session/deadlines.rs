@@ -4,7 +4,7 @@ use super::{
     Absence, AgentSession, AgentSessionStatus, LifecycleCommand, Observation, ProcessState, RunPhase,
     SessionError, State,
 };
-use crate::{CommandRef, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineKind {
@@ -229,7 +229,7 @@ impl AgentSession {
         outstanding.attempt += 1;
         outstanding.sent_at = ctx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
-        kind.map(|kind| DomainEvent::CommandReissued { kind, command }).into_iter().collect()
+        kind.map(|kind| SessionEvent::CommandReissued { kind, command }).into_iter().collect()
     }
 
     /// `begin` was not received: send it once more, then stop the process (decision 12).
@@ -244,7 +244,7 @@ impl AgentSession {
         }
         run.unheard_begin = Some((attempt + 1, ctx.now));
         let command = CommandRef { command_id, run_id: run.id, attempt: attempt + 1 };
-        vec![DomainEvent::CommandReissued { kind: LifecycleCommand::Begin, command }]
+        vec![SessionEvent::CommandReissued { kind: LifecycleCommand::Begin, command }]
     }
 
     /// A message was not received: send it once more, then stop the process (decision 12). The end of the run settles the message.
@@ -271,8 +271,8 @@ impl AgentSession {
         outstanding.sent_at = ctx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
         let told = std::mem::replace(&mut outstanding.late, true);
-        let late = (!told).then_some(DomainEvent::CommandLate { kind });
-        late.into_iter().chain([DomainEvent::CommandReissued { kind, command }]).collect()
+        let late = (!told).then_some(SessionEvent::CommandLate { kind });
+        late.into_iter().chain([SessionEvent::CommandReissued { kind, command }]).collect()
     }
 
     /// Restarts deadlines after a period in which they did not count.

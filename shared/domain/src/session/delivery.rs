@@ -10,7 +10,7 @@ use super::{AgentFact, AgentSession, AgentSessionStatus, Turn};
 use crate::text::cut;
 use crate::value::ToolCallStatus;
 use crate::{
-    CommandId, CommandRef, DomainContext, DomainEvent, Events, MessageId, RunId, Timestamp, ToolCallId,
+    CommandId, CommandRef, DomainContext, Events, MessageId, RunId, SessionEvent, Timestamp, ToolCallId,
 };
 
 /// The state of the delivery to the agent, and of what it reports.
@@ -185,14 +185,14 @@ impl Delivery {
     }
 
     /// Sends the message that has waited longest for its `received` once more; `None` if it was sent twice before.
-    pub(super) fn resend_unacknowledged(&mut self, now: Timestamp) -> Option<DomainEvent> {
+    pub(super) fn resend_unacknowledged(&mut self, now: Timestamp) -> Option<SessionEvent> {
         let id = self.oldest_unacknowledged()?.message_id;
         let message = self.in_flight.iter_mut().find(|m| m.message_id == id && m.attempt < 2)?;
         message.attempt += 1;
         message.sent_at = now;
         let command =
             CommandRef { command_id: message.command_id, run_id: message.run_id, attempt: message.attempt };
-        Some(DomainEvent::MessageDispatched { message_id: message.message_id, command })
+        Some(SessionEvent::MessageDispatched { message_id: message.message_id, command })
     }
 }
 
@@ -299,7 +299,7 @@ impl Delivery {
     pub(super) fn end_open_tools(&mut self) -> Events {
         std::mem::take(&mut self.open_tool_calls)
             .into_iter()
-            .map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
+            .map(|(tool_call_id, call)| SessionEvent::ToolCallCompleted {
                 tool_call_id,
                 tool_name: Some(call.name),
                 status: ToolCallStatus::Error,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, SessionError};
-use crate::{DomainContext, DomainEvent, Events, Timestamp};
+use crate::{DomainContext, Events, SessionEvent, Timestamp};
 
 /// The disk that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ impl AgentSession {
         let Ok(paused) = self.request_pause(ctx) else { return Vec::new() };
         let look_at = Some(ctx.now + Self::DISK_CHECK_INTERVAL);
         self.full_disk = Some(FullDisk { disk: Disk::Server, since: ctx.now, look_at });
-        let mut events = vec![DomainEvent::DiskFull { disk: Disk::Server }];
+        let mut events = vec![SessionEvent::DiskFull { disk: Disk::Server }];
         events.extend(paused);
         events
     }
@@ -74,7 +74,7 @@ impl AgentSession {
         }
         let Some(full) = self.full_disk.take() else { return Vec::new() };
         self.touch_control();
-        let mut events = vec![DomainEvent::DiskFreed { disk: full.disk }];
+        let mut events = vec![SessionEvent::DiskFreed { disk: full.disk }];
         if self.status() == AgentSessionStatus::Paused {
             match self.request_resume(ctx) {
                 Ok(resumed) => events.extend(resumed),
@@ -83,7 +83,7 @@ impl AgentSession {
                 // Nothing else refuses the resume of a Paused session. If something does after all, the journal records it.
                 Err(refusal) => {
                     let (fact, reason) = ("DiskFreed".to_owned(), refusal.to_string());
-                    events.push(DomainEvent::FactIgnored { fact, reason });
+                    events.push(SessionEvent::FactIgnored { fact, reason });
                 }
             }
         }
@@ -97,12 +97,12 @@ impl AgentSession {
             None if is_full => {
                 self.full_disk = Some(FullDisk { disk, since: ctx.now, look_at: None });
                 self.touch_control();
-                vec![DomainEvent::DiskFull { disk }]
+                vec![SessionEvent::DiskFull { disk }]
             }
             Some(FullDisk { disk: Disk::Worker, .. }) if !is_full => {
                 self.full_disk = None;
                 self.touch_control();
-                vec![DomainEvent::DiskFreed { disk }]
+                vec![SessionEvent::DiskFreed { disk }]
             }
             _ => Vec::new(),
         }

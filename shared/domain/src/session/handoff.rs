@@ -3,7 +3,7 @@
 use super::{AgentSession, AgentSessionStatus, Continues, NewSession, State};
 use crate::chain::SessionChain;
 use crate::value::{HandoffDocument, RecordedHandoff};
-use crate::{AgentSessionId, DomainContext, DomainEvent, Events, MessageId, SessionChainId, Timestamp, Usd};
+use crate::{AgentSessionId, DomainContext, Events, MessageId, SessionChainId, SessionEvent, Timestamp, Usd};
 
 /// Read access.
 impl AgentSession {
@@ -44,7 +44,7 @@ impl AgentSession {
         }
         let id = ctx.handoff_document_id();
         self.chain.record_document(RecordedHandoff { id, created_at: ctx.now, document });
-        vec![DomainEvent::HandoffDocumentRecorded { handoff_document_id: Some(id) }]
+        vec![SessionEvent::HandoffDocumentRecorded { handoff_document_id: Some(id) }]
     }
 
     /// Until when a live agent may write its document; `None` if it has written one.
@@ -75,7 +75,7 @@ impl AgentSession {
     ) -> Events {
         self.chain.hand_off(chain_id, continuation);
         self.touch_control();
-        vec![DomainEvent::WorkHandedOn { chain_id, continuation, message_ids }]
+        vec![SessionEvent::WorkHandedOn { chain_id, continuation, message_ids }]
     }
 
     /// Creates the session that continues the work of `self`. Its objective is the chain's; all else is inherited (decision 34).

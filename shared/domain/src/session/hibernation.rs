@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{AgentSession, AgentSessionStatus, Operation, SessionError};
-use crate::{Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 impl AgentSession {
     /// Idle timeout in the current status; `None` if the session does not hibernate in it.
@@ -40,7 +40,7 @@ impl AgentSession {
             return Ok(stop);
         }
         let mut events =
-            vec![DomainEvent::HibernationOrdered { idle_seconds: self.idle_seconds().unwrap_or(0) }];
+            vec![SessionEvent::HibernationOrdered { idle_seconds: self.idle_seconds().unwrap_or(0) }];
         events.extend(stop);
         Ok(events)
     }

@@ -2,7 +2,7 @@
 
 use super::{AgentSession, AgentSessionStatus, Operation, ProcessState, RunPhase, SessionError};
 use crate::value::{Capabilities, FailureReason};
-use crate::{CommandRef, DomainContext, DomainEvent, Events, RunId};
+use crate::{CommandRef, DomainContext, Events, RunId, SessionEvent};
 
 impl AgentSession {
     /// Creates the run for which a slot was allocated (decision 7). Does nothing if no run is needed any more.
@@ -11,7 +11,7 @@ impl AgentSession {
         let run = self.run_state.mint(cause, ctx)?;
         let (run_id, ordinal) = (run.id, run.ordinal);
         self.touch_control();
-        Some((run_id, vec![DomainEvent::RunRequested { run_id, ordinal, cause }]))
+        Some((run_id, vec![SessionEvent::RunRequested { run_id, ordinal, cause }]))
     }
 
     /// Handles the sidecar's readiness: the agent begins (decision 7). In a session that has ended meanwhile, nothing is started. A
@@ -51,7 +51,7 @@ impl AgentSession {
             }
         }
         if !self.status().is_terminal() {
-            events.push(DomainEvent::RunReady { command });
+            events.push(SessionEvent::RunReady { command });
         }
         // Send commands that waited for a sidecar after `begin`.
         if let Some(outstanding) = self.state.pending_command_mut()
@@ -62,7 +62,7 @@ impl AgentSession {
             let command =
                 CommandRef { command_id: outstanding.command_id, run_id: command.run_id, attempt: 1 };
             if let Some(kind) = self.pending_command_kind() {
-                events.push(DomainEvent::CommandReissued { kind, command });
+                events.push(SessionEvent::CommandReissued { kind, command });
             }
         }
         events.extend(self.report_missing(Self::NO_PLANS));

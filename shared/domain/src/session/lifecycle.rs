@@ -3,7 +3,7 @@
 
 use super::{AgentSession, AgentSessionStatus, Failure, Operation, PendingCommand, SessionError, State};
 use crate::value::FailureReason;
-use crate::{DomainContext, DomainEvent, Events};
+use crate::{DomainContext, Events, SessionEvent};
 
 impl AgentSession {
     /// Starts the agent (S0 8.4 `Start`). The hash of the API key is set here and stays until a retry (decision 8).
@@ -15,7 +15,7 @@ impl AgentSession {
         self.transition(Operation::Start, State::Running)?;
         self.started_at.get_or_insert(ctx.now);
         self.api_key_hash = Some(api_key_hash.to_owned());
-        Ok(vec![DomainEvent::SessionStarted {
+        Ok(vec![SessionEvent::Started {
             working_directory: self.definition.working_directory.as_str().to_owned(),
             objective: self.definition.objective.as_str().to_owned(),
             model_id: self.definition.model_id.as_str().to_owned(),
@@ -30,7 +30,7 @@ impl AgentSession {
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
         self.hand_back_end();
         self.requests.forget_answers();
-        let mut events = vec![DomainEvent::InterruptRequested { command }];
+        let mut events = vec![SessionEvent::InterruptRequested { command }];
         events.extend(self.requests.close_all());
         if self.run_state.current().is_none() {
             // Hibernated: there is no process to interrupt.
@@ -48,7 +48,7 @@ impl AgentSession {
             self.transition(Operation::ConfirmInterrupted, State::Interrupted)?;
             self.delivery.end_turns();
         }
-        let mut events = vec![DomainEvent::Interrupted {}];
+        let mut events = vec![SessionEvent::Interrupted {}];
         events.extend(self.end_open_tools());
         events.extend(self.requests.close_all());
         Ok(events)
@@ -64,13 +64,13 @@ impl AgentSession {
         let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestPause, State::Pausing { outstanding })?;
         self.hand_back_end();
-        Ok(vec![DomainEvent::PauseRequested { command }])
+        Ok(vec![SessionEvent::PauseRequested { command }])
     }
 
     /// Pausing → Paused (S0 8.4 `ConfirmPaused`).
     pub fn confirm_paused(&mut self) -> Result<Events, SessionError> {
         self.transition(Operation::ConfirmPaused, State::Paused)?;
-        Ok(vec![DomainEvent::Paused {}])
+        Ok(vec![SessionEvent::Paused {}])
     }
 
     /// Paused → Resuming (S0 8.4 `RequestResume`). A hibernated session first waits for a run (decision 22).
@@ -83,20 +83,20 @@ impl AgentSession {
         // The agent reports again if it still waits.
         self.spending.quota = None;
         self.forget_full_disk();
-        Ok(vec![DomainEvent::ResumeRequested { command }])
+        Ok(vec![SessionEvent::ResumeRequested { command }])
     }
 
     /// Resuming → Running (S0 8.4 `ConfirmResumed`).
     pub fn confirm_resumed(&mut self) -> Result<Events, SessionError> {
         self.transition(Operation::ConfirmResumed, State::Running)?;
-        Ok(vec![DomainEvent::Resumed {}])
+        Ok(vec![SessionEvent::Resumed {}])
     }
 
     /// Returns to Paused because there is no budget or slot to resume with (decisions 22, 32).
     pub(crate) fn abandon_resume(&mut self) -> Result<Events, SessionError> {
         self.transition(Operation::AbandonResume, State::Paused)?;
         self.run_state.withdraw_slot_request();
-        Ok(vec![DomainEvent::ResumeAbandoned {}])
+        Ok(vec![SessionEvent::ResumeAbandoned {}])
     }
 
     /// Cancels the session (S0 8.4 `RequestCancel`). In an intermediate status the cancellation waits until that resolves. `force`
@@ -112,7 +112,7 @@ impl AgentSession {
             if status != AgentSessionStatus::Cancelling && !self.cancel_accepted {
                 self.cancel_accepted = true;
                 self.touch_control();
-                events.push(DomainEvent::CancelAccepted {});
+                events.push(SessionEvent::CancelAccepted {});
             }
         } else {
             self.check(Operation::RequestCancel)?;
@@ -122,7 +122,7 @@ impl AgentSession {
             self.hand_back_end();
             self.run_state.withdraw_slot_request();
             self.configuration.drop_reload();
-            events.push(DomainEvent::CancelRequested { command });
+            events.push(SessionEvent::CancelRequested { command });
             events.extend(self.requests.close_all());
             // No agent has started, so there is nothing to wait for.
             if self.run_state.current().is_none_or(|run| run.begin.is_none()) {
@@ -139,7 +139,7 @@ impl AgentSession {
     pub fn confirm_cancelled(&mut self, ctx: &DomainContext<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::ConfirmCancelled, State::Cancelled)?;
         self.end(ctx);
-        Ok(vec![DomainEvent::Cancelled {}])
+        Ok(vec![SessionEvent::Cancelled {}])
     }
 
     /// → Failed (S0 8.4 `RecordFailure`).
@@ -161,7 +161,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         self.transition(operation, State::Failed { failure: Failure { reason, message: message.clone() } })?;
         self.end(ctx);
-        let mut events = vec![DomainEvent::Failed { failure_reason: reason, message }];
+        let mut events = vec![SessionEvent::Failed { failure_reason: reason, message }];
         events.extend(self.requests.close_all());
         Ok(events)
     }

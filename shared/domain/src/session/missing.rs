@@ -2,7 +2,7 @@
 
 use super::AgentSession;
 use crate::value::Capabilities;
-use crate::{DomainEvent, Events};
+use crate::{Events, SessionEvent};
 
 /// A capability and the consequence of its absence.
 #[derive(Clone, Copy)]
@@ -53,6 +53,6 @@ impl AgentSession {
             return Vec::new();
         }
         let (capability, consequence) = (capability.to_owned(), consequence.to_owned());
-        vec![DomainEvent::CapabilityMissing { capability, consequence }]
+        vec![SessionEvent::CapabilityMissing { capability, consequence }]
     }
 }

@@ -54,6 +54,7 @@ mod definition;
 mod delivery;
 mod disk;
 mod error;
+mod event;
 pub mod fact;
 mod handoff;
 mod hibernation;
@@ -96,6 +97,7 @@ pub use delivery::OpenToolCall;
 pub(crate) use delivery::{InFlight, InFlightStep};
 pub use disk::{Disk, FullDisk};
 pub use error::SessionError;
+pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};
 pub use inbox::{Arrival, Gap, Inbox};
 use progress::Progress;
@@ -107,7 +109,7 @@ pub use retry::Opening;
 use retry::Retry;
 pub use review::RecordedOutput;
 use review::Review;
-pub use run::{PastRun, Run, RunCause, RunPhase, Sender, Unreachable};
+pub use run::{CommandRef, PastRun, Run, RunCause, RunPhase, Sender, StopMode, Unreachable};
 use run_state::RunState;
 pub use settings::SessionSettings;
 pub use silence::{Absence, Observation, ProcessState};
@@ -120,7 +122,7 @@ pub use subagent::{SubAgentSession, SubAgentStatus};
 pub use turn::Turn;
 
 use crate::value::AutoContinueConfig;
-use crate::{AgentSessionId, DomainContext, Events, Timestamp, UserId};
+use crate::{AgentSessionId, DomainContext, Timestamp, UserId};
 
 /// A session of an agent: its life cycle, budget, requests and runs.
 ///

@@ -2,13 +2,13 @@
 
 use super::{AgentSession, Decision, Operation, RequestKind, SessionError};
 use crate::text::{Feedback, PlanContent};
-use crate::{DomainContext, DomainEvent, Events, ToolCallId};
+use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
 impl AgentSession {
     /// Records that the agent entered plan mode (S0 8.4 `RecordPlanCreated`).
     pub(crate) fn enter_plan_mode(&mut self, ctx: &DomainContext<'_>) -> Events {
         self.requests.draft_plan(self.definition.settings.plan_approval_required, ctx.now);
-        vec![DomainEvent::PlanCreated {}]
+        vec![SessionEvent::PlanCreated {}]
     }
 
     /// Running → `WaitingForApproval` (S0 8.4 `RecordPlanPendingApproval`). If no approval is required, the plan is approved at
@@ -32,7 +32,7 @@ impl AgentSession {
             self.check(Operation::RecordPlanAutoApproved)?;
         }
         self.requests.submit_plan(content, version, requires_approval, ctx.now);
-        Ok(vec![DomainEvent::PlanPendingApproval { request_id: id, requires_approval, version }])
+        Ok(vec![SessionEvent::PlanPendingApproval { request_id: id, requires_approval, version }])
     }
 
     fn ensure_plan_request(&self, id: &ToolCallId) -> Result<(), SessionError> {
@@ -53,7 +53,7 @@ impl AgentSession {
         self.spending.ensure_budget()?;
         let command = self.close_request(Operation::RecordPlanApproved, id, Decision::Approved, ctx)?;
         self.requests.approve_plan(ctx.now);
-        Ok(vec![DomainEvent::PlanApproved { request_id: id.clone(), command }])
+        Ok(vec![SessionEvent::PlanApproved { request_id: id.clone(), command }])
     }
 
     /// `WaitingForApproval` → Running, where the agent revises its plan (S0 8.4 `RecordPlanRejected`).
@@ -68,6 +68,6 @@ impl AgentSession {
         let decision = Decision::Rejected(feedback.clone());
         let command = self.close_request(Operation::RecordPlanRejected, id, decision, ctx)?;
         self.requests.reject_plan();
-        Ok(vec![DomainEvent::PlanRejected { request_id: id.clone(), feedback, command }])
+        Ok(vec![SessionEvent::PlanRejected { request_id: id.clone(), feedback, command }])
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentSession;
 use crate::text::cut;
 use crate::value::{DeliverableCounts, SessionTask, SessionTaskList};
-use crate::{DomainContext, DomainEvent, Events, Timestamp};
+use crate::{DomainContext, Events, SessionEvent, Timestamp};
 
 /// The progress that the agent last reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Progress {
     }
 
     /// Replaces the task list. An unchanged task keeps its time.
-    fn replace_tasks(&mut self, mut tasks: Vec<SessionTask>, now: Timestamp) -> DomainEvent {
+    fn replace_tasks(&mut self, mut tasks: Vec<SessionTask>, now: Timestamp) -> SessionEvent {
         tasks.truncate(SessionTaskList::MAX_TASKS);
         for task in &mut tasks {
             task.subject = cut(&task.subject, 500);
@@ -47,7 +47,7 @@ impl Progress {
         }
         let list = SessionTaskList { tasks, last_updated_at: now };
         let event =
-            DomainEvent::TaskListUpdated { task_count: list.tasks.len(), completed_count: list.completed() };
+            SessionEvent::TaskListUpdated { task_count: list.tasks.len(), completed_count: list.completed() };
         self.tasks = Some(list);
         event
     }
@@ -65,7 +65,7 @@ impl AgentSession {
         let journal_sequence = self.journal_sequence + 1;
         self.progress.deliverables = Some(RecordedDeliverables { counts, journal_sequence });
         let DeliverableCounts { pending, passed, blocked } = counts;
-        vec![DomainEvent::DeliverablesChanged { pending, passed, blocked }]
+        vec![SessionEvent::DeliverablesChanged { pending, passed, blocked }]
     }
 
     /// The latest counts; `None` if the agent reported no deliverables.

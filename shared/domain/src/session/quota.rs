@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus};
 use crate::text::cut;
-use crate::{Deadlines, DomainContext, DomainEvent, Events, Timestamp, Usd};
+use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp, Usd};
 
 /// Records that the agent's subscription quota is used up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ impl AgentSession {
         self.spending.quota =
             Some(Quota { message: message.clone(), reset_at, told_at: ctx.now, paused_for_it });
         self.touch_control();
-        vec![DomainEvent::QuotaExceeded { message, reset_at }]
+        vec![SessionEvent::QuotaExceeded { message, reset_at }]
     }
 
     /// Whether to pause a running session for its quota. Returns true only once.
@@ -76,7 +76,7 @@ impl AgentSession {
 
     /// Resumes the session at the reset time. If that is refused because the budget is used up, the owner has to resume it.
     pub(super) fn on_quota_reset(&mut self, ctx: &mut DomainContext<'_>) -> Events {
-        let mut events = vec![DomainEvent::QuotaReset {}];
+        let mut events = vec![SessionEvent::QuotaReset {}];
         match self.request_resume(ctx) {
             Ok(resumed) => events.extend(resumed),
             Err(_) => self.spending.quota = None,

@@ -1,7 +1,7 @@
 //! Missing envelopes (decision 9): they are requested again, and given up in the end.
 
 use super::{AgentSession, ProcessState};
-use crate::{CommandRef, Deadlines, DomainContext, DomainEvent, Events};
+use crate::{CommandRef, Deadlines, DomainContext, Events, SessionEvent};
 
 impl AgentSession {
     /// Asks the sidecar to resend the missing envelopes.
@@ -10,14 +10,14 @@ impl AgentSession {
         let Some((from_sequence, to_sequence)) = run.inbox.missing() else { return Vec::new() };
         run.inbox.asked(ctx.now + ctx.deadlines.replay_interval);
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
-        vec![DomainEvent::ReplayRequested { command, from_sequence, to_sequence }]
+        vec![SessionEvent::ReplayRequested { command, from_sequence, to_sequence }]
     }
 
     /// Gives up missing envelopes (decision 9). The caller applies the parked envelopes after them.
     pub fn close_gap(&mut self) -> Events {
         let Some(run) = self.run_state.current_mut() else { return Vec::new() };
         let Some((from_sequence, to_sequence)) = run.inbox.skip_missing() else { return Vec::new() };
-        vec![DomainEvent::EventsLost { from_sequence, to_sequence }]
+        vec![SessionEvent::EventsLost { from_sequence, to_sequence }]
     }
 
     /// Requests missing envelopes again, or gives them up (decision 9). In that case the caller applies the parked envelopes.

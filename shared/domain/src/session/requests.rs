@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::LifecycleCommand;
 use crate::text::{Feedback, PlanContent};
 use crate::value::{Answer, PlanStatus, Question, SessionPlan};
-use crate::{CommandId, CommandRef, DomainEvent, Events, RunId, Timestamp, ToolCallId};
+use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
 
 /// The requests of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ impl Requests {
     pub(super) fn close_all(&mut self) -> Events {
         std::mem::take(&mut self.pending)
             .into_iter()
-            .map(|request| DomainEvent::RequestClosed { request_id: request.id })
+            .map(|request| SessionEvent::RequestClosed { request_id: request.id })
             .collect()
     }
 
@@ -189,7 +189,7 @@ impl Requests {
     }
 
     /// Sends the oldest unheard answer once more; `None` if it was sent twice before.
-    pub(super) fn resend_answer(&mut self, run_id: RunId, now: Timestamp) -> Option<DomainEvent> {
+    pub(super) fn resend_answer(&mut self, run_id: RunId, now: Timestamp) -> Option<SessionEvent> {
         let oldest = self.unheard_answers.iter_mut().min_by_key(|answer| answer.sent_at)?;
         if oldest.attempt >= 2 {
             return None;
@@ -197,7 +197,7 @@ impl Requests {
         oldest.attempt += 1;
         oldest.sent_at = now;
         let command = CommandRef { command_id: oldest.command_id, run_id, attempt: oldest.attempt };
-        Some(DomainEvent::CommandReissued { kind: LifecycleCommand::Answer, command })
+        Some(SessionEvent::CommandReissued { kind: LifecycleCommand::Answer, command })
     }
 
     /// Takes the decisions that the sidecar never received, to send them as messages after the end of its run (decision 26).

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, Operation, RunCause, SessionError, State};
 use crate::text::Feedback;
-use crate::{DomainContext, DomainEvent, Events};
+use crate::{DomainContext, Events, SessionEvent};
 
 /// The latest retry of a session (decision 24).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl AgentSession {
         }
         self.run_state.request_slot(RunCause::Retry);
         self.updated_at = ctx.now;
-        Ok(vec![DomainEvent::Retried { retry_count: count, additional_instruction: instruction }])
+        Ok(vec![SessionEvent::Retried { retry_count: count, additional_instruction: instruction }])
     }
 
     /// How the agent of the current run begins (decisions 22, 24).

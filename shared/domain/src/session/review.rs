@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{AgentSession, AgentSessionStatus, Failure, Operation, SessionError, State};
 use crate::text::Feedback;
 use crate::value::{CommitSha, FailureReason, SessionOutcome, SessionOutput};
-use crate::{DomainContext, DomainEvent, Events, OutputId, Timestamp};
+use crate::{DomainContext, Events, OutputId, SessionEvent, Timestamp};
 
 /// The output of the agent and its review.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -92,9 +92,9 @@ impl AgentSession {
         &mut self,
         output: SessionOutput,
         ctx: &mut DomainContext<'_>,
-    ) -> DomainEvent {
+    ) -> SessionEvent {
         let output_id = ctx.output_id();
-        let event = DomainEvent::OutputReady {
+        let event = SessionEvent::OutputReady {
             output_id,
             files_changed: output.files_changed,
             tests_added: output.tests_added,
@@ -131,7 +131,7 @@ impl AgentSession {
         self.transition(Operation::ApproveOutput, State::Completed)?;
         self.review.end();
         self.end(ctx);
-        Ok(vec![DomainEvent::Approved { output_id: output, commit_sha }])
+        Ok(vec![SessionEvent::Approved { output_id: output, commit_sha }])
     }
 
     /// Idle with output → Failed, `VerificationFailed` (S0 8.4 `RejectOutput`; decision 24).
@@ -150,8 +150,8 @@ impl AgentSession {
         self.review.end();
         self.end(ctx);
         Ok(vec![
-            DomainEvent::Rejected { output_id: output, reason },
-            DomainEvent::Failed { failure_reason: failure.reason, message: failure.message },
+            SessionEvent::Rejected { output_id: output, reason },
+            SessionEvent::Failed { failure_reason: failure.reason, message: failure.message },
         ])
     }
 
@@ -170,6 +170,6 @@ impl AgentSession {
         }
         self.transition(Operation::Close, State::Completed)?;
         self.end(ctx);
-        Ok(vec![DomainEvent::Closed {}])
+        Ok(vec![SessionEvent::Closed {}])
     }
 }

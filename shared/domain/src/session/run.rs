@@ -26,6 +26,26 @@ crate::names::named!(RunCause {
     Wake => "Wake",
 });
 
+/// A command that an event orders reactions to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRef {
+    pub command_id: CommandId,
+    /// The run that receives it.
+    pub run_id: RunId,
+    /// Number of this attempt to send it, from 1.
+    pub attempt: u8,
+}
+
+/// How a run is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopMode {
+    /// With a `stop` command. The runtime kills the process if that takes too long.
+    Graceful,
+    /// The runtime kills the process at once.
+    Kill,
+}
+
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "phase", rename_all_fields = "camelCase")]

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::text::cut;
 use crate::value::FailureReason;
-use crate::{DomainContext, DomainEvent, Events, RunId};
+use crate::{DomainContext, Events, RunId, SessionEvent};
 
 impl AgentSession {
     /// Ends the current run because its process is gone (decisions 12, 14). Does nothing for another run. The caller handles
@@ -83,7 +83,7 @@ impl AgentSession {
             S::Resuming if ordered && unasked => self.run_state.hibernate(),
             S::Resuming if fulfils => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
-                events.push(DomainEvent::ResumeAbandoned {});
+                events.push(SessionEvent::ResumeAbandoned {});
                 self.run_state.hibernate();
             }
             // This is the run before the retry, which was ordered to stop.
@@ -119,7 +119,7 @@ impl AgentSession {
         if !self.run_state.is_hibernated() {
             self.delivery.close_turn();
         }
-        events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail, end_uncertain });
+        events.push(SessionEvent::RunEnded { run_id, status: self.status(), detail, end_uncertain });
         Ok(events)
     }
 
@@ -161,7 +161,7 @@ impl AgentSession {
             }
             S::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
-                events.push(DomainEvent::ResumeAbandoned {});
+                events.push(SessionEvent::ResumeAbandoned {});
             }
             S::Pausing => events.extend(self.confirm_paused()?),
             _ => {

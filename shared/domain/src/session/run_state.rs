@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::after_stop::AfterStop;
 use super::{Arrival, PastRun, Run, RunCause, RunPhase, Sender};
 use crate::value::Capabilities;
-use crate::{CommandRef, DomainContext, DomainEvent, Events, RunId, StopMode, Timestamp};
+use crate::{CommandRef, DomainContext, Events, RunId, SessionEvent, StopMode, Timestamp};
 
 /// The runs of a session. A hibernated session has no live run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl RunState {
         run.phase =
             RunPhase::Ending { since: ctx.now, killed: mode == StopMode::Kill, fulfils_request: false };
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
-        vec![DomainEvent::RunStopOrdered { command, mode }]
+        vec![SessionEvent::RunStopOrdered { command, mode }]
     }
 
     /// Orders the runtime to kill the process. Does nothing if it was ordered before or there is no run.
@@ -207,7 +207,7 @@ impl RunState {
         // Give the runtime time to report the end, even if nothing was received for long.
         run.silent_at = run.silent_at.max(ctx.now + ctx.deadlines.stop_timeout);
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
-        vec![DomainEvent::RunStopOrdered { command, mode: StopMode::Kill }]
+        vec![SessionEvent::RunStopOrdered { command, mode: StopMode::Kill }]
     }
 }
 

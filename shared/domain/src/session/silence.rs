@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, RunPhase, SessionError, Unreachable};
-use crate::{Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 /// What the runtime reports about a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl AgentSession {
             alive_since.map(|alive| alive + ctx.deadlines.unresponsive_timeout).filter(|at| *at > ctx.now);
         let next = ctx.now + ctx.deadlines.silence_timeout;
         run.silent_at = stopped_at.map_or(next, |at| at.min(next));
-        if known.is_some() { Vec::new() } else { vec![DomainEvent::RunUnreachable { run_id: run.id }] }
+        if known.is_some() { Vec::new() } else { vec![SessionEvent::RunUnreachable { run_id: run.id }] }
     }
 
     /// Handles that the run was heard again: its deadlines restart.
@@ -193,6 +193,6 @@ impl AgentSession {
         let run_id = run.id;
         self.restart_deadlines(Absence { from: was.since, until: ctx.now }, ctx);
         let after_seconds = ctx.now.since(was.since).as_secs();
-        vec![DomainEvent::RunReachable { run_id, after_seconds }]
+        vec![SessionEvent::RunReachable { run_id, after_seconds }]
     }
 }

@@ -8,7 +8,7 @@ use super::{
     AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PendingCommand, ProcessState,
     SessionDefinition, SessionError,
 };
-use crate::{AgentSkillId, CommandId, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{AgentSkillId, CommandId, Deadlines, DomainContext, Events, SessionEvent, SkillEvent, Timestamp};
 
 impl AgentSession {
     /// Most skills of a session.
@@ -32,14 +32,14 @@ impl AgentSession {
             return Ok(Vec::new());
         }
         self.skills_changed();
-        Ok(vec![DomainEvent::SessionSkillEnabled { skill_id: skill }])
+        Ok(vec![SessionEvent::SkillEnabled { skill_id: skill }])
     }
 
     pub fn disable_skill(&mut self, skill: AgentSkillId) -> Result<Events, SessionError> {
         self.ensure_skills_can_change(Operation::DisableSkill)?;
         self.definition.disable_skill(skill)?;
         self.skills_changed();
-        Ok(vec![DomainEvent::SessionSkillDisabled { skill_id: skill }])
+        Ok(vec![SessionEvent::SkillDisabled { skill_id: skill }])
     }
 
     /// Requests a reload of the configuration. Without a sidecar it is confirmed at once, as the next run starts with the new
@@ -48,7 +48,7 @@ impl AgentSession {
     pub fn request_reload(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         self.ensure_skills_can_change(Operation::RequestReload)?;
         let Some(command) = self.run_state.command(ctx) else {
-            let mut events = vec![DomainEvent::ReloadRequested { command: None }];
+            let mut events = vec![SessionEvent::ReloadRequested { command: None }];
             events.extend(self.confirm_reloaded()?);
             return Ok(events);
         };
@@ -59,7 +59,7 @@ impl AgentSession {
         let hot = can.hot_reload.then_some(command);
         self.configuration.request_reload(PendingCommand::new(hot, ctx));
         self.touch_control();
-        let mut events = vec![DomainEvent::ReloadRequested { command: hot }];
+        let mut events = vec![SessionEvent::ReloadRequested { command: hot }];
         if hot.is_none() {
             events.extend(self.order_stop(ctx));
         }
@@ -75,7 +75,7 @@ impl AgentSession {
     fn activate_configuration(&mut self) -> Events {
         self.configuration.confirm();
         self.touch_control();
-        vec![DomainEvent::Reloaded {}]
+        vec![SessionEvent::Reloaded {}]
     }
 
     /// Handles the acknowledgement of a reload. It has to name the pending command (decision 11).
@@ -133,7 +133,7 @@ impl AgentSession {
         match self.configuration.resend(run_id, ctx.now) {
             Some(resent) => vec![resent],
             None if self.status().survives_its_process() => self.order_kill(false, ctx),
-            None => vec![DomainEvent::CommandLate { kind: LifecycleCommand::Reload }],
+            None => vec![SessionEvent::CommandLate { kind: LifecycleCommand::Reload }],
         }
     }
 
@@ -165,5 +165,34 @@ impl AgentSession {
     /// The skill whose memory pills this session consolidates.
     pub const fn consolidates(&self) -> Option<AgentSkillId> {
         self.definition.consolidates
+    }
+}
+
+impl SessionEvent {
+    /// The event of a skill that the session's agent changed, for the journal of the session. Agents only record memory pills and
+    /// propose consolidations.
+    pub fn of_skill(event: &SkillEvent) -> Option<Self> {
+        match event {
+            SkillEvent::MemoryPillRecorded { skill_id, pill_id, session_id, category } => {
+                Some(Self::MemoryPillRecorded {
+                    skill_id: *skill_id,
+                    pill_id: *pill_id,
+                    session_id: *session_id,
+                    category: *category,
+                })
+            }
+            SkillEvent::ConsolidationProposed { session_id, pill_count } => {
+                Some(Self::SkillConsolidationProposed { session_id: *session_id, pill_count: *pill_count })
+            }
+            SkillEvent::Created { .. }
+            | SkillEvent::Updated {}
+            | SkillEvent::InstructionsUpdated { .. }
+            | SkillEvent::Deactivated {}
+            | SkillEvent::Activated {}
+            | SkillEvent::MemoryPillDismissed { .. }
+            | SkillEvent::ConsolidationStarted { .. }
+            | SkillEvent::ConsolidationAbandoned { .. }
+            | SkillEvent::Consolidated { .. } => None,
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     UsageReport,
 };
 use crate::value::{SessionBudget, SessionMetrics, SpendEffect};
-use crate::{DomainEvent, Events, Timestamp, Usd};
+use crate::{Events, SessionEvent, Timestamp, Usd};
 
 /// Spend, usage and budget of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl Spending {
         let sum = by_model.entry(if known { report.model.clone() } else { "other".to_owned() }).or_default();
         *sum = sum.plus(added.tokens);
         let effect = self.budget.spend(added.cost, added.tokens.total());
-        let mut events = vec![DomainEvent::MetricsUpdated {
+        let mut events = vec![SessionEvent::MetricsUpdated {
             total_cost_usd: self.metrics.total_cost_usd,
             context_window_usage_percent: self.metrics.context_window.map(|w| w.usage_percent().to_string()),
             turn_count: self.metrics.turn_count,
@@ -99,7 +99,7 @@ impl Spending {
             return Vec::new();
         }
         let effect = self.budget.carry(carried_usd);
-        let mut events = vec![DomainEvent::ChainSpendCounted { carried_usd }];
+        let mut events = vec![SessionEvent::ChainSpendCounted { carried_usd }];
         events.extend(self.effect_events(effect));
         events
     }
@@ -107,21 +107,21 @@ impl Spending {
     fn effect_events(&self, effect: SpendEffect) -> Events {
         let (spent_usd, cap_usd) = (self.budget.account_usd(), self.budget.hard_cap_usd());
         let percent_used = || self.budget.percent_used().to_string();
-        let warning = effect.warning.then(|| DomainEvent::BudgetWarning {
+        let warning = effect.warning.then(|| SessionEvent::BudgetWarning {
             spent_usd,
             cap_usd,
             percent_used: percent_used(),
         });
-        let exhausted = DomainEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd: None };
+        let exhausted = SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd: None };
         let exhausted = effect.exhausted.then_some(exhausted);
         warning.into_iter().chain(exhausted).collect()
     }
 
     /// Holds the budget before a call that it does not cover. `None` if it was held before.
-    pub(super) fn hold(&mut self, needed_usd: Option<Usd>) -> Option<DomainEvent> {
+    pub(super) fn hold(&mut self, needed_usd: Option<Usd>) -> Option<SessionEvent> {
         let held = self.budget.hold();
         let (spent_usd, cap_usd) = (self.budget.account_usd(), self.budget.hard_cap_usd());
-        held.then_some(DomainEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd })
+        held.then_some(SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd })
     }
 
     /// Refuses work that the budget does not cover.
@@ -154,10 +154,10 @@ impl AgentSession {
         let cap_usd = budget.hard_cap_usd();
         self.spending.set_budget(budget);
         self.touch_control();
-        let mut events = vec![DomainEvent::BudgetChanged { cap_usd, allow_unmetered }];
+        let mut events = vec![SessionEvent::BudgetChanged { cap_usd, allow_unmetered }];
         if self.status() == AgentSessionStatus::Queued && self.run().is_none() {
             // The session may have waited for its budget only.
-            events.extend(self.run_state.slot_wanted().map(|cause| DomainEvent::SlotWanted { cause }));
+            events.extend(self.run_state.slot_wanted().map(|cause| SessionEvent::SlotWanted { cause }));
         }
         Ok(events)
     }
@@ -175,7 +175,7 @@ impl AgentSession {
             run.spent_usd += added.cost;
         }
         if self.chain_id().is_some() && self.status().is_terminal() && !added.cost.is_zero() {
-            events.push(DomainEvent::LateSpend { total_cost_usd: self.metrics().total_cost_usd });
+            events.push(SessionEvent::LateSpend { total_cost_usd: self.metrics().total_cost_usd });
         }
         events
     }
@@ -187,7 +187,7 @@ impl AgentSession {
         }
         self.touch_control();
         let allowed = self.budget().allows_unmetered();
-        if unmetered { vec![DomainEvent::SpendUnmetered { allowed }] } else { Vec::new() }
+        if unmetered { vec![SessionEvent::SpendUnmetered { allowed }] } else { Vec::new() }
     }
 
     /// Whether the agent's spend is unknown; `None` until the agent has shown it.

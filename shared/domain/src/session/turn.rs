@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{AgentFact, AgentSession, AgentSessionStatus, Operation, SessionError, State};
 use crate::text::cut;
 use crate::value::{FailureReason, SessionOutcome, SessionOutput};
-use crate::{DomainContext, DomainEvent, Events, MessageId, Timestamp, TurnId};
+use crate::{DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 /// The turn that is running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ impl AgentSession {
         self.run_state.was_fruitful();
         // The agent has these messages, and its turn has started.
         self.delivery.forget_injected(message);
-        events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
+        events.push(SessionEvent::TurnStarted { turn_id: turn, message_id: message });
         Ok(events)
     }
 
@@ -123,7 +123,7 @@ impl AgentSession {
         if let Some(output) = output {
             events.push(self.record_output(output, ctx));
         } else {
-            events.push(DomainEvent::TurnCompleted {
+            events.push(SessionEvent::TurnCompleted {
                 turn_count: self.metrics().turn_count,
                 last_turn_at: ctx.now,
                 outcome,
@@ -173,12 +173,12 @@ impl AgentSession {
         for fact in self.delivery.take_all_deferred() {
             match fact {
                 AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
-                    events.push(DomainEvent::RequestClosed { request_id: request });
+                    events.push(SessionEvent::RequestClosed { request_id: request });
                 }
                 AgentFact::TurnStarted { turn, message } => {
                     // As without deferral: the agent has these messages, and their turn has started.
                     self.delivery.forget_injected(message);
-                    events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
+                    events.push(SessionEvent::TurnStarted { turn_id: turn, message_id: message });
                 }
                 ended @ (AgentFact::TurnCompleted { .. }
                 | AgentFact::SessionEnded { is_error: false, .. }) => {
@@ -188,7 +188,7 @@ impl AgentSession {
                     if let Some(output) = output.or_else(|| self.review.staged.take()) {
                         events.push(self.record_output(output, ctx));
                     } else {
-                        events.push(DomainEvent::TurnCompleted {
+                        events.push(SessionEvent::TurnCompleted {
                             turn_count: self.metrics().turn_count,
                             last_turn_at: ctx.now,
                             outcome,

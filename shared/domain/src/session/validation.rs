@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentSessionStatus as S;
 use super::{AgentFact, AgentSession, LifecycleCommand, Operation, PendingCommand, SessionError, State};
 use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult, SessionOutput};
-use crate::{CommandId, CommandRef, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{CommandId, CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 /// State of a Running session without an open turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ impl AgentSession {
             received_at: None,
             late: false,
         });
-        vec![DomainEvent::ValidationRequested { command }]
+        vec![SessionEvent::ValidationRequested { command }]
     }
 
     pub(crate) fn validation_received(&mut self, command: CommandId, ctx: &DomainContext<'_>) {
@@ -178,7 +178,7 @@ impl AgentSession {
         }
         match AutoContinueConfig::failure(results) {
             None => {
-                let mut events = vec![DomainEvent::ValidationPassed {}];
+                let mut events = vec![SessionEvent::ValidationPassed {}];
                 events.extend(self.release_end(ctx)?);
                 Ok(events)
             }
@@ -208,7 +208,7 @@ impl AgentSession {
         self.delivery.enter_between_turns(BetweenTurns::Continuing);
         let Some(auto) = &mut self.auto_continue else { return Vec::new() };
         auto.current_continuation_count += 1;
-        let mut events = vec![DomainEvent::ValidationFailed {
+        let mut events = vec![SessionEvent::ValidationFailed {
             reason,
             continuation: auto.current_continuation_count,
             max_continuations: auto.max_continuations,
@@ -229,7 +229,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let continuations = self.auto_continue.as_ref().map_or(0, |auto| auto.current_continuation_count);
-        let mut events = vec![DomainEvent::AutoContinueStopped { cause, reason, continuations }];
+        let mut events = vec![SessionEvent::AutoContinueStopped { cause, reason, continuations }];
         let unmet = (cause == AutoContinueEnd::MaxContinuations).then(|| self.take_held_output());
         events.extend(self.release_end(ctx)?);
         if let Some(output) = unmet {
@@ -249,7 +249,7 @@ impl AgentSession {
         if !self.is_validating() {
             return Ok(Vec::new());
         }
-        let mut events = vec![DomainEvent::ValidationAbandoned { reason: why.to_owned() }];
+        let mut events = vec![SessionEvent::ValidationAbandoned { reason: why.to_owned() }];
         events.extend(self.release_end(ctx)?);
         Ok(events)
     }
@@ -260,7 +260,7 @@ impl AgentSession {
         self.delivery.leave_between_turns();
         let continuations = self.auto_continue.as_ref().map_or(0, |auto| auto.current_continuation_count);
         let cause = AutoContinueEnd::NotDelivered;
-        Ok(vec![DomainEvent::AutoContinueStopped { cause, reason: None, continuations }])
+        Ok(vec![SessionEvent::AutoContinueStopped { cause, reason: None, continuations }])
     }
 
     /// Handles the death of the process between two turns: no turn failed (decision 17). A waiting message to continue starts a new
@@ -307,6 +307,6 @@ impl AgentSession {
         order.attempt += 1;
         order.sent_at = ctx.now;
         let command = CommandRef { command_id: order.command_id, run_id, attempt: order.attempt };
-        Ok(vec![DomainEvent::CommandReissued { kind: LifecycleCommand::Validate, command }])
+        Ok(vec![SessionEvent::CommandReissued { kind: LifecycleCommand::Validate, command }])
     }
 }

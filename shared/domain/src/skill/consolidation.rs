@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentSkill, SkillError};
+use super::{AgentSkill, SkillError, SkillEvent};
 use crate::text::SkillInstructions;
-use crate::{AgentSessionId, DomainContext, DomainEvent, Events, MemoryPillId, Timestamp};
+use crate::{AgentSessionId, DomainContext, MemoryPillId, Timestamp};
 
 /// A consolidation in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ impl AgentSkill {
         &mut self,
         session_id: AgentSessionId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         if let Some(consolidation) = &self.consolidation {
             return Err(SkillError::ConsolidationUnderWay { session_id: consolidation.session_id });
         }
@@ -56,7 +56,7 @@ impl AgentSkill {
         self.change(ctx, |skill| {
             skill.consolidation =
                 Some(Consolidation { session_id, pill_ids, started_at: ctx.now, proposal: None });
-            Ok(DomainEvent::SkillConsolidationStarted { session_id, pill_count })
+            Ok(SkillEvent::ConsolidationStarted { session_id, pill_count })
         })
     }
 
@@ -67,7 +67,7 @@ impl AgentSkill {
         pill_ids: Vec<MemoryPillId>,
         updated_instructions: SkillInstructions,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         let given = match &self.consolidation {
             Some(consolidation) if consolidation.session_id == session_id => &consolidation.pill_ids,
             _ => return Err(SkillError::NotConsolidating { session_id }),
@@ -90,7 +90,7 @@ impl AgentSkill {
                 consolidation.proposal =
                     Some(Proposal { pill_ids, updated_instructions, proposed_at: ctx.now });
             }
-            Ok(DomainEvent::SkillConsolidationProposed { session_id, pill_count })
+            Ok(SkillEvent::ConsolidationProposed { session_id, pill_count })
         })
     }
 
@@ -100,7 +100,7 @@ impl AgentSkill {
         &mut self,
         session_id: AgentSessionId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         if self.consolidation.as_ref().is_none_or(|c| c.session_id != session_id) {
             return Ok(Vec::new());
         }
@@ -123,12 +123,12 @@ impl AgentSkill {
         session_id: AgentSessionId,
         reason: &str,
         ctx: &DomainContext<'_>,
-    ) -> Events {
+    ) -> Vec<SkillEvent> {
         if self.consolidation.take_if(|c| c.session_id == session_id).is_none() {
             return Vec::new();
         }
         self.updated_at = ctx.now;
-        vec![DomainEvent::SkillConsolidationAbandoned { session_id, reason: reason.to_owned() }]
+        vec![SkillEvent::ConsolidationAbandoned { session_id, reason: reason.to_owned() }]
     }
 
     /// Marks the pills as consolidated, replaces the instructions and increments the version (S0 8.4 `ConsolidateMemoryPills`).
@@ -137,7 +137,7 @@ impl AgentSkill {
         pill_ids: &[MemoryPillId],
         updated_instructions: SkillInstructions,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         let pill_ids: BTreeSet<_> = pill_ids.iter().copied().collect();
         self.ensure_active(&pill_ids)?;
         let mut changed = self.clone();
@@ -147,7 +147,7 @@ impl AgentSkill {
         }
         let mut events = changed.update_instructions(updated_instructions, true, ctx)?;
         *self = changed;
-        events.push(DomainEvent::SkillConsolidated {
+        events.push(SkillEvent::Consolidated {
             new_version: self.version,
             consolidated_pill_count: pill_ids.len(),
         });

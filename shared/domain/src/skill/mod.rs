@@ -11,20 +11,20 @@
 
 mod consolidation;
 mod error;
+mod event;
 pub mod pill;
 
 use serde::{Deserialize, Serialize};
 
 pub use consolidation::{Consolidation, Proposal};
 pub use error::SkillError;
+pub use event::SkillEvent;
 pub use pill::{MemoryPill, MemoryPillCategory, MemoryPillStatus};
 
 use crate::aggregate::{Aggregate, ArchivedPart};
 use crate::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
 use crate::value::{McpToolDefinition, SkillSubAgentDefinition, check_names, check_tools};
-use crate::{
-    AgentSessionId, AgentSkillId, DomainContext, DomainEvent, Events, MemoryPillId, Timestamp, UserId,
-};
+use crate::{AgentSessionId, AgentSkillId, DomainContext, MemoryPillId, Timestamp, UserId};
 
 /// A skill (S0 8.4).
 ///
@@ -136,10 +136,10 @@ impl AgentSkill {
     pub const MAX_BYTES: usize = 128 * 1024;
 
     /// Creates an active skill with version 1.
-    pub fn create(new: NewSkill, ctx: &DomainContext<'_>) -> Result<(Self, Events), SkillError> {
+    pub fn create(new: NewSkill, ctx: &DomainContext<'_>) -> Result<(Self, Vec<SkillEvent>), SkillError> {
         check_tools(&new.tool_definitions)?;
         check_sub_agents(&new.sub_agent_definitions)?;
-        let event = DomainEvent::SkillCreated { name: new.name.clone() };
+        let event = SkillEvent::Created { name: new.name.clone() };
         let skill = Self {
             id: new.id,
             owner_id: new.owner_id,
@@ -166,11 +166,11 @@ impl AgentSkill {
         name: Option<SkillName>,
         description: Option<SkillDescription>,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         self.change(ctx, |skill| {
             skill.name = name.unwrap_or_else(|| skill.name.clone());
             skill.description = description.unwrap_or_else(|| skill.description.clone());
-            Ok(DomainEvent::SkillUpdated {})
+            Ok(SkillEvent::Updated {})
         })
     }
 
@@ -181,7 +181,7 @@ impl AgentSkill {
         instructions: SkillInstructions,
         increment_version: bool,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         if instructions == self.instructions && !increment_version {
             return Ok(Vec::new());
         }
@@ -191,7 +191,7 @@ impl AgentSkill {
         self.change(ctx, |skill| {
             skill.instructions = instructions;
             skill.version += u32::from(increment_version);
-            Ok(DomainEvent::SkillInstructionsUpdated { new_version: skill.version })
+            Ok(SkillEvent::InstructionsUpdated { new_version: skill.version })
         })
     }
 
@@ -199,14 +199,14 @@ impl AgentSkill {
         &mut self,
         tool: McpToolDefinition,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         if self.tool_definitions.contains(&tool) {
             return Ok(Vec::new());
         }
         self.change(ctx, |skill| {
             skill.tool_definitions.push(tool);
             check_tools(&skill.tool_definitions)?;
-            Ok(DomainEvent::SkillUpdated {})
+            Ok(SkillEvent::Updated {})
         })
     }
 
@@ -214,13 +214,13 @@ impl AgentSkill {
         &mut self,
         name: &str,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         self.change(ctx, |skill| {
             let at = skill.tool_definitions.iter().position(|tool| tool.name.as_str() == name);
             let at =
                 at.ok_or_else(|| SkillError::NoSuchDefinition { what: "tool", name: name.to_owned() })?;
             skill.tool_definitions.remove(at);
-            Ok(DomainEvent::SkillUpdated {})
+            Ok(SkillEvent::Updated {})
         })
     }
 
@@ -228,14 +228,14 @@ impl AgentSkill {
         &mut self,
         definition: SkillSubAgentDefinition,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         if self.sub_agent_definitions.contains(&definition) {
             return Ok(Vec::new());
         }
         self.change(ctx, |skill| {
             skill.sub_agent_definitions.push(definition);
             check_sub_agents(&skill.sub_agent_definitions)?;
-            Ok(DomainEvent::SkillUpdated {})
+            Ok(SkillEvent::Updated {})
         })
     }
 
@@ -243,13 +243,13 @@ impl AgentSkill {
         &mut self,
         name: &str,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         self.change(ctx, |skill| {
             let at = skill.sub_agent_definitions.iter().position(|agent| agent.name.as_str() == name);
             let at =
                 at.ok_or_else(|| SkillError::NoSuchDefinition { what: "subagent", name: name.to_owned() })?;
             skill.sub_agent_definitions.remove(at);
-            Ok(DomainEvent::SkillUpdated {})
+            Ok(SkillEvent::Updated {})
         })
     }
 
@@ -260,7 +260,7 @@ impl AgentSkill {
         content: MemoryPillContent,
         category: MemoryPillCategory,
         ctx: &mut DomainContext<'_>,
-    ) -> Result<(MemoryPillId, Events), SkillError> {
+    ) -> Result<(MemoryPillId, Vec<SkillEvent>), SkillError> {
         let pill_id = MemoryPillId::new(ctx.uuid());
         let pill = MemoryPill::record(pill_id, self.id, session_id, content, category, ctx.now);
         let events = self.change(ctx, |skill| {
@@ -268,7 +268,7 @@ impl AgentSkill {
             if skill.active_pills.len() > Self::MAX_ACTIVE_PILLS {
                 return Err(SkillError::TooManyPills { max: Self::MAX_ACTIVE_PILLS });
             }
-            Ok(DomainEvent::MemoryPillRecorded { skill_id: skill.id, pill_id, session_id, category })
+            Ok(SkillEvent::MemoryPillRecorded { skill_id: skill.id, pill_id, session_id, category })
         })?;
         Ok((pill_id, events))
     }
@@ -278,24 +278,24 @@ impl AgentSkill {
         &mut self,
         pill: MemoryPillId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, SkillError> {
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         self.change(ctx, |skill| {
             let dismissed = skill.take_pill(pill)?.dismissed();
             skill.settled.push(dismissed);
-            Ok(DomainEvent::MemoryPillDismissed { pill_id: pill })
+            Ok(SkillEvent::MemoryPillDismissed { pill_id: pill })
         })
     }
 
     /// Deactivates the skill (S0 8.4 `Deactivate`). Sessions that already use it keep it.
-    pub fn deactivate(&mut self, ctx: &DomainContext<'_>) -> Events {
-        self.set_active(false, ctx, DomainEvent::SkillDeactivated {})
+    pub fn deactivate(&mut self, ctx: &DomainContext<'_>) -> Vec<SkillEvent> {
+        self.set_active(false, ctx, SkillEvent::Deactivated {})
     }
 
-    pub fn activate(&mut self, ctx: &DomainContext<'_>) -> Events {
-        self.set_active(true, ctx, DomainEvent::SkillActivated {})
+    pub fn activate(&mut self, ctx: &DomainContext<'_>) -> Vec<SkillEvent> {
+        self.set_active(true, ctx, SkillEvent::Activated {})
     }
 
-    fn set_active(&mut self, active: bool, ctx: &DomainContext<'_>, event: DomainEvent) -> Events {
+    fn set_active(&mut self, active: bool, ctx: &DomainContext<'_>, event: SkillEvent) -> Vec<SkillEvent> {
         if self.is_active == active {
             return Vec::new();
         }
@@ -314,8 +314,8 @@ impl AgentSkill {
     fn change(
         &mut self,
         ctx: &DomainContext<'_>,
-        make: impl FnOnce(&mut Self) -> Result<DomainEvent, SkillError>,
-    ) -> Result<Events, SkillError> {
+        make: impl FnOnce(&mut Self) -> Result<SkillEvent, SkillError>,
+    ) -> Result<Vec<SkillEvent>, SkillError> {
         let mut changed = self.clone();
         let event = make(&mut changed)?;
         if changed == *self {
@@ -345,6 +345,7 @@ fn check_sub_agents(agents: &[SkillSubAgentDefinition]) -> Result<(), SkillError
 
 impl Aggregate for AgentSkill {
     type Id = AgentSkillId;
+    type Event = SkillEvent;
 
     const KIND: &'static str = "skill";
 

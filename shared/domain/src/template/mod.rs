@@ -10,6 +10,7 @@
 mod content;
 pub mod cron;
 mod error;
+mod event;
 mod new;
 mod options;
 mod rule;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use content::{AllowedTools, InvalidTools, TemplateContent};
 pub use error::TemplateError;
+pub use event::TemplateEvent;
 pub use new::{NewRule, NewTemplate};
 pub use options::SessionOptions;
 pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
@@ -32,8 +34,7 @@ use crate::composition::{Composition, TemplatePart, compose};
 use crate::text::SystemPrompt;
 use crate::value::{ContextPolicy, McpToolDefinition, check_tools};
 use crate::{
-    AgentSkillId, AgentTemplateId, Aggregate, ClassificationRuleId, DomainContext, DomainEvent, Events,
-    Timestamp, UserId,
+    AgentSkillId, AgentTemplateId, Aggregate, ClassificationRuleId, DomainContext, Timestamp, UserId,
 };
 
 /// A template (S0 8.4).
@@ -81,7 +82,10 @@ impl AgentTemplate {
     pub const MAX_COMPOSED_BYTES: usize = Composition::MAX_BYTES / 3 * 2;
 
     /// Creates an active template (S0 8.4 `Create`).
-    pub fn create(new: NewTemplate, ctx: &mut DomainContext<'_>) -> Result<(Self, Events), TemplateError> {
+    pub fn create(
+        new: NewTemplate,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<(Self, Vec<TemplateEvent>), TemplateError> {
         let mut skills = Vec::new();
         for skill in new.default_skill_ids {
             if !skills.contains(&skill) {
@@ -105,7 +109,7 @@ impl AgentTemplate {
             updated_at: ctx.now,
         };
         template.check()?;
-        let created = DomainEvent::TemplateCreated { name: template.content.name.as_str().to_owned() };
+        let created = TemplateEvent::Created { name: template.content.name.as_str().to_owned() };
         Ok((template, vec![created]))
     }
 
@@ -114,9 +118,9 @@ impl AgentTemplate {
         &mut self,
         content: TemplateContent,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         if content == self.content {
-            return Ok(Events::new());
+            return Ok(Vec::new());
         }
         self.change(TemplateSection::Content, ctx, |it| {
             it.content = content;
@@ -129,9 +133,9 @@ impl AgentTemplate {
         &mut self,
         id: AgentSkillId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         if self.default_skill_ids.contains(&id) {
-            return Ok(Events::new());
+            return Ok(Vec::new());
         }
         self.change(TemplateSection::DefaultSkills, ctx, |it| {
             it.default_skill_ids.push(id);
@@ -144,7 +148,7 @@ impl AgentTemplate {
         &mut self,
         id: AgentSkillId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         self.change(TemplateSection::DefaultSkills, ctx, |it| {
             removed(&mut it.default_skill_ids, |skill| *skill == id).ok_or(TemplateError::NoSuchSkill)
         })
@@ -155,7 +159,7 @@ impl AgentTemplate {
         &mut self,
         rule: ClassificationRule,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         self.change(TemplateSection::ClassificationRules, ctx, |it| {
             if it.classification_rules.iter().any(|known| known.id == rule.id) {
                 return Err(TemplateError::RuleExists);
@@ -170,7 +174,7 @@ impl AgentTemplate {
         &mut self,
         id: ClassificationRuleId,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         self.change(TemplateSection::ClassificationRules, ctx, |it| {
             removed(&mut it.classification_rules, |rule| rule.id == id).ok_or(TemplateError::NoSuchRule)
         })
@@ -181,9 +185,9 @@ impl AgentTemplate {
         &mut self,
         tool: McpToolDefinition,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         if self.custom_tool_definitions.contains(&tool) {
-            return Ok(Events::new());
+            return Ok(Vec::new());
         }
         self.change(TemplateSection::CustomTools, ctx, |it| {
             if it.custom_tool_definitions.iter().any(|known| known.name == tool.name) {
@@ -199,7 +203,7 @@ impl AgentTemplate {
         &mut self,
         name: &str,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         self.change(TemplateSection::CustomTools, ctx, |it| {
             removed(&mut it.custom_tool_definitions, |tool| tool.name.as_str() == name)
                 .ok_or(TemplateError::NoSuchTool)
@@ -207,19 +211,19 @@ impl AgentTemplate {
     }
 
     /// Deactivates the template: no sessions start from it (S0 8.4 `Deactivate`). Running sessions continue.
-    pub fn deactivate(&mut self, ctx: &DomainContext<'_>) -> Events {
+    pub fn deactivate(&mut self, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         if !self.is_active {
-            return Events::new();
+            return Vec::new();
         }
         self.is_active = false;
         self.updated_at = ctx.now;
-        vec![DomainEvent::TemplateDeactivated {}]
+        vec![TemplateEvent::Deactivated {}]
     }
 
     /// Activates the template again (S0 8.4 `Activate`). Times of its schedule that passed meanwhile stay missed.
-    pub fn activate(&mut self, ctx: &DomainContext<'_>) -> Events {
+    pub fn activate(&mut self, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         if self.is_active {
-            return Events::new();
+            return Vec::new();
         }
         self.is_active = true;
         self.updated_at = ctx.now;
@@ -228,7 +232,7 @@ impl AgentTemplate {
         {
             scheduled.set_next_run(ctx.now);
         }
-        vec![DomainEvent::TemplateActivated {}]
+        vec![TemplateEvent::Activated {}]
     }
 
     /// Refuses a deactivated template, which cannot start sessions (S0 8.4).
@@ -247,13 +251,13 @@ impl AgentTemplate {
         part: TemplateSection,
         ctx: &DomainContext<'_>,
         decide: impl FnOnce(&mut Self) -> Result<(), TemplateError>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         let mut changed = self.clone();
         decide(&mut changed)?;
         changed.check()?;
         changed.updated_at = ctx.now;
         *self = changed;
-        Ok(vec![DomainEvent::TemplateUpdated { part }])
+        Ok(vec![TemplateEvent::Updated { part }])
     }
 
     fn check(&self) -> Result<(), TemplateError> {
@@ -351,6 +355,7 @@ impl AgentTemplate {
 
 impl Aggregate for AgentTemplate {
     type Id = AgentTemplateId;
+    type Event = TemplateEvent;
     const KIND: &'static str = "template";
 
     fn id(&self) -> AgentTemplateId {

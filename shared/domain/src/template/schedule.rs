@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cron::CronExpression;
 use super::zone::TimeZoneName;
-use super::{AgentTemplate, TemplateError, TemplateSection};
+use super::{AgentTemplate, TemplateError, TemplateEvent, TemplateSection};
 use crate::text::{Objective, SessionName, WorkingDirectory};
-use crate::{AgentSessionId, DomainContext, DomainEvent, Events, Timestamp};
+use crate::{AgentSessionId, DomainContext, Timestamp};
 
 /// A schedule (S0 8.5) with the parameters of its sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,9 +111,9 @@ impl AgentTemplate {
         &mut self,
         schedule: Option<AgentSchedule>,
         ctx: &DomainContext<'_>,
-    ) -> Result<Events, TemplateError> {
+    ) -> Result<Vec<TemplateEvent>, TemplateError> {
         if schedule.as_ref() == self.schedule() {
-            return Ok(Events::new());
+            return Ok(Vec::new());
         }
         self.change(TemplateSection::Schedule, ctx, |it| {
             it.scheduled = schedule.map(|schedule| Scheduled::new(schedule, ctx.now));
@@ -129,23 +129,23 @@ impl AgentTemplate {
     }
 
     /// Records that the due time started `session`. Does nothing if no time was due.
-    pub fn record_run(&mut self, session: AgentSessionId, ctx: &DomainContext<'_>) -> Events {
+    pub fn record_run(&mut self, session: AgentSessionId, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         let Some((scheduled_for, next_run_at)) = self.record_occurrence(Some(session), true, ctx) else {
-            return Events::new();
+            return Vec::new();
         };
-        vec![DomainEvent::TemplateScheduleRan { scheduled_for, session_id: session, next_run_at }]
+        vec![TemplateEvent::ScheduleRan { scheduled_for, session_id: session, next_run_at }]
     }
 
     /// Records that the due time started no session. Does nothing if no time was due.
-    pub fn record_skip(&mut self, reason: ScheduleSkip, ctx: &DomainContext<'_>) -> Events {
+    pub fn record_skip(&mut self, reason: ScheduleSkip, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         let goes_on = match reason {
             ScheduleSkip::Deactivated => false,
             ScheduleSkip::PoolLineFull | ScheduleSkip::Unmetered => true,
         };
         let Some((scheduled_for, next_run_at)) = self.record_occurrence(None, goes_on, ctx) else {
-            return Events::new();
+            return Vec::new();
         };
-        vec![DomainEvent::TemplateScheduleSkipped { scheduled_for, reason, next_run_at }]
+        vec![TemplateEvent::ScheduleSkipped { scheduled_for, reason, next_run_at }]
     }
 
     fn record_occurrence(

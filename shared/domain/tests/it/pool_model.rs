@@ -6,7 +6,7 @@ use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::SessionSettings;
 use pilothouse_domain::value::FailureReason;
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainContext, DomainEvent as E, RunId, Timestamp,
+    AgentSession, AgentSessionId, Deadlines, DomainContext, RunId, SessionEvent as E, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};

@@ -9,7 +9,7 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::{Adjustment, AgentSettings, DeliverableCounts, MessageStatus, SessionOutcome};
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, DomainEvent, MessageId, RunId,
+    AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, MessageId, RunId, SessionEvent,
     SubAgentId,
 };
 use proptest::prelude::*;
@@ -667,12 +667,12 @@ impl Life {
         let moved = scenario.last.iter().any(|e| {
             !matches!(
                 e,
-                DomainEvent::MetricsUpdated { .. }
-                    | DomainEvent::BudgetWarning { .. }
-                    | DomainEvent::BudgetExhausted { .. }
-                    | DomainEvent::AllowanceChanged { .. }
-                    | DomainEvent::AfterStopActivity { .. }
-                    | DomainEvent::CommandReissued { .. }
+                SessionEvent::MetricsUpdated { .. }
+                    | SessionEvent::BudgetWarning { .. }
+                    | SessionEvent::BudgetExhausted { .. }
+                    | SessionEvent::AllowanceChanged { .. }
+                    | SessionEvent::AfterStopActivity { .. }
+                    | SessionEvent::CommandReissued { .. }
             ) && !e.name().starts_with("Message")
                 && !e.name().starts_with("AgentMessage")
         });

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentStatus};
 use pilothouse_domain::value::PlanStatus;
-use pilothouse_domain::{DomainEvent as E, SubAgentId, Timestamp};
+use pilothouse_domain::{SessionEvent as E, SubAgentId, Timestamp};
 
 use crate::scenario::Scenario;
 pub(crate) use kit::{Change, Kit};
@@ -153,7 +153,7 @@ impl Reference {
                 self.unreachable = false;
             }
             // `ApiKeyHash` is set by a start and by nothing else.
-            E::SessionStarted { .. } => self.key = Some(scenario.key.clone()),
+            E::Started { .. } => self.key = Some(scenario.key.clone()),
             E::OutputReady { .. } => self.reviewable = true,
             E::Approved { .. } | E::Rejected { .. } => self.reviewable = false,
             E::Retried { retry_count, .. } => {

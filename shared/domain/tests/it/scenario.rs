@@ -17,8 +17,8 @@ use pilothouse_domain::value::{
     Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainContext, DomainEvent, Events, IdSource,
-    MessageId, MeterId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainContext, Events, IdSource, MessageId,
+    MeterId, OutputId, RunId, SessionEvent, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 use uuid::Uuid;
 
@@ -160,8 +160,8 @@ pub(crate) fn ends(is_error: bool) -> AgentFact {
 
 /// The result of the validation that was requested last.
 pub(crate) fn validated(scenario: &Scenario, passed: bool) -> AgentFact {
-    let ordered = |event: &DomainEvent| match event {
-        DomainEvent::ValidationRequested { command } => Some(command.command_id),
+    let ordered = |event: &SessionEvent| match event {
+        SessionEvent::ValidationRequested { command } => Some(command.command_id),
         _ => None,
     };
     let command = scenario.last.iter().find_map(ordered).expect("a validation was ordered just now");
@@ -345,14 +345,14 @@ impl Scenario {
     fn react(&mut self) {
         for event in self.last.clone() {
             match event {
-                DomainEvent::RunEnded { run_id, .. } => {
+                SessionEvent::RunEnded { run_id, .. } => {
                     let released = self.pool.release(self.conv.session.id(), run_id);
                     self.last.extend(released);
                     if self.conv.session.slot_wanted().is_some() {
                         self.allocate();
                     }
                 }
-                DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } => {
+                SessionEvent::SlotWanted { .. } | SessionEvent::Retried { .. } => {
                     self.allocate();
                 }
                 _ => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{Deadlines, DomainEvent, RunId, Timestamp};
+use pilothouse_domain::{Deadlines, RunId, SessionEvent, Timestamp};
 
 use super::Findings;
 use super::world::Session;
@@ -62,11 +62,11 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
         }
         for event in &entry.events {
             match event {
-                DomainEvent::RunRequested { run_id, .. } => current = Some(*run_id),
-                DomainEvent::EventsLost { from_sequence, to_sequence } => {
+                SessionEvent::RunRequested { run_id, .. } => current = Some(*run_id),
+                SessionEvent::EventsLost { from_sequence, to_sequence } => {
                     lost.extend(current.map(|run| (run, *from_sequence, *to_sequence, entry.sequence)));
                 }
-                DomainEvent::ReplayRequested { command, from_sequence, to_sequence } => {
+                SessionEvent::ReplayRequested { command, from_sequence, to_sequence } => {
                     asked.push((command.run_id, *from_sequence, *to_sequence, entry.at));
                 }
                 _ => {}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::{DomainEvent, MessageId};
+use pilothouse_domain::{MessageId, SessionEvent};
 use serde_json::Value;
 
 use super::Findings;
@@ -25,18 +25,18 @@ fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
     let mut fates: BTreeMap<MessageId, Fate> = BTreeMap::new();
     for (place, event) in session.events() {
         match event {
-            DomainEvent::MessageEnqueued { message_id, content, .. } => {
+            SessionEvent::MessageEnqueued { message_id, content, .. } => {
                 let fate = fates.entry(*message_id).or_default();
                 content.as_str().clone_into(&mut fate.content);
                 fate.enqueued.push(place);
             }
-            DomainEvent::MessageDelivered { message_id, .. } => {
+            SessionEvent::MessageDelivered { message_id, .. } => {
                 fates.entry(*message_id).or_default().delivered.push(place);
             }
-            DomainEvent::MessageCancelled { message_id, .. } => {
+            SessionEvent::MessageCancelled { message_id, .. } => {
                 fates.entry(*message_id).or_default().cancelled.push(place);
             }
-            DomainEvent::MessageUncertain { message_id } => {
+            SessionEvent::MessageUncertain { message_id } => {
                 fates.entry(*message_id).or_default().uncertain.push(place);
             }
             _ => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::DomainEvent;
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::journal::Cause;
 
 use super::Findings;
@@ -69,7 +69,7 @@ fn caps(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
         let places: Vec<u64> = session
             .events()
             .filter(
-                |(_, event)| matches!(event, DomainEvent::BudgetChanged { cap_usd, .. } if *cap_usd == cap),
+                |(_, event)| matches!(event, SessionEvent::BudgetChanged { cap_usd, .. } if *cap_usd == cap),
             )
             .map(|(place, _)| place)
             .collect();

@@ -11,7 +11,7 @@ use pilothouse_broker::{Broker as _, DeadLetter, Depth, QueueName};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::{AgentSession, DomainEvent, RunId, Timestamp, UserId};
+use pilothouse_domain::{AgentSession, RunId, SessionEvent, Timestamp, UserId};
 use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_sqlite::rusqlite::{Connection, OpenFlags};
 use pilothouse_sqlite::{Database, system_clock};
@@ -113,7 +113,7 @@ impl World {
         let runs: usize = self.sessions.iter().map(|session| session.spools.len()).sum();
         let spooled: usize =
             self.sessions.iter().flat_map(|session| &session.spools).map(|spool| spool.entries.len()).sum();
-        let of = |wanted: fn(&DomainEvent) -> bool| {
+        let of = |wanted: fn(&SessionEvent) -> bool| {
             self.sessions
                 .iter()
                 .flat_map(|s| &s.journal)
@@ -121,10 +121,10 @@ impl World {
                 .filter(|e| wanted(e))
                 .count()
         };
-        let delivered = of(|e| matches!(e, DomainEvent::MessageDelivered { .. }));
-        let uncertain = of(|e| matches!(e, DomainEvent::MessageUncertain { .. }));
-        let lost = of(|e| matches!(e, DomainEvent::EventsLost { .. }));
-        let replays = of(|e| matches!(e, DomainEvent::ReplayRequested { .. }));
+        let delivered = of(|e| matches!(e, SessionEvent::MessageDelivered { .. }));
+        let uncertain = of(|e| matches!(e, SessionEvent::MessageUncertain { .. }));
+        let lost = of(|e| matches!(e, SessionEvent::EventsLost { .. }));
+        let replays = of(|e| matches!(e, SessionEvent::ReplayRequested { .. }));
         let statuses: BTreeSet<String> =
             self.sessions.iter().map(|s| s.session.status().to_string()).collect();
         format!(
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// All domain events with the sequence numbers of their entries.
-    pub(super) fn events(&self) -> impl Iterator<Item = (u64, &DomainEvent)> {
+    pub(super) fn events(&self) -> impl Iterator<Item = (u64, &SessionEvent)> {
         self.journal.iter().flat_map(|entry| entry.events.iter().map(move |event| (entry.sequence, event)))
     }
 

@@ -2,7 +2,7 @@
 //! and 29).
 
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::{AgentSkillId, CommandId, DomainEvent as E};
+use pilothouse_domain::{AgentSkillId, CommandId, SessionEvent as E};
 
 use super::Walk;
 
@@ -36,8 +36,8 @@ pub(crate) enum Change {
 impl Kit {
     pub(crate) fn happened(&mut self, event: &E) {
         match event {
-            E::SessionSkillEnabled { skill_id } => self.skills.push(*skill_id),
-            E::SessionSkillDisabled { skill_id } => self.skills.retain(|skill| skill != skill_id),
+            E::SkillEnabled { skill_id } => self.skills.push(*skill_id),
+            E::SkillDisabled { skill_id } => self.skills.retain(|skill| skill != skill_id),
             E::ReloadRequested { command } => {
                 self.reloads = Some(command.map_or(Reload::WithNextRun, |c| Reload::By(c.command_id)));
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::session::{AgentFact, UsageReport};
 use pilothouse_domain::value::{ContextWindowSnapshot, TokenUsage};
-use pilothouse_domain::{DomainEvent as E, SubAgentId, Usd};
+use pilothouse_domain::{SessionEvent as E, SubAgentId, Usd};
 
 use crate::scenario::{Scenario, usd};
 

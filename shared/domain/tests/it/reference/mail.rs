@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
 use pilothouse_domain::value::{MessagePriority as P, MessageSource};
-use pilothouse_domain::{CommandId, DomainEvent as E, MessageId, TurnId};
+use pilothouse_domain::{CommandId, MessageId, SessionEvent as E, TurnId};
 
 use super::Walk;
 use crate::scenario::Scenario;

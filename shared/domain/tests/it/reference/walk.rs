@@ -2,7 +2,7 @@
 //! transition has an event. An event without a transition from the current status is a violation.
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
-use pilothouse_domain::{DomainEvent as E, ToolCallId};
+use pilothouse_domain::{SessionEvent as E, ToolCallId};
 
 /// Deferred facts (decision 17), as far as they affect the status after the pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Walk {
         ];
         let at_work = [S::Running, WAITS[0], WAITS[1]];
         match event {
-            E::SessionStarted { .. } => self.go(&[S::Queued], S::Running, event),
+            E::Started { .. } => self.go(&[S::Queued], S::Running, event),
             // Turns that ended before the interrupt was confirmed are reported after it.
             E::TurnStarted { .. } | E::TurnCompleted { .. } | E::OutputReady { .. } if self.interrupted => {}
             E::TurnStarted { turn_id, .. } => {

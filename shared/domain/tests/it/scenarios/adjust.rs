@@ -5,7 +5,7 @@ use pilothouse_domain::value::{
     Adjustment, AgentSettings, Capabilities, CycleDirection, SessionOutcome, ThinkingLevel,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, DomainEvent, SessionChain,
+    AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, SessionChain, SessionEvent,
 };
 use uuid::Uuid;
 
@@ -160,7 +160,7 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
         .when(|s| s.adjust(&[model("large"), next(), compact()]))
         .when(|s| s.die(false))
         .then(chosen, &"large".to_owned());
-    let abandoned = |e: &&DomainEvent| matches!(e, DomainEvent::AdjustmentAbandoned { .. });
+    let abandoned = |e: &&SessionEvent| matches!(e, SessionEvent::AdjustmentAbandoned { .. });
     assert_eq!(scenario.last.iter().filter(abandoned).count(), 2);
     let scenario = made(Scenario::running().when(|s| s.adjust(&[model("large")])))
         .told(ends(true))
@@ -282,8 +282,8 @@ fn unpriced_agent_gets_no_allowance() {
 #[test]
 fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
     let scenario = Scenario::running().when(|s| s.raise_cap("2")).when(|s| s.raise_cap("3"));
-    let sent = |e: &DomainEvent| match e {
-        DomainEvent::AllowanceChanged { command, .. } => Some(command.command_id),
+    let sent = |e: &SessionEvent| match e {
+        SessionEvent::AllowanceChanged { command, .. } => Some(command.command_id),
         _ => None,
     };
     let command = scenario.last.iter().find_map(sent).unwrap();

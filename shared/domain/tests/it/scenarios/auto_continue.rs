@@ -5,7 +5,7 @@ use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
 };
 use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource, SessionOutcome};
-use pilothouse_domain::{CommandId, DomainEvent};
+use pilothouse_domain::{CommandId, SessionEvent};
 use uuid::Uuid;
 
 use crate::scenario::{Scenario, asks, completes, criterion, ends, output, starts, starts_with, turn, used};
@@ -37,7 +37,7 @@ fn completes_with(id: &str, files: u32) -> AgentFact {
 /// Why the loop ended in the latest step.
 fn end(scenario: &Scenario) -> Option<AutoContinueEnd> {
     scenario.last.iter().find_map(|event| match event {
-        DomainEvent::AutoContinueStopped { cause, .. } => Some(*cause),
+        SessionEvent::AutoContinueStopped { cause, .. } => Some(*cause),
         _ => None,
     })
 }
@@ -45,7 +45,7 @@ fn end(scenario: &Scenario) -> Option<AutoContinueEnd> {
 /// Starts turn `id` with the message that the latest step sent.
 fn goes_on(scenario: Scenario, id: &str) -> Scenario {
     let message = scenario.last.iter().find_map(|event| match event {
-        DomainEvent::MessageDispatched { message_id, .. } => Some(*message_id),
+        SessionEvent::MessageDispatched { message_id, .. } => Some(*message_id),
         _ => None,
     });
     let message = message.expect("a message was sent");
@@ -367,7 +367,7 @@ fn aborted_validation_passes_nothing() {
 fn refused_continuation_message_leaves_the_session_idle() {
     let scenario = Scenario::looping(5).told(completes("t1")).validates(false);
     let command = scenario.last.iter().find_map(|event| match event {
-        DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
+        SessionEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,
     });
     let refusal = AgentFact::CommandRefused {

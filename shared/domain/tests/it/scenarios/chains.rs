@@ -6,7 +6,7 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionErro
 use pilothouse_domain::value::{
     HandoffDocument, HandoffSource, RecordedHandoff, SessionTask, SessionTaskStatus,
 };
-use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, DomainEvent, SessionChain, Usd};
+use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, SessionChain, SessionEvent, Usd};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
 #[test]
 fn exhausted_agent_is_stopped_after_its_document_or_timeout() {
     let stopped = |scenario: &Scenario| {
-        scenario.last.iter().any(|event| matches!(event, DomainEvent::RunStopOrdered { .. }))
+        scenario.last.iter().any(|event| matches!(event, SessionEvent::RunStopOrdered { .. }))
     };
     let waiting = Scenario::running().told(AgentFact::ContextExhausted);
     assert!(!stopped(&waiting) && waiting.conv.session.awaits_document());
@@ -230,7 +230,7 @@ fn unaffordable_continuation_waits_for_the_cap() {
     assert_eq!(pool.allocate(&mut next, &mut ctx).unwrap(), (Allocation::NotWanted, Vec::new()));
     assert_eq!(next.change_budget(crate::scenario::cap("1.2")).unwrap_err().code(), "cap-below-spend");
     let events = next.change_budget(crate::scenario::cap("2")).unwrap();
-    assert!(events.iter().any(|event| matches!(event, DomainEvent::SlotWanted { .. })));
+    assert!(events.iter().any(|event| matches!(event, SessionEvent::SlotWanted { .. })));
     assert!(matches!(pool.allocate(&mut next, &mut ctx).unwrap().0, Allocation::Allocated(_)));
 }
 
@@ -240,9 +240,9 @@ fn late_spend_counts_once() {
     let (mut scenario, mut chain) = over();
     let mut next = hand_over(&mut scenario, &mut chain).continuation.session;
     scenario.tell_late(used("0.9"));
-    assert!(scenario.last.contains(&DomainEvent::LateSpend { total_cost_usd: usd("0.9") }));
+    assert!(scenario.last.contains(&SessionEvent::LateSpend { total_cost_usd: usd("0.9") }));
     let events = next.carry_spend(usd("0.9"));
-    assert!(events.iter().any(|event| matches!(event, DomainEvent::BudgetWarning { .. })));
+    assert!(events.iter().any(|event| matches!(event, SessionEvent::BudgetWarning { .. })));
     assert_eq!(next.carry_spend(usd("0.9")), Vec::new());
     assert_eq!(next.carry_spend(usd("0.5")), Vec::new(), "counted spend is not taken back");
     assert_eq!(next.budget().account_usd(), usd("0.9"));

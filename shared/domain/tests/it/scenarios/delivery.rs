@@ -4,7 +4,7 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{Capabilities, MessagePriority};
-use pilothouse_domain::{CommandId, DomainEvent};
+use pilothouse_domain::{CommandId, SessionEvent};
 
 use crate::scenario::{Scenario, can_all, completes, ends, message, starts, starts_with};
 
@@ -14,7 +14,7 @@ fn injected(n: u128) -> AgentFact {
 
 pub(crate) fn dispatched(scenario: &Scenario) -> CommandId {
     let command = scenario.last.iter().find_map(|e| match e {
-        DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
+        SessionEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,
     });
     command.expect("a message was dispatched")

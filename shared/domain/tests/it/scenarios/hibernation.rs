@@ -2,7 +2,7 @@
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionSettings};
 use pilothouse_domain::value::{Capabilities, MessageSource};
-use pilothouse_domain::{Deadlines, DomainEvent};
+use pilothouse_domain::{Deadlines, SessionEvent};
 
 use crate::scenario::{Scenario, asks, can_all, completes, results, shows, starts};
 
@@ -159,7 +159,7 @@ fn unreceived_answer_is_sent_as_a_message() {
 fn received_answer_is_not_repeated() {
     let heard = |s: &Scenario| {
         s.last.iter().find_map(|event| match event {
-            DomainEvent::InputReceived { command, .. } => *command,
+            SessionEvent::InputReceived { command, .. } => *command,
             _ => None,
         })
     };

@@ -1,7 +1,7 @@
 //! The pool (decision 21).
 
 use pilothouse_domain::pool::{Allocation, SessionPool};
-use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, DomainEvent};
+use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, SessionEvent};
 use uuid::Uuid;
 
 use crate::scenario::{Ids, Scenario, ends};
@@ -25,7 +25,7 @@ fn allocate(
 ) -> (Allocation, Vec<&'static str>) {
     let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), ids);
     let (allocation, events) = pool.allocate(session, &mut ctx).unwrap();
-    (allocation, events.iter().map(DomainEvent::name).collect())
+    (allocation, events.iter().map(SessionEvent::name).collect())
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn lower_maximum_stops_nobody_and_higher_one_names_the_next() {
     assert_eq!((pool.active_count(), pool.can_allocate()), (2, false));
     allocate(&mut pool, &mut c, &mut ids);
     let events = pool.configure(3).unwrap();
-    assert_eq!(events, [DomainEvent::PoolConfigured { max_count: 3, next: Some(c.id()) }]);
+    assert_eq!(events, [SessionEvent::PoolConfigured { max_count: 3, next: Some(c.id()) }]);
     assert!(pool.configure(0).is_err() && pool.configure(1001).is_err());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::DomainEvent;
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason, ProcessState,
 };
@@ -184,7 +184,7 @@ fn deliverable_counts_refer_to_their_journal_entry() {
         AgentFact::DeliverablesTold(DeliverableCounts { pending, passed, blocked })
     };
     let scenario = Scenario::running().told(told(2, 1, 0));
-    let changed = DomainEvent::DeliverablesChanged { pending: 2, passed: 1, blocked: 0 };
+    let changed = SessionEvent::DeliverablesChanged { pending: 2, passed: 1, blocked: 0 };
     assert_eq!(scenario.last, [changed]);
     let recorded = scenario.conv.session.deliverables().unwrap();
     assert_eq!(

@@ -4,7 +4,7 @@ use pilothouse_domain::skill::{MemoryPillCategory as Category, MemoryPillStatus,
 use pilothouse_domain::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
 use pilothouse_domain::value::{McpToolDefinition, SkillSubAgentDefinition};
 use pilothouse_domain::{
-    AgentSessionId, AgentSkill, AgentSkillId, Deadlines, DomainContext, Events, MemoryPillId, Timestamp,
+    AgentSessionId, AgentSkill, AgentSkillId, Deadlines, DomainContext, MemoryPillId, SkillEvent, Timestamp,
     UserId,
 };
 use serde_json::{from_value, json};
@@ -77,7 +77,7 @@ impl SkillScene {
     /// One commit. A refusal, or a change without events, must have changed nothing.
     pub(crate) fn when(
         mut self,
-        what: impl FnOnce(&mut AgentSkill, &mut DomainContext<'_>) -> Result<Events, SkillError>,
+        what: impl FnOnce(&mut AgentSkill, &mut DomainContext<'_>) -> Result<Vec<SkillEvent>, SkillError>,
     ) -> Self {
         self.now = self.now + std::time::Duration::from_secs(1);
         let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
@@ -121,8 +121,8 @@ impl SkillScene {
     }
 }
 
-fn names(events: &Events) -> Vec<&'static str> {
-    events.iter().map(pilothouse_domain::DomainEvent::name).collect()
+fn names(events: &[SkillEvent]) -> Vec<&'static str> {
+    events.iter().map(SkillEvent::name).collect()
 }
 
 #[test]

@@ -19,7 +19,7 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, Aggregate as _, ClassificationRuleId, Deadlines,
-    DomainContext, DomainEvent, Events, Timestamp, UserId,
+    DomainContext, TemplateEvent, Timestamp, UserId,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -106,7 +106,7 @@ impl Desk {
         let (mut ids, now) = (Ids(1000), at("2026-05-01T12:00:00.000Z"));
         let mut ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
         let (template, events) = AgentTemplate::create(new, &mut ctx).unwrap();
-        assert_eq!(events, [DomainEvent::TemplateCreated { name: "Triage".into() }]);
+        assert_eq!(events, [TemplateEvent::Created { name: "Triage".into() }]);
         Self { template, now, ids }
     }
 
@@ -125,7 +125,7 @@ impl Desk {
     /// Expects a refusal that changes nothing.
     fn refused(
         &mut self,
-        step: impl FnOnce(&mut AgentTemplate, &mut DomainContext<'_>) -> Result<Events, TemplateError>,
+        step: impl FnOnce(&mut AgentTemplate, &mut DomainContext<'_>) -> Result<Vec<TemplateEvent>, TemplateError>,
     ) -> TemplateError {
         let before = self.template.clone();
         let refusal = self.when(step).unwrap_err();
@@ -142,8 +142,8 @@ fn order() -> SessionSpec {
     SessionSpec::new(WorkingDirectory::parse("/here").unwrap(), Objective::parse("Do it").unwrap())
 }
 
-fn updated(part: TemplateSection) -> [DomainEvent; 1] {
-    [DomainEvent::TemplateUpdated { part }]
+fn updated(part: TemplateSection) -> [TemplateEvent; 1] {
+    [TemplateEvent::Updated { part }]
 }
 
 #[test]
@@ -306,9 +306,9 @@ fn rule_ids_are_unique_and_the_first_match_counts() {
 fn a_deactivated_template_cannot_be_used() {
     let mut desk = Desk::new();
     assert_eq!(desk.template.check_usable(), Ok(()));
-    assert_eq!(desk.when(|it, ctx| it.deactivate(ctx)), [DomainEvent::TemplateDeactivated {}]);
+    assert_eq!(desk.when(|it, ctx| it.deactivate(ctx)), [TemplateEvent::Deactivated {}]);
     assert_eq!(desk.template.check_usable(), Err(TemplateError::Inactive));
-    assert_eq!(desk.when(|it, ctx| it.activate(ctx)), [DomainEvent::TemplateActivated {}]);
+    assert_eq!(desk.when(|it, ctx| it.activate(ctx)), [TemplateEvent::Activated {}]);
     assert_eq!(desk.template.check_usable(), Ok(()));
 }
 
@@ -409,7 +409,7 @@ fn a_schedule_is_due_once_for_each_time() {
     assert_eq!(desk.when(|it, ctx| it.record_run(session(1), ctx)), [], "nothing is due yet");
     desk.now = first;
     assert_eq!(desk.template.due_run(first).unwrap().launch.objective.as_str(), "Tidy up");
-    let ran = DomainEvent::TemplateScheduleRan {
+    let ran = TemplateEvent::ScheduleRan {
         scheduled_for: first,
         session_id: session(1),
         next_run_at: Some(first + DAY),
@@ -426,7 +426,7 @@ fn missed_template_times_are_caught_up_once() {
     let mut desk = Desk::scheduled();
     desk.now = at("2026-05-05T12:00:00.000Z");
     let events = desk.when(|it, ctx| it.record_run(session(1), ctx));
-    assert!(matches!(events[..], [DomainEvent::TemplateScheduleRan { .. }]));
+    assert!(matches!(events[..], [TemplateEvent::ScheduleRan { .. }]));
     assert_eq!(desk.template.due_at(), Some(at("2026-05-06T02:00:00.000Z")));
 }
 
@@ -436,7 +436,7 @@ fn deactivated_template_skips_its_schedule_once() {
     desk.when(|it, ctx| it.deactivate(ctx));
     let first = at("2026-05-02T02:00:00.000Z");
     desk.now = first;
-    let skipped = DomainEvent::TemplateScheduleSkipped {
+    let skipped = TemplateEvent::ScheduleSkipped {
         scheduled_for: first,
         reason: ScheduleSkip::Deactivated,
         next_run_at: None,

@@ -12,7 +12,7 @@ use pilothouse_domain::session::{
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_domain::{
-    CommandId, CommandRef, Deadlines, DomainContext, DomainEvent as E, Events, RunId, StopMode, Timestamp,
+    CommandId, CommandRef, Deadlines, DomainContext, Events, RunId, SessionEvent as E, StopMode, Timestamp,
 };
 use serde::Serialize;
 

@@ -1,0 +1,38 @@
+//! Vec<TemplateEvent> of a template (S0 8.6).
+
+use super::{ScheduleSkip, TemplateSection};
+use crate::event::aggregate_events;
+use crate::{AgentSessionId, Timestamp};
+
+aggregate_events! {
+    /// Something that happened to a template.
+    pub enum TemplateEvent {
+        /// A template was created.
+        Created = "AgentTemplateCreatedEvent" { name: String },
+        /// A template was changed.
+        Updated = "AgentTemplateUpdatedEvent" {
+            /// The section that changed.
+            part: TemplateSection,
+        },
+        /// A template was deactivated: no sessions start from it.
+        Deactivated = "AgentTemplateDeactivatedEvent" {},
+        /// A template was activated again.
+        Activated = "AgentTemplateActivatedEvent" {},
+        /// A template's schedule started a session.
+        ScheduleRan = "AgentTemplateScheduleRanEvent" {
+            /// The time of the schedule.
+            scheduled_for: Timestamp,
+            session_id: AgentSessionId,
+            /// The next time of the schedule.
+            next_run_at: Option<Timestamp>,
+        },
+        /// A template's schedule was due but started no session.
+        ScheduleSkipped = "AgentTemplateScheduleSkippedEvent" {
+            /// The time of the schedule.
+            scheduled_for: Timestamp,
+            reason: ScheduleSkip,
+            /// The next time of the schedule.
+            next_run_at: Option<Timestamp>,
+        },
+    }
+}
