@@ -24,10 +24,10 @@ use pilothouse_app::integrations::{DeliveryError, WebhookRequest};
 use pilothouse_app::queues;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
-use pilothouse_domain::announcement::{Announcement, FeedEntry, NotificationKind};
-use pilothouse_domain::webhook::{AttemptOutcome, Delivery, Webhook};
+use pilothouse_domain::announcement::Announcement;
+use pilothouse_domain::webhook::{AttemptEffect, AttemptOutcome, Delivery, DeliveryStep, Webhook};
 use pilothouse_domain::{DomainContext, Timestamp, UserId, WebhookId};
-use pilothouse_store::{Commit, FeedHead, Loaded, StoreError};
+use pilothouse_store::{Commit, FeedHead, Loaded};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -228,9 +228,6 @@ async fn attempt(
         let Announcement { sequence, id, event, .. } = announcement.clone();
         Loaded::new(Delivery::new(sequence, id, event, app.now()))
     });
-    if delivery.value.is_over() {
-        return DONE;
-    }
     let alone = message.group != webhook_id.to_string();
     let attempt_record = |delivery, outcome| {
         Ok(AttemptDecision::Record(Box::new(AttemptRecord {
@@ -240,19 +237,17 @@ async fn attempt(
             outcome,
         })))
     };
-    if webhook.value.disabled.is_some() {
-        return attempt_record(delivery, None);
-    }
-    let attempts = delivery.value.attempts.len();
-    if attempts > 0 && !alone {
-        // The process crashed before it sent the message for the next attempt.
-        return send_retry(app, pointer, webhook_id, attempts)
-            .await
-            .map(|()| AttemptDecision::Outcome(MessageOutcome::Done));
-    }
-    let now = app.now();
-    if let Some(wait) = webhook.value.remaining_pause(now).max(delivery.value.time_until_next_attempt(now)) {
-        return Ok(AttemptDecision::Outcome(MessageOutcome::Later(wait)));
+    match webhook.value.next_step(&delivery.value, alone, app.now()) {
+        DeliveryStep::Done => return DONE,
+        DeliveryStep::Abandon => return attempt_record(delivery, None),
+        DeliveryStep::Requeue { attempts } => {
+            // The process crashed before it sent the message for the next attempt.
+            return send_retry(app, pointer, webhook_id, attempts)
+                .await
+                .map(|()| AttemptDecision::Outcome(MessageOutcome::Done));
+        }
+        DeliveryStep::Wait(wait) => return Ok(AttemptDecision::Outcome(MessageOutcome::Later(wait))),
+        DeliveryStep::Attempt => {}
     }
     match post(app, &webhook.value, &announcement).await? {
         Err(DeliveryError::Busy) => {
@@ -321,40 +316,32 @@ async fn post(
     Ok(sender.deliver(&request).await)
 }
 
-/// The state of a delivery and of its endpoint after an attempt.
-struct Judged {
+/// A delivery and its endpoint after an attempt, and the effect of the attempt. None: the delivery is abandoned.
+struct Recorded {
     webhook: Loaded<Webhook>,
     delivery: Loaded<Delivery>,
-    verdict: AttemptOutcome,
-    /// Whether the state of the endpoint changed.
-    changed: bool,
-    /// Whether the endpoint must be disabled.
-    should_disable: bool,
+    effect: Option<AttemptEffect>,
 }
 
-impl Judged {
+impl Recorded {
     fn new(
         mut webhook: Loaded<Webhook>,
         mut delivery: Loaded<Delivery>,
-        outcome: Option<&Result<u16, String>>,
+        result: Option<&Result<u16, String>>,
         step: Duration,
         now: Timestamp,
     ) -> Self {
-        let (mut changed, mut verdict) = (false, AttemptOutcome::Delivered);
-        match outcome {
-            None => delivery.value.abandon(),
-            Some(outcome) => {
-                verdict = delivery.value.record(outcome.clone(), step, now);
-                changed = match verdict {
-                    AttemptOutcome::Delivered => webhook.value.succeeded(),
-                    AttemptOutcome::RetryAfter(_) | AttemptOutcome::GiveUp => webhook.value.failed(step, now),
-                };
-            }
-        }
-        let should_disable = verdict == AttemptOutcome::GiveUp
-            || (verdict != AttemptOutcome::Delivered && webhook.value.should_disable(step, now));
-        let should_disable = should_disable && webhook.value.disabled.is_none();
-        Self { webhook, delivery, verdict, changed, should_disable }
+        let effect = if let Some(result) = result {
+            Some(webhook.value.record_attempt(&mut delivery.value, result.clone(), step, now))
+        } else {
+            delivery.value.abandon();
+            None
+        };
+        Self { webhook, delivery, effect }
+    }
+
+    fn must_disable(&self) -> bool {
+        self.effect.is_some_and(|effect| effect.must_disable)
     }
 }
 
@@ -362,7 +349,6 @@ impl Judged {
 /// again on the new state.
 async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: AttemptRecord) -> Outcome {
     let AttemptRecord { pointer, alone, delivery, outcome } = attempt_record;
-    let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
     let step = app.deadlines.webhook_retry_unit;
     let (first, outcome, sequence) = (&delivery, outcome.as_ref(), pointer.sequence);
     let mut is_repeated = false;
@@ -375,22 +361,26 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: Attemp
                 return Ok(None);
             }
             let Some(webhook) = app.store.webhook(owner, id).await? else { return Ok(None) };
-            let judged = Judged::new(webhook, delivery, outcome, step, app.now());
-            let head = if judged.should_disable { Some(app.store.feed(owner).await?) } else { None };
-            Ok(Some((judged, head)))
+            let recorded = Recorded::new(webhook, delivery, outcome, step, app.now());
+            let head = if recorded.must_disable() { Some(app.store.feed(owner).await?) } else { None };
+            Ok(Some((recorded, head)))
         }
     };
-    let decide = |state: Option<(Judged, Option<Loaded<FeedHead>>)>, ctx: &mut DomainContext<'_>| {
-        let Some((mut judged, head)) = state else { return Ok(Decision::Unchanged(None)) };
+    let decide = |state: Option<(Recorded, Option<Loaded<FeedHead>>)>, ctx: &mut DomainContext<'_>| {
+        let Some((mut recorded, head)) = state else { return Ok(Decision::Unchanged(None)) };
         let mut commit = Commit::new();
         if let Some(head) = &head {
-            give_up(&mut commit, head, &mut judged.webhook.value, &judged.delivery.value, ctx.now)?;
+            let notice = recorded.webhook.value.give_up(&recorded.delivery.value, ctx.now);
+            commit.publish(owner, head, &[notice])?;
         }
-        commit.delivery(id, &judged.delivery, ctx.now)?;
-        if judged.changed || judged.should_disable {
-            commit.webhook(&judged.webhook)?;
+        commit.delivery(id, &recorded.delivery, ctx.now)?;
+        if recorded.effect.is_some_and(|effect| effect.webhook_changed || effect.must_disable) {
+            commit.webhook(&recorded.webhook)?;
         }
-        Ok(Decision::Commit(commit, Some((judged.verdict, judged.delivery.value.attempts.len()))))
+        Ok(Decision::Commit(
+            commit,
+            recorded.effect.map(|effect| (effect.outcome, recorded.delivery.value.attempts.len())),
+        ))
     };
     match app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await? {
         Some((AttemptOutcome::RetryAfter(pause), _)) if alone => Ok(MessageOutcome::Later(pause)),
@@ -399,31 +389,4 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: Attemp
         }
         _ => Ok(MessageOutcome::Done),
     }
-}
-
-/// Disables an endpoint and notifies its owner.
-fn give_up(
-    commit: &mut Commit,
-    head: &Loaded<FeedHead>,
-    webhook: &mut Webhook,
-    delivery: &Delivery,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let tried = delivery.attempts.len();
-    webhook.disable(format!("{} could not be delivered in {tried} attempts", delivery.event), now);
-    let feed_entry = FeedEntry {
-        id: format!("{}.{}", webhook.id, delivery.sequence),
-        at: now,
-        announced: None,
-        notice: Some((
-            NotificationKind::WebhookDisabled,
-            format!(
-                "The webhook {} was disabled after {tried} failed attempts. Enable it when its endpoint works again.",
-                webhook.url.as_str()
-            ),
-        )),
-        session_id: None,
-    };
-    commit.publish(&webhook.owner_id, head, &[feed_entry])?;
-    Ok(())
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::text::cut;
 
 /// Delivery of one event to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +70,8 @@ impl Delivery {
     /// Pauses between attempts in units of [`crate::Deadlines::webhook_retry_unit`] (5 s): 5 s, 30 s, 2 min, 10 min, 30 min, 2 h, 5 h.
     /// After the eighth attempt, about eight hours after the first, the endpoint is disabled.
     pub const RETRY_SCHEDULE: [u32; 7] = [1, 6, 24, 120, 360, 1440, 3600];
+    /// Most characters of the reason why there was no response.
+    pub const MAX_ERROR_LENGTH: usize = 300;
     /// Status with which an endpoint unsubscribes (Standard Webhooks).
     const GONE: u16 = 410;
 
@@ -93,7 +96,7 @@ impl Delivery {
         let made = self.attempts.len();
         let (status, error) = match outcome {
             Ok(status) => (Some(status), None),
-            Err(error) => (None, Some(error)),
+            Err(error) => (None, Some(cut(&error, Self::MAX_ERROR_LENGTH))),
         };
         self.attempts.push(Attempt { at: now, status, error });
         if status.is_some_and(|status| (200..300).contains(&status)) {

@@ -10,13 +10,16 @@
 //! | `filter` | which events it receives |
 //! | `url`, `egress` | its URL, and which addresses are allowed |
 //! | `delivery` | the attempts to deliver one event |
+//! | `attempt` | whether an attempt is due, and its effect on delivery and endpoint |
 
+mod attempt;
 mod delivery;
 mod egress;
 mod endpoint;
 mod filter;
 mod url;
 
+pub use attempt::{AttemptEffect, DeliveryStep};
 pub use delivery::{Attempt, AttemptOutcome, Delivery, DeliveryState};
 pub use egress::{EgressPolicy, InvalidEgressPolicy};
 pub use endpoint::{Disabled, Failing, Webhook};
