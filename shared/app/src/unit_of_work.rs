@@ -1,14 +1,25 @@
 //! Every change of the state is a unit of work: load under versions, decide, commit, and after a lost race load and decide again.
 //!
-//! A step that commits several times, or sends a message between two commits, repeats itself with [`RetryPolicy::retry`].
+//! | entry | use |
+//! |---|---|
+//! | [`UnitOfWork::run`] | one commit. What follows it, such as messages to send, is the value of the [`Decision`] |
+//! | [`UnitOfWork::run_command`] | the same for a command, with its idempotency record |
+//! | [`RetryPolicy::retry`] | a step that makes several commits |
+//!
+//! The steps that make several commits, and why:
+//!
+//! | step | reason |
+//! |---|---|
+//! | the intake of a batch of events, and the quarantine of an event | the entries may exceed one transaction; bodies are loaded while earlier events are applied |
+//! | due deadlines of a session | parked events are committed first; the runtime is asked, and a probe is sent, between the commits |
+//! | the removal of a worker | the runs of a lost worker are reported and released one by one before the worker is removed |
+//! | subscriptions and closings of stream connections | the store writes their items itself, without a [`Commit`] |
 
 use std::time::Duration;
 
-use pilothouse_domain::{DomainContext, IdSource};
-use pilothouse_store::{Commit, CommitError};
-use uuid::Uuid;
+use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp};
+use pilothouse_store::{Clock, Commit, CommitError, Store};
 
-use crate::command::{CommandContext, CommandResponse};
 use crate::http::Problem;
 use crate::{App, FreshIds, METRICS};
 
@@ -31,7 +42,7 @@ impl RetryPolicy {
         self,
         mut step: impl FnMut() -> F,
     ) -> Result<T, E> {
-        let mut attempts = Attempts { policy: self, made: 0 };
+        let mut attempts = Attempts::new(self);
         loop {
             if let Some(result) = attempts.finish(step().await).await {
                 return result;
@@ -40,14 +51,19 @@ impl RetryPolicy {
     }
 }
 
-struct Attempts {
+/// The attempts at one change.
+pub(crate) struct Attempts {
     policy: RetryPolicy,
     made: u32,
 }
 
 impl Attempts {
+    pub(crate) const fn new(policy: RetryPolicy) -> Self {
+        Self { policy, made: 0 }
+    }
+
     /// Returns a final result. After a lost race, pauses before the next attempt.
-    async fn finish<T, E: LostRace>(&mut self, result: Result<T, E>) -> Option<Result<T, E>> {
+    pub(crate) async fn finish<T, E: LostRace>(&mut self, result: Result<T, E>) -> Option<Result<T, E>> {
         self.made += 1;
         if !result.as_ref().is_err_and(LostRace::is_lost_race) {
             return Some(result);
@@ -78,7 +94,7 @@ impl LostRace for Problem {
     }
 }
 
-/// The outcome of a decision, with the value for the caller.
+/// The outcome of a decision, with the value for the caller: the response, or the messages that follow the commit.
 pub enum Decision<T> {
     /// The writes of one transaction.
     Commit(Commit, T),
@@ -86,40 +102,52 @@ pub enum Decision<T> {
     Unchanged(T),
 }
 
-/// Runs units of work on the state of an app.
+/// Runs units of work on a store.
 #[derive(Clone, Copy)]
 pub struct UnitOfWork<'a> {
-    app: &'a App,
+    pub(crate) store: &'a Store,
+    clock: &'a Clock,
+    deadlines: Deadlines,
 }
 
 impl App {
     /// The unit of work of this app's state.
-    pub const fn unit_of_work(&self) -> UnitOfWork<'_> {
-        UnitOfWork { app: self }
+    pub fn unit_of_work(&self) -> UnitOfWork<'_> {
+        UnitOfWork::new(&self.store, &self.clock, self.deadlines)
     }
 }
 
-impl UnitOfWork<'_> {
-    /// Loads, decides and commits. `load` reads everything that `decide` needs. `decide` depends only on its arguments; its context
-    /// gives the same ids in each attempt.
+impl<'a> UnitOfWork<'a> {
+    pub const fn new(store: &'a Store, clock: &'a Clock, deadlines: Deadlines) -> Self {
+        Self { store, clock, deadlines }
+    }
+
+    /// Loads, decides and commits. `load` reads everything that `decide` needs. `decide` depends only on its arguments.
+    ///
+    /// Each attempt gets fresh ids: a commit whose outcome was lost may have succeeded, and then the next attempt may decide on
+    /// another aggregate, which must not receive the same ids.
     ///
     /// # Errors
-    /// Those of `load` and `decide`, and [`Problem::VersionConflict`] after the last attempt.
-    pub async fn run<S, T, F: Future<Output = Result<S, Problem>>>(
+    /// Those of `load` and `decide`, and the lost race of the last attempt.
+    pub async fn run<S, T, E, F>(
         self,
         policy: RetryPolicy,
         mut load: impl FnMut() -> F,
-        mut decide: impl FnMut(S, &mut DomainContext<'_>) -> Result<Decision<T>, Problem>,
-    ) -> Result<T, Problem> {
-        let mut ids = RepeatedIds::default();
-        let mut attempts = Attempts { policy, made: 0 };
+        mut decide: impl FnMut(S, &mut DomainContext<'_>) -> Result<Decision<T>, E>,
+    ) -> Result<T, E>
+    where
+        E: LostRace + From<CommitError>,
+        F: Future<Output = Result<S, E>>,
+    {
+        let mut attempts = Attempts::new(policy);
         loop {
             let attempt = async {
                 let state = load().await?;
-                match decide(state, &mut self.context(&mut ids))? {
+                let decision = decide(state, &mut self.context(&mut FreshIds))?;
+                match decision {
                     Decision::Unchanged(value) => Ok(value),
                     Decision::Commit(commit, value) => {
-                        self.app.store.commit(commit).await?;
+                        self.store.commit(commit).await?;
                         Ok(value)
                     }
                 }
@@ -130,89 +158,14 @@ impl UnitOfWork<'_> {
         }
     }
 
-    /// Runs a command. Its response is stored in the same transaction, also if nothing changes. A request that was answered before
-    /// gets the stored response: it is read first, and again after a refusal, because a concurrent duplicate of the request may be
-    /// the reason for it.
-    ///
-    /// # Errors
-    /// Those of `load` and `decide`, and [`Problem::VersionConflict`] after the last attempt.
-    pub async fn run_command<S, F: Future<Output = Result<S, Problem>>>(
-        self,
-        command: &CommandContext,
-        mut load: impl FnMut() -> F,
-        mut decide: impl FnMut(S, &mut DomainContext<'_>) -> Result<Decision<CommandResponse>, Problem>,
-    ) -> Result<CommandResponse, Problem> {
-        let store = &self.app.store;
-        let mut ids = RepeatedIds::default();
-        let mut attempts = Attempts { policy: command.retry_policy(), made: 0 };
-        let (mut may_be_stored, mut may_show_soon) = (true, command.has_idempotency_key());
-        loop {
-            let attempt = async {
-                if std::mem::take(&mut may_be_stored)
-                    && let Some(response) = command.earlier_response(store).await?
-                {
-                    return Ok(response);
-                }
-                let decided = match load().await {
-                    Ok(state) => decide(state, &mut self.context(&mut ids)),
-                    Err(refusal) => Err(refusal),
-                };
-                let (mut commit, response) = match decided {
-                    Ok(Decision::Commit(commit, response)) => (commit, response),
-                    Ok(Decision::Unchanged(response)) if !command.has_idempotency_key() => {
-                        return Ok(response);
-                    }
-                    Ok(Decision::Unchanged(response)) => (Commit::new(), response),
-                    Err(refusal) => return command.earlier_response(store).await?.ok_or(refusal),
-                };
-                command.store_response(&mut commit, &response, self.app)?;
-                match store.commit(commit).await {
-                    Ok(()) => {
-                        tracing::trace!(target: METRICS, commands = 1_u64);
-                        Ok(response)
-                    }
-                    Err(CommitError::ResponseExists) => {
-                        may_be_stored = true;
-                        Err(Problem::VersionConflict)
-                    }
-                    Err(refusal @ (CommitError::NameTaken | CommitError::MessageExists)) => {
-                        match command.earlier_response(store).await? {
-                            Some(response) => Ok(response),
-                            // The items of a transaction become visible one by one. The duplicate that took the name may be about
-                            // to show its response.
-                            None if std::mem::take(&mut may_show_soon) => Err(Problem::VersionConflict),
-                            None => Err(refusal.into()),
-                        }
-                    }
-                    Err(other) => Err(other.into()),
-                }
-            };
-            if let Some(result) = attempts.finish(attempt.await).await {
-                return result;
-            }
-        }
+    /// The current time.
+    pub(crate) fn now(self) -> Timestamp {
+        (self.clock)()
     }
 
-    fn context(self, ids: &mut RepeatedIds) -> DomainContext<'_> {
-        ids.used = 0;
-        DomainContext::new(self.app.now(), self.app.deadlines, ids)
-    }
-}
-
-/// Fresh ids for the first attempt, and the same ids for all others: a caller never sees an id of which nothing was committed.
-#[derive(Default)]
-struct RepeatedIds {
-    minted: Vec<Uuid>,
-    used: usize,
-}
-
-impl IdSource for RepeatedIds {
-    fn fresh(&mut self) -> Uuid {
-        if self.used == self.minted.len() {
-            self.minted.push(FreshIds.fresh());
-        }
-        self.used += 1;
-        self.minted[self.used - 1]
+    /// The context of a decision.
+    pub(crate) fn context(self, ids: &mut dyn IdSource) -> DomainContext<'_> {
+        DomainContext::new(self.now(), self.deadlines, ids)
     }
 }
 
@@ -228,16 +181,6 @@ mod tests {
             [1, 2, 3, 8, 9, 400].map(|attempt| pause_after(attempt, 1.0).as_millis()).into();
         assert_eq!(longest, [1, 2, 4, 128, 128, 128]);
         assert_eq!(pause_after(400, 0.0), Duration::ZERO);
-    }
-
-    #[test]
-    fn every_attempt_gets_the_same_ids() {
-        let mut ids = RepeatedIds::default();
-        let first = [ids.fresh(), ids.fresh()];
-        ids.used = 0;
-        let second = [ids.fresh(), ids.fresh(), ids.fresh()];
-        assert_eq!(first, second[..2]);
-        assert!(!first.contains(&second[2]) && first[0] != first[1]);
     }
 
     #[tokio::test(start_paused = true)]
