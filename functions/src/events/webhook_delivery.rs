@@ -367,7 +367,7 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: Attemp
         }
     };
     let decide = |state: Option<(Recorded, Option<Loaded<FeedHead>>)>, ctx: &mut DomainContext<'_>| {
-        let Some((mut recorded, head)) = state else { return Ok(Decision::Unchanged(None)) };
+        let Some((mut recorded, head)) = state else { return Ok::<_, Problem>(Decision::Unchanged(None)) };
         let mut commit = Commit::new();
         if let Some(head) = &head {
             let notice = recorded.webhook.value.give_up(&recorded.delivery.value, ctx.now);

@@ -1,11 +1,11 @@
 //! Allocates pool slots to sessions that need a run, and passes the slots of ended runs to waiting sessions (S0 8.2, decision 21).
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_app::unit_of_work::RetryPolicy;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::{AgentSessionId, SessionEvent, UserId};
+use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent, UserId};
 use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
 /// The most sessions that one reaction gives slots to.
@@ -61,76 +61,87 @@ async fn change_pool(
     line: LineScope,
     change: impl Fn(&mut SessionPool) -> bool,
 ) -> Result<(), Problem> {
-    let attempt = async || {
-        let mut pool = app.store.pool_with(owner, line).await?;
+    let load = async || Ok(app.store.pool_with(owner, line).await?);
+    let decide = |mut pool: LoadedPool, _: &mut DomainContext<'_>| {
         if !change(&mut pool.value) {
-            return Ok(());
+            return Ok(Decision::Unchanged(()));
         }
         let mut commit = Commit::new();
         commit.pool(owner, &pool)?;
-        Ok(app.store.commit(commit).await?)
+        Ok(Decision::Commit(commit, ()))
     };
-    RetryPolicy::EVENT.retry(attempt).await
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+/// A pool with the session that may receive a slot.
+struct SlotState {
+    pool: LoadedPool,
+    /// None: the session was deleted.
+    session: Option<LoadedConversation>,
 }
 
 /// Gives a free slot to the first session in line that can start. Returns whether there may be another one.
 async fn allocate_next(app: &App, owner: &UserId) -> Result<bool, Problem> {
-    let attempt = async || {
-        let mut pool = app.store.pool_with(owner, LineScope::Head).await?;
-        let Some(next) = pool.value.next_waiting() else { return Ok(false) };
-        let mut commit = Commit::new();
-        if let Some(loaded) = app.store.conversation(next).await? {
-            if !allocate_in(app, owner, &mut commit, &mut pool, loaded)? {
-                return Ok(false);
-            }
-        } else {
-            // A deleted session must not block the others.
-            pool.value.stop_waiting(next);
-            commit.pool(owner, &pool)?;
-        }
-        app.store.commit(commit).await?;
-        Ok(true)
+    let load = async || {
+        let pool = app.store.pool_with(owner, LineScope::Head).await?;
+        let session = match pool.value.next_waiting() {
+            Some(next) => app.store.conversation(next).await?,
+            None => None,
+        };
+        Ok(SlotState { pool, session })
     };
-    RetryPolicy::EVENT.retry(attempt).await
+    let decide = |SlotState { mut pool, session }: SlotState, ctx: &mut DomainContext<'_>| {
+        let Some(next) = pool.value.next_waiting() else { return Ok(Decision::Unchanged(false)) };
+        if let Some(session) = session {
+            let commit = allocate_in(app, owner, pool, session, ctx)?;
+            return Ok(commit.map_or(Decision::Unchanged(false), |commit| Decision::Commit(commit, true)));
+        }
+        // A deleted session must not block the others.
+        pool.value.stop_waiting(next);
+        let mut commit = Commit::new();
+        commit.pool(owner, &pool)?;
+        Ok(Decision::Commit(commit, true))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
 /// Gives a session a slot or a position among the waiting sessions.
 async fn allocate(app: &App, id: AgentSessionId) -> Result<(), Problem> {
-    let attempt = async || {
-        let Some(loaded) = app.store.conversation(id).await? else { return Ok(()) };
-        let owner = loaded.conversation.session.owner_id().clone();
-        let mut pool = app.store.pool(&owner).await?;
-        let mut commit = Commit::new();
-        if allocate_in(app, &owner, &mut commit, &mut pool, loaded)? {
-            app.store.commit(commit).await?;
-        }
-        Ok(())
+    let load = async || {
+        let Some(session) = app.store.conversation(id).await? else { return Ok(None) };
+        let pool = app.store.pool(session.conversation.session.owner_id()).await?;
+        Ok(Some((pool, session)))
     };
-    RetryPolicy::EVENT.retry(attempt).await
+    let decide = |state: Option<(LoadedPool, LoadedConversation)>, ctx: &mut DomainContext<'_>| {
+        let Some((pool, session)) = state else { return Ok(Decision::Unchanged(())) };
+        let owner = session.conversation.session.owner_id().clone();
+        let commit = allocate_in(app, &owner, pool, session, ctx)?;
+        Ok(commit.map_or(Decision::Unchanged(()), |commit| Decision::Commit(commit, ())))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Adds the allocation of a slot, or the change of the line, to a commit. Returns whether anything changed.
+/// The commit that allocates a slot or changes the line; `None` if nothing changes.
 fn allocate_in(
     app: &App,
     owner: &UserId,
-    commit: &mut Commit,
-    pool: &mut LoadedPool,
+    mut pool: LoadedPool,
     mut loaded: LoadedConversation,
-) -> Result<bool, Problem> {
+    ctx: &mut DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
     let before = pool.value.clone();
-    let mut ids = FreshIds;
-    let mut ctx = app.domain_context(&mut ids);
-    let (_, events) = pool.value.allocate(&mut loaded.conversation.session, &mut ctx)?;
+    let (_, events) = pool.value.allocate(&mut loaded.conversation.session, ctx)?;
     if events.is_empty() && pool.value == before {
-        return Ok(false);
+        return Ok(None);
     }
-    commit.pool(owner, pool)?;
+    let mut commit = Commit::new();
+    commit.pool(owner, &pool)?;
     if events.is_empty() {
         // The session leaves the line, because it needs no slot. It must not need one again meanwhile.
         commit.unchanged_session(&loaded);
     } else {
         let cause = Cause::Reaction { function: "hand-on-slots".to_owned() };
-        app.record(commit, &mut loaded, cause, events)?;
+        app.record(&mut commit, &mut loaded, cause, events)?;
     }
-    Ok(true)
+    Ok(Some(commit))
 }

@@ -6,7 +6,7 @@
 //! | [`UnitOfWork::run_command`] | the same for a command, with its idempotency record |
 //! | [`RetryPolicy::retry`] | a step that makes several commits |
 //!
-//! The steps that make several commits, and why:
+//! The steps that stay on it, and why:
 //!
 //! | step | reason |
 //! |---|---|
@@ -14,6 +14,8 @@
 //! | due deadlines of a session | parked events are committed first; the runtime is asked, and a probe is sent, between the commits |
 //! | the removal of a worker | the runs of a lost worker are reported and released one by one before the worker is removed |
 //! | subscriptions and closings of stream connections | the store writes their items itself, without a [`Commit`] |
+//!
+//! Placement, schedules and the reactions of chains make one commit each, and still repeat themselves with [`RetryPolicy::retry`].
 
 use std::time::Duration;
 

@@ -129,7 +129,12 @@ impl CommandContext {
         now: Timestamp,
     ) -> Result<(), Problem> {
         if let Some(key) = &self.key_hash {
-            commit.store_response(&self.owner, key, &response.stored(self.function, self.request_hash()), now)?;
+            commit.store_response(
+                &self.owner,
+                key,
+                &response.stored(self.function, self.request_hash()),
+                now,
+            )?;
         }
         Ok(())
     }

@@ -41,7 +41,9 @@ impl UnitOfWork<'_> {
                 };
                 let (mut commit, response) = match decided {
                     Ok(Decision::Commit(commit, response)) => (commit, response),
-                    Ok(Decision::Unchanged(response)) if !command.has_idempotency_key() => return Ok(response),
+                    Ok(Decision::Unchanged(response)) if !command.has_idempotency_key() => {
+                        return Ok(response);
+                    }
                     Ok(Decision::Unchanged(response)) => (Commit::new(), response),
                     Err(refusal) => return command.earlier_response(store).await?.ok_or(refusal),
                 };
