@@ -24,6 +24,7 @@
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
 //! | [`deadline`] | how long the control plane waits for each answer |
+//! | [`effect`] | what a tool call does, how bad it can be and how far it reaches (S2) |
 //! | [`value`] | value objects (S0 8.5) |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, timestamps, trace context |
 
@@ -36,6 +37,7 @@ pub mod context;
 pub mod conversation;
 pub mod deadline;
 pub mod deliverable;
+pub mod effect;
 mod event;
 pub mod ids;
 pub mod journal;

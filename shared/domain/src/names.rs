@@ -48,6 +48,9 @@ mod tests {
         is_that_of_json::<crate::agent_api::AgentTaskPriority>();
         is_that_of_json::<crate::agent_api::LearningKind>();
         is_that_of_json::<crate::chain::SessionChainStatus>();
+        is_that_of_json::<crate::effect::ActionKind>();
+        is_that_of_json::<crate::effect::BlastRadius>();
+        is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::session::AgentSessionStatus>();
         is_that_of_json::<crate::session::LifecycleCommand>();
         is_that_of_json::<crate::session::RunCause>();
