@@ -22,6 +22,8 @@
 //! | [`journal`] | journal entries: the cause, domain events and activity lines of one commit |
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
+//! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
+//! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
 //! | [`deadline`] | how long the control plane waits for each answer |
 //! | [`effect`] | what a tool call does, how bad it can be and how far it reaches (S2) |
@@ -51,8 +53,10 @@ pub mod skill;
 mod string_value;
 pub mod template;
 pub mod text;
+pub mod tick;
 pub mod time;
 pub mod trace;
+pub mod trust;
 pub mod value;
 pub mod webhook;
 

@@ -56,6 +56,9 @@ mod tests {
         is_that_of_json::<crate::session::RunCause>();
         is_that_of_json::<crate::skill::MemoryPillCategory>();
         is_that_of_json::<crate::skill::MemoryPillStatus>();
+        is_that_of_json::<crate::tick::TickMode>();
+        is_that_of_json::<crate::trust::TrustOutcome>();
+        is_that_of_json::<crate::trust::TrustProfileName>();
         is_that_of_json::<crate::value::ActivityItemType>();
         is_that_of_json::<crate::value::FailureReason>();
         is_that_of_json::<crate::value::MessagePriority>();

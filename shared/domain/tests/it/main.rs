@@ -15,4 +15,5 @@ mod schedules;
 mod serde;
 mod skill_properties;
 mod transitions;
+mod trust_properties;
 mod two_phase;

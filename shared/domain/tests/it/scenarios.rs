@@ -16,4 +16,6 @@ mod reload;
 mod requests;
 pub(crate) mod skills;
 mod templates;
+mod ticks;
+pub(crate) mod trust;
 mod turns;
