@@ -23,6 +23,8 @@
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
+//! | [`escalation`] | which tool calls need a person (S2) |
+//! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
 //! | [`deadline`] | how long the control plane waits for each answer |
@@ -36,10 +38,12 @@ pub mod announcement;
 pub mod chain;
 pub mod composition;
 pub mod context;
+pub mod control_mode;
 pub mod conversation;
 pub mod deadline;
 pub mod deliverable;
 pub mod effect;
+pub mod escalation;
 mod event;
 pub mod ids;
 pub mod journal;

@@ -6,6 +6,7 @@ pub(crate) mod chains;
 mod composition;
 mod delivery;
 mod disk;
+mod escalation;
 mod hibernation;
 mod lifecycle;
 mod liveness;

@@ -1,0 +1,241 @@
+//! The decision about one tool call: allow, ask or deny, with the rule that decided.
+
+use serde::{Deserialize, Serialize};
+
+use super::entry::ToolGlob;
+use super::predicate::PredicateFacts;
+use super::protocol::EscalationProtocol;
+use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
+use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+use crate::trust::{Points, Rate, TrustProfile};
+use crate::{AgentSessionId, DecisionId};
+
+/// A tool call with what is known about it.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolCall<'a> {
+    pub tool: &'a str,
+    pub session_id: AgentSessionId,
+    pub effects: &'a Effects,
+    /// Names of the project's patterns that matched the call.
+    pub patterns: &'a [String],
+    /// Risk that the agent reported. It makes the decision stricter only.
+    pub reported: ReportedRisk,
+    pub affects_multiple_workstreams: bool,
+    /// Names of guardrails with another condition than the tool, such as a command, that tripped.
+    pub tripped: &'a [String],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedRisk {
+    pub severity: Option<Severity>,
+    pub blast_radius: Option<BlastRadius>,
+    pub confidence: Option<Confidence>,
+}
+
+/// A rule that no approval overrides (S2 `GuardrailSpec`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolGuardrail {
+    pub name: String,
+    pub action: GuardrailAction,
+    /// Trips for these tools. Without it, the guardrail trips if the call names it as tripped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolGlob>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuardrailAction {
+    Block,
+    Warn,
+    Log,
+}
+
+/// A person's `alwaysApprove`: covers a tool and its effects up to the approved severity, in one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StandingApproval {
+    pub decision_id: DecisionId,
+    pub session_id: AgentSessionId,
+    pub tool: String,
+    /// The approved effects.
+    pub effects: Effects,
+    /// Mode under which it was given. It lapses when the mode becomes stricter.
+    pub mode_revision: ModeRevision,
+}
+
+/// What decides about the calls of one agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy<'a> {
+    pub mode: &'a ControlModeSetting,
+    /// The project's protocol for the mode; by default [`EscalationProtocol::of_mode`].
+    pub mode_protocol: &'a EscalationProtocol,
+    /// The protocol of the agent's brief. It adds to that of the mode.
+    pub agent_protocol: &'a EscalationProtocol,
+    pub guardrails: &'a [ToolGuardrail],
+    pub approvals: &'a [StandingApproval],
+}
+
+/// Trust of the agent at the time of the call.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentTrust<'a> {
+    pub score: Points,
+    pub profile: &'a TrustProfile,
+    /// `escalateBelowApprovalRate` of the project.
+    pub minimum_approval_rate: Option<Rate>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictKind {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// The rule that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum DecidingRule {
+    Guardrail { name: String },
+    AlwaysEscalate { entry: String },
+    AlwaysApprove { decision_id: DecisionId },
+    EscalateWhen { description: String },
+    ApprovalRate { action_kind: ActionKind, lower_bound: Rate },
+    NeverEscalate { entry: String },
+    Autonomy { action_kind: ActionKind },
+    ModeDefault { mode: ControlMode },
+}
+
+/// The decision about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    pub verdict: VerdictKind,
+    pub rule: DecidingRule,
+    /// The effect that the rule applied to, with the reported risk.
+    pub effect: Effect,
+    /// Tripped guardrails that warn or log.
+    pub notices: Vec<String>,
+}
+
+impl ReportedRisk {
+    fn raise(self, effect: Effect) -> Effect {
+        Effect {
+            severity: effect.severity.max(self.severity.unwrap_or(effect.severity)),
+            blast_radius: effect.blast_radius.max(self.blast_radius.unwrap_or(effect.blast_radius)),
+            confidence: effect.confidence.min(self.confidence.unwrap_or(effect.confidence)),
+            ..effect
+        }
+    }
+}
+
+impl ToolGuardrail {
+    fn trips(&self, call: &ToolCall<'_>) -> bool {
+        self.tool.as_ref().is_some_and(|tool| tool.matches(call.tool)) || call.tripped.contains(&self.name)
+    }
+}
+
+impl StandingApproval {
+    fn covers(&self, effect: Effect, call: &ToolCall<'_>, mode: &ControlModeSetting) -> bool {
+        let approved = |approved: Effect| {
+            approved.action_kind == effect.action_kind
+                && approved.severity >= effect.severity
+                && approved.blast_radius >= effect.blast_radius
+        };
+        self.session_id == call.session_id
+            && self.tool == call.tool
+            && !mode.tightened_since(self.mode_revision)
+            && self.effects.iter().any(approved)
+    }
+}
+
+/// Decides about a call. Of the verdicts on its effects, the strictest wins.
+pub fn evaluate(policy: &Policy<'_>, call: &ToolCall<'_>, trust: &AgentTrust<'_>) -> Verdict {
+    let tripped = || policy.guardrails.iter().filter(|guardrail| guardrail.trips(call));
+    let block = tripped().find(|guardrail| guardrail.action == GuardrailAction::Block);
+    let notices = tripped()
+        .filter(|guardrail| guardrail.action != GuardrailAction::Block)
+        .map(|guardrail| guardrail.name.clone())
+        .collect();
+    let mut strictest: Option<(VerdictKind, DecidingRule, Effect)> = None;
+    for effect in call.effects.iter().map(|effect| call.reported.raise(effect)) {
+        let (verdict, rule) = match block {
+            Some(guardrail) => (VerdictKind::Deny, DecidingRule::Guardrail { name: guardrail.name.clone() }),
+            None => of_effect(policy, call, trust, effect),
+        };
+        if strictest.as_ref().is_none_or(|(so_far, ..)| verdict > *so_far) {
+            strictest = Some((verdict, rule, effect));
+        }
+    }
+    // A set of effects is never empty; an empty one would have to ask.
+    let (verdict, rule, effect) = strictest.unwrap_or_else(|| {
+        let rule = DecidingRule::ModeDefault { mode: policy.mode.mode() };
+        (VerdictKind::Ask, rule, Effect::UNCLASSIFIED)
+    });
+    Verdict { verdict, rule, effect, notices }
+}
+
+/// The rules in their order. The first one that applies decides.
+fn of_effect(
+    policy: &Policy<'_>,
+    call: &ToolCall<'_>,
+    trust: &AgentTrust<'_>,
+    effect: Effect,
+) -> (VerdictKind, DecidingRule) {
+    let protocols = [policy.agent_protocol, policy.mode_protocol];
+    let kind = effect.action_kind;
+
+    let always = protocols.iter().flat_map(|protocol| &protocol.always_escalate);
+    for entry in always {
+        if entry.names_kind(kind) || entry.names_call(call.tool, call.patterns) {
+            return (VerdictKind::Ask, DecidingRule::AlwaysEscalate { entry: entry.to_string() });
+        }
+    }
+    if let Some(approval) = policy.approvals.iter().find(|one| one.covers(effect, call, policy.mode)) {
+        return (VerdictKind::Allow, DecidingRule::AlwaysApprove { decision_id: approval.decision_id });
+    }
+    let facts = PredicateFacts {
+        confidence: effect.confidence,
+        blast_radius: effect.blast_radius,
+        trust_score: trust.score,
+        affects_multiple_workstreams: call.affects_multiple_workstreams,
+    };
+    let mut rules = protocols.iter().flat_map(|protocol| &protocol.escalate_when);
+    if let Some(rule) = rules.find(|rule| rule.predicate.holds(&facts)) {
+        return (VerdictKind::Ask, DecidingRule::EscalateWhen { description: rule.description.clone() });
+    }
+    let lower_bound = trust.profile.approvals(kind).interval().lower;
+    let too_few_approvals = trust.minimum_approval_rate.is_some_and(|minimum| lower_bound < minimum);
+    if too_few_approvals && effect.blast_radius >= BlastRadius::Small {
+        return (VerdictKind::Ask, DecidingRule::ApprovalRate { action_kind: kind, lower_bound });
+    }
+    let never = protocols.iter().flat_map(|protocol| &protocol.never_escalate);
+    for entry in never {
+        let by_kind = entry.names_kind(kind) && !is_exceptional(effect);
+        if by_kind || entry.names_call(call.tool, call.patterns) {
+            return (VerdictKind::Allow, DecidingRule::NeverEscalate { entry: entry.to_string() });
+        }
+    }
+    if trust.profile.is_autonomous(kind) && !is_exceptional(effect) {
+        return (VerdictKind::Allow, DecidingRule::Autonomy { action_kind: kind });
+    }
+    let mode = policy.mode.mode();
+    (mode_default(mode, effect), DecidingRule::ModeDefault { mode })
+}
+
+/// Whether the effect is critical or unknown. The name of a kind does not cover such effects: they need an entry for the tool.
+fn is_exceptional(effect: Effect) -> bool {
+    effect.severity == Severity::Critical || effect.blast_radius == BlastRadius::Unknown
+}
+
+fn mode_default(mode: ControlMode, effect: Effect) -> VerdictKind {
+    let changes_nothing =
+        matches!(effect.action_kind, ActionKind::Read | ActionKind::Search | ActionKind::Analyze);
+    let asks = match mode {
+        ControlMode::Orchestrator => !changes_nothing || is_exceptional(effect),
+        ControlMode::Adaptive | ControlMode::Ecosystem => is_exceptional(effect),
+    };
+    if asks { VerdictKind::Ask } else { VerdictKind::Allow }
+}

@@ -1,0 +1,304 @@
+//! The escalation engine (decision 71) and control modes (decision 72).
+
+use pilothouse_domain::control_mode::{BriefSync, ControlMode as M, ControlModeSetting, ModeRevision};
+use pilothouse_domain::effect::{
+    ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
+};
+use pilothouse_domain::escalation::{
+    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, GuardrailAction, Policy,
+    ReportedRisk, StandingApproval, ToolCall, ToolGlob, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
+};
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::trust::{Points, Rate, TrustCalibrationProfile, TrustProfile};
+use pilothouse_domain::{AgentSessionId, DecisionId, Timestamp};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
+struct Case {
+    mode: ControlModeSetting,
+    trust: i16,
+    protocol: EscalationProtocol,
+    effects: Vec<Effect>,
+    reported: ReportedRisk,
+    multiple: bool,
+    guardrails: Vec<ToolGuardrail>,
+    approvals: Vec<StandingApproval>,
+    minimum: Option<Rate>,
+}
+
+fn effect(kind: K, severity: S, radius: B) -> Effect {
+    Effect::new(kind, severity, radius)
+}
+
+fn given(mode: M, trust: i16, effects: &[Effect]) -> Case {
+    Case {
+        mode: ControlModeSetting::new(mode, now()),
+        trust,
+        protocol: EscalationProtocol::default(),
+        effects: effects.to_vec(),
+        reported: ReportedRisk::default(),
+        multiple: false,
+        guardrails: Vec::new(),
+        approvals: Vec::new(),
+        minimum: None,
+    }
+}
+
+fn session() -> AgentSessionId {
+    AgentSessionId::new(Uuid::from_u128(1))
+}
+
+impl Case {
+    fn brief(mut self, json: &Value) -> Self {
+        self.protocol = EscalationProtocol::parse(json).unwrap();
+        self
+    }
+
+    fn verdict(&self) -> Verdict {
+        let effects = Effects::try_from(self.effects.clone()).unwrap();
+        let call = ToolCall {
+            tool: "Bash",
+            session_id: session(),
+            effects: &effects,
+            patterns: &["migrations".to_owned()],
+            reported: self.reported,
+            affects_multiple_workstreams: self.multiple,
+            tripped: &[],
+        };
+        let policy = Policy {
+            mode: &self.mode,
+            mode_protocol: &EscalationProtocol::of_mode(self.mode.mode()),
+            agent_protocol: &self.protocol,
+            guardrails: &self.guardrails,
+            approvals: &self.approvals,
+        };
+        let profile = TrustProfile::new(&TrustCalibrationProfile::default(), Tick::ZERO);
+        let score = Points::whole(self.trust);
+        evaluate(
+            &policy,
+            &call,
+            &AgentTrust { score, profile: &profile, minimum_approval_rate: self.minimum },
+        )
+    }
+
+    fn then(&self, expected: V) {
+        let verdict = self.verdict();
+        assert_eq!(verdict.verdict, expected, "{verdict:?}");
+    }
+}
+
+#[test]
+fn each_mode_has_its_defaults() {
+    let (low, small) = (S::Low, B::Small);
+    for (kind, orchestrator, trusted, ecosystem) in [
+        (K::Read, V::Allow, V::Allow, V::Allow),
+        (K::Search, V::Allow, V::Allow, V::Allow),
+        (K::Analyze, V::Allow, V::Allow, V::Allow),
+        (K::Create, V::Ask, V::Allow, V::Allow),
+        (K::Update, V::Ask, V::Allow, V::Allow),
+        (K::Delete, V::Ask, V::Ask, V::Ask),
+        (K::Execute, V::Ask, V::Allow, V::Allow),
+        (K::Network, V::Ask, V::Allow, V::Allow),
+        (K::Deploy, V::Ask, V::Ask, V::Ask),
+        (K::Review, V::Ask, V::Allow, V::Allow),
+    ] {
+        let effects = [effect(kind, low, small)];
+        given(M::Orchestrator, 100, &effects).then(orchestrator);
+        given(M::Adaptive, 82, &effects).then(trusted);
+        given(M::Ecosystem, 10, &effects).then(ecosystem);
+    }
+}
+
+#[test]
+fn adaptive_mode_asks_low_trust_agents_unless_trivial() {
+    let update = |radius| [effect(K::Update, S::Low, radius)];
+    given(M::Adaptive, 69, &update(B::Small)).then(V::Ask);
+    given(M::Adaptive, 70, &update(B::Small)).then(V::Allow);
+    given(M::Adaptive, 50, &[effect(K::Read, S::Low, B::Trivial)]).then(V::Allow);
+    let uncertain = update(B::Medium).map(|effect| effect.with_confidence(Confidence::percent(79)));
+    given(M::Adaptive, 82, &uncertain).then(V::Ask);
+    let mut case = given(M::Adaptive, 82, &update(B::Small));
+    case.multiple = true;
+    case.then(V::Ask);
+}
+
+#[test]
+fn ecosystem_mode_asks_at_low_confidence() {
+    let at = |percent| [effect(K::Update, S::Low, B::Small).with_confidence(Confidence::percent(percent))];
+    given(M::Ecosystem, 50, &at(49)).then(V::Ask);
+    given(M::Ecosystem, 50, &at(50)).then(V::Allow);
+}
+
+#[test]
+fn unclassified_calls_ask_in_every_mode() {
+    for mode in M::ALL {
+        given(mode, 100, &[Effect::UNCLASSIFIED]).then(V::Ask);
+        given(mode, 100, &[Effect::UNCLASSIFIED.with_confidence(Confidence::FULL)]).then(V::Ask);
+    }
+}
+
+#[test]
+fn the_strictest_effect_decides() {
+    let shell = [effect(K::Execute, S::Low, B::Small), effect(K::Delete, S::High, B::Medium)];
+    let case = given(M::Ecosystem, 90, &shell).brief(&json!({ "neverEscalate": ["execute"] }));
+    let verdict = case.verdict();
+    assert_eq!((verdict.verdict, verdict.effect), (V::Ask, shell[1]));
+    assert_eq!(verdict.rule, R::AlwaysEscalate { entry: "delete".to_owned() });
+}
+
+#[test]
+fn rules_apply_in_their_order() {
+    let update = [effect(K::Update, S::Low, B::Small)];
+    let both = json!({ "alwaysEscalate": ["Ba*"], "neverEscalate": ["Bash"] });
+    given(M::Ecosystem, 90, &update).brief(&both).then(V::Ask);
+    let never = json!({ "neverEscalate": ["Bash"] });
+    // A named tool is covered even if a call of it cannot be classified, but not against a rule of the mode.
+    let unknown = [Effect::UNCLASSIFIED.with_confidence(Confidence::FULL)];
+    given(M::Adaptive, 90, &unknown).brief(&never).then(V::Allow);
+    given(M::Adaptive, 50, &unknown).brief(&never).then(V::Ask);
+    given(M::Ecosystem, 90, &update).brief(&json!({ "alwaysEscalate": ["pattern:migrations"] })).then(V::Ask);
+    let when = json!({ "escalateWhen": [{
+        "predicate": { "type": "not", "rule": { "field": "trustScore", "op": "gte", "value": 95 } },
+        "description": "Only veterans",
+    }] });
+    let verdict = given(M::Ecosystem, 90, &update).brief(&when).verdict();
+    assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
+}
+
+#[test]
+fn a_blocking_guardrail_denies_whatever_is_allowed() {
+    let mut case = given(M::Ecosystem, 100, &[effect(K::Read, S::Warning, B::Trivial)]);
+    let guardrail = |name: &str, action| ToolGuardrail {
+        name: name.to_owned(),
+        action,
+        tool: Some(ToolGlob::parse("Ba?h").unwrap()),
+    };
+    case.guardrails = vec![guardrail("watch", GuardrailAction::Warn)];
+    assert_eq!((case.verdict().verdict, case.verdict().notices), (V::Allow, vec!["watch".to_owned()]));
+    case.guardrails.push(guardrail("no shell", GuardrailAction::Block));
+    assert_eq!(case.verdict().rule, R::Guardrail { name: "no shell".to_owned() });
+    case.then(V::Deny);
+}
+
+#[test]
+fn a_standing_approval_covers_up_to_its_severity_and_lapses() {
+    let approved = effect(K::Update, S::Medium, B::Medium);
+    let mut case = given(M::Adaptive, 20, &[approved]);
+    case.then(V::Ask);
+    case.approvals = vec![StandingApproval {
+        decision_id: DecisionId::new(Uuid::from_u128(2)),
+        session_id: session(),
+        tool: "Bash".to_owned(),
+        effects: Effects::one(approved),
+        mode_revision: ModeRevision::default(),
+    }];
+    case.then(V::Allow);
+    for effects in [
+        vec![effect(K::Update, S::High, B::Medium)],
+        vec![effect(K::Update, S::Medium, B::Large)],
+        vec![effect(K::Create, S::Medium, B::Medium)],
+        vec![approved, effect(K::Delete, S::Low, B::Small)],
+    ] {
+        case.effects = effects;
+        case.then(V::Ask);
+    }
+    case.effects = vec![approved];
+    case.mode.change(M::Orchestrator, now()).unwrap();
+    case.mode.change(M::Adaptive, now()).unwrap();
+    case.then(V::Ask);
+}
+
+#[test]
+fn reported_risk_makes_the_verdict_stricter_only() {
+    let mut case = given(M::Adaptive, 50, &[effect(K::Update, S::Low, B::Trivial)]);
+    case.then(V::Allow);
+    case.reported = ReportedRisk { blast_radius: Some(B::Unknown), ..ReportedRisk::default() };
+    case.then(V::Ask);
+    let mut case = given(M::Adaptive, 50, &[effect(K::Update, S::High, B::Large)]);
+    case.reported = ReportedRisk {
+        severity: Some(S::Warning),
+        blast_radius: Some(B::Trivial),
+        confidence: Some(Confidence::FULL),
+    };
+    case.then(V::Ask);
+}
+
+#[test]
+fn a_minimum_approval_rate_asks_agents_with_few_verdicts() {
+    let mut case = given(M::Ecosystem, 90, &[effect(K::Update, S::Low, B::Small)]);
+    case.minimum = Some(Rate::percent(50));
+    assert_eq!(case.verdict().rule, R::ApprovalRate { action_kind: K::Update, lower_bound: Rate::ZERO });
+    case.effects = vec![effect(K::Read, S::Low, B::Trivial)];
+    case.then(V::Allow);
+}
+
+#[test]
+fn every_violation_of_a_protocol_is_named() {
+    let deep = (0..9).fold(
+        json!({ "field": "trustScore", "op": "lt", "value": 1 }),
+        |rule, _| json!({ "type": "not", "rule": rule }),
+    );
+    let json = json!({
+        "alwaysEscalate": ["delete files", 7],
+        "escalateWhen": [
+            { "predicate": { "field": "confidence", "op": "eq", "value": 2 }, "description": "" },
+            { "predicate": { "type": "and", "rules": [{ "field": "speed" }, { "type": "or", "rules": [] }] }, "description": "x" },
+            { "predicate": deep, "description": "x" },
+        ],
+        "sometimes": [],
+    });
+    let found = EscalationProtocol::parse(&json).unwrap_err();
+    let paths: Vec<_> = found.0.iter().map(|(path, _)| path.as_str()).collect();
+    for path in [
+        "sometimes",
+        "alwaysEscalate[0]",
+        "alwaysEscalate[1]",
+        "escalateWhen[0].description",
+        "escalateWhen[0].predicate.op",
+        "escalateWhen[0].predicate.value",
+        "escalateWhen[1].predicate.rules[0].field",
+        "escalateWhen[1].predicate.rules[1].rules",
+        "escalateWhen[2].predicate.rule.rule.rule.rule.rule.rule.rule.rule",
+    ] {
+        assert!(paths.contains(&path), "{path} is missing in {paths:?}");
+    }
+    let every = EscalationProtocol::parse(&json!({ "neverEscalate": ["*"] })).unwrap_err();
+    assert_eq!(every.to_string(), "neverEscalate[0] must not match every tool");
+}
+
+#[test]
+fn misspelt_entries_are_found() {
+    let json = json!({ "alwaysEscalate": ["delte", "delete", "pattern:db"], "neverEscalate": ["Bash", "mcp__x__y"] });
+    let protocol = EscalationProtocol::parse(&json).unwrap();
+    let found = protocol.check_names(&["Bash".to_owned()], &[]).unwrap_err();
+    let paths: Vec<_> = found.0.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, ["alwaysEscalate[0]", "alwaysEscalate[2]"]);
+}
+
+#[test]
+fn protocols_survive_storage_and_large_predicates_are_refused() {
+    for mode in M::ALL {
+        let protocol = EscalationProtocol::of_mode(mode);
+        let text = serde_json::to_string(&protocol).unwrap();
+        assert_eq!(serde_json::from_str::<EscalationProtocol>(&text).unwrap(), protocol);
+    }
+    let rule = json!({ "field": "affectsMultipleWorkstreams", "op": "eq", "value": true });
+    let group = |n| json!({ "type": "or", "rules": vec![rule.clone(); n] });
+    assert!(EscalationPredicate::parse(&group(EscalationPredicate::MAX_SIZE - 1)).is_ok());
+    assert!(EscalationPredicate::parse(&group(EscalationPredicate::MAX_SIZE)).is_err());
+}
+
+#[test]
+fn a_mode_change_marks_briefs_as_pending() {
+    let mut mode = ControlModeSetting::new(M::Ecosystem, now());
+    assert_eq!(mode.change(M::Ecosystem, now()), None);
+    let before = mode.revision();
+    let change = mode.change(M::Orchestrator, now()).unwrap();
+    assert_eq!((change.from, change.to, change.revision.get()), (M::Ecosystem, M::Orchestrator, 1));
+    assert_eq!(mode.brief_sync(before), BriefSync::Pending);
+    assert_eq!(mode.brief_sync(change.revision), BriefSync::Synced);
+}
