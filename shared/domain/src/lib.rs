@@ -24,6 +24,7 @@
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
 //! | [`escalation`] | which tool calls need a person (S2) |
+//! | [`decision`] | timeouts of decisions that wait for a person (S2) |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
@@ -41,6 +42,7 @@ pub mod context;
 pub mod control_mode;
 pub mod conversation;
 pub mod deadline;
+pub mod decision;
 pub mod deliverable;
 pub mod effect;
 pub mod escalation;

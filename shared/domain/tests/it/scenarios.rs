@@ -4,6 +4,7 @@ mod adjust;
 mod auto_continue;
 pub(crate) mod chains;
 mod composition;
+mod decisions;
 mod delivery;
 mod disk;
 mod escalation;
