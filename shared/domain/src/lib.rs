@@ -25,6 +25,7 @@
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
+//! | [`project`] | status of the agents of a project (S2) |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
@@ -52,6 +53,7 @@ pub mod journal;
 pub mod money;
 mod names;
 pub mod pool;
+pub mod project;
 pub mod queue;
 pub mod rate;
 pub mod session;

@@ -53,6 +53,7 @@ mod tests {
         is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::control_mode::ControlMode>();
         is_that_of_json::<crate::decision::DecisionKind>();
+        is_that_of_json::<crate::project::AgentStatus>();
         is_that_of_json::<crate::session::AgentSessionStatus>();
         is_that_of_json::<crate::session::LifecycleCommand>();
         is_that_of_json::<crate::session::RunCause>();

@@ -1,0 +1,74 @@
+//! Status of an agent of a project. It follows from the status of its current session.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::named;
+use crate::session::AgentSessionStatus;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// The agent works, or its process may still act.
+    Running,
+    Paused,
+    WaitingOnHuman,
+    Completed,
+    Error,
+}
+
+named!(AgentStatus {
+    Running => "running",
+    Paused => "paused",
+    WaitingOnHuman => "waiting_on_human",
+    Completed => "completed",
+    Error => "error",
+});
+
+impl AgentStatus {
+    /// The status of an agent whose current session has this status. After `ContextExhausted` the work continues in another session,
+    /// which becomes the current one.
+    pub const fn of_session(status: AgentSessionStatus, output_pending_review: bool) -> Self {
+        use AgentSessionStatus as S;
+        match status {
+            S::Queued
+            | S::Running
+            | S::Interrupting
+            | S::Pausing
+            | S::Resuming
+            | S::Cancelling
+            | S::ContextExhausted => Self::Running,
+            S::Paused | S::Interrupted => Self::Paused,
+            S::WaitingForInput | S::WaitingForApproval => Self::WaitingOnHuman,
+            S::Idle if output_pending_review => Self::WaitingOnHuman,
+            S::Idle | S::Completed => Self::Completed,
+            S::Failed | S::Cancelled => Self::Error,
+        }
+    }
+
+    /// Whether the ticks of the project advance because of this agent.
+    pub const fn advances_ticks(self) -> bool {
+        matches!(self, Self::Running | Self::WaitingOnHuman)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AgentSessionStatus as S;
+
+    #[test]
+    fn idle_agents_wait_only_for_a_review() {
+        assert_eq!(AgentStatus::of_session(S::Idle, true), AgentStatus::WaitingOnHuman);
+        assert_eq!(AgentStatus::of_session(S::Idle, false), AgentStatus::Completed);
+        assert_eq!(AgentStatus::of_session(S::Cancelling, false), AgentStatus::Running);
+    }
+
+    #[test]
+    fn ticks_advance_while_an_agent_works_or_waits_for_a_person() {
+        let advancing = |status| AgentStatus::of_session(status, false).advances_ticks();
+        let advancing: Vec<_> = S::ALL.into_iter().filter(|status| advancing(*status)).collect();
+        let still = [S::Interrupted, S::Paused, S::Cancelled, S::Idle, S::Completed, S::Failed];
+        assert!(S::ALL.iter().all(|status| advancing.contains(status) != still.contains(status)));
+    }
+}
