@@ -1,4 +1,4 @@
-//! Control modes of a project: how much its agents may do without a person (S2, "Control Mode Enforcement"; decision 72).
+//! Control modes of a project: how much its agents may do without a person (S2, "Control Mode Enforcement"; decision 70).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

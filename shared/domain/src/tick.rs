@@ -1,4 +1,4 @@
-//! Ticks: the logical time of a project (S2, "Tick Service"; decision 73).
+//! Ticks: the logical time of a project (S2, "Tick Service"; decision 67).
 //!
 //! Ticks are computed, not counted: a clock stores from when and at which tick it runs. It runs while at least one agent of the
 //! project works or waits for a person, so that timeouts fire and decay does not punish a project that rests.

@@ -1,4 +1,4 @@
-//! Decisions that wait for a person (S2; decision 72).
+//! Decisions that wait for a person (S2; decision 70).
 
 mod timeout;
 

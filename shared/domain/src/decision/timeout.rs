@@ -1,4 +1,4 @@
-//! What happens when nobody decides in time (S2 `DecisionTimeoutPolicy`; decision 72).
+//! What happens when nobody decides in time (S2 `DecisionTimeoutPolicy`; decision 70).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

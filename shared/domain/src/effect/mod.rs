@@ -1,4 +1,4 @@
-//! Effects of tool calls (S2, "Supporting Types"; decision 67): what an action does, how bad it can be, and how far it reaches.
+//! Effects of tool calls (S2, "Supporting Types"; decision 69): what an action does, how bad it can be, and how far it reaches.
 //!
 //! A tool call has a non-empty set of effects: `sh -c 'rm -rf build && curl …'` executes, deletes and uses the network. Whoever
 //! decides about a call takes the strictest verdict over its [`Effects`].

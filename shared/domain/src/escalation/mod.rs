@@ -1,4 +1,4 @@
-//! The escalation engine: which tool calls of an agent need a person (S2, "Control Mode Enforcement"; decision 71).
+//! The escalation engine: which tool calls of an agent need a person (S2, "Control Mode Enforcement"; decision 69).
 //!
 //! [`evaluate`] is a pure function. Each effect of a call gets a verdict by the first rule that applies: a blocking guardrail,
 //! `alwaysEscalate`, a person's `alwaysApprove`, `escalateWhen`, the minimum approval rate, `neverEscalate`, granted autonomy, the

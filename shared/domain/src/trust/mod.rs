@@ -1,4 +1,4 @@
-//! The trust engine (S2, "Trust score update rules" and "Trust score calibration"; decision 70).
+//! The trust engine (S2, "Trust score update rules" and "Trust score calibration"; decision 68).
 //!
 //! A score is a whole number of thousandths of a point. An outcome changes it by a table or profile, weighted by risk, halved at the
 //! extremes and limited to a range. Between outcomes it decays with the ticks of its project, computed when it is read.

@@ -1,4 +1,4 @@
-//! The escalation engine (decision 71) and control modes (decision 72).
+//! The escalation engine (decision 69) and control modes (decision 70).
 
 use pilothouse_domain::control_mode::{BriefSync, ControlMode as M, ControlModeSetting, ModeRevision};
 use pilothouse_domain::effect::{

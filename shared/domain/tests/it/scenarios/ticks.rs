@@ -1,4 +1,4 @@
-//! Ticks of a project (S2, "Tick Service"; decision 73).
+//! Ticks of a project (S2, "Tick Service"; decision 67).
 
 use pilothouse_domain::tick::{Tick, TickClock, TickConfig, TickDeadline, TickError, TickMode};
 use pilothouse_domain::{ProjectAgentId, Timestamp};

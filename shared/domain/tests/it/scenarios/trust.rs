@@ -1,4 +1,4 @@
-//! Trust of an agent (S2, "Trust score update rules"; decision 70).
+//! Trust of an agent (S2, "Trust score update rules"; decision 68).
 
 use pilothouse_domain::effect::{ActionKind, Severity};
 use pilothouse_domain::tick::Tick;
