@@ -59,23 +59,48 @@ impl App {
         mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
         show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        let load = async || {
-            let loaded = self.store.conversation_of(&command.owner, id).await?;
-            loaded.ok_or_else(Problem::no_session)
-        };
-        let decide = |mut loaded: LoadedConversation, ctx: &mut DomainContext<'_>| {
-            command.check_version(loaded.conversation.session.control_version())?;
-            let events = decide(&mut loaded.conversation, ctx)?;
-            let events = self.with_consequences(&mut loaded.conversation, events, ctx);
-            let response = show(&loaded.conversation)?;
-            if events.is_empty() {
-                return Ok(Decision::Unchanged(response));
-            }
-            let mut commit = Commit::new();
-            self.record(&mut commit, &mut loaded, command.cause(), events)?;
-            Ok(Decision::Commit(commit, response))
+        let load = async || self.load_session(command, id).await;
+        let decide = |loaded: LoadedConversation, ctx: &mut DomainContext<'_>| {
+            self.decide_on_session(command, loaded, ctx, &mut decide, &show)
         };
         self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    /// Loads a session of the caller for a change.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] when the session does not exist or belongs to another owner.
+    pub async fn load_session(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+    ) -> Result<LoadedConversation, Problem> {
+        let loaded = self.store.conversation_of(&command.owner, id).await?;
+        loaded.ok_or_else(Problem::no_session)
+    }
+
+    /// Decides on a loaded session by one domain call.
+    ///
+    /// # Errors
+    /// Those of `decide` and `show`, and a failed `If-Match`.
+    pub fn decide_on_session(
+        &self,
+        command: &CommandContext,
+        mut loaded: LoadedConversation,
+        ctx: &mut DomainContext<'_>,
+        decide: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+    ) -> Result<Decision<CommandResponse>, Problem> {
+        command.check_version(loaded.conversation.session.control_version())?;
+        let events = decide(&mut loaded.conversation, ctx)?;
+        let events = self.with_consequences(&mut loaded.conversation, events, ctx);
+        let response = show(&loaded.conversation)?;
+        if events.is_empty() {
+            return Ok(Decision::Unchanged(response));
+        }
+        let mut commit = Commit::new();
+        self.record(&mut commit, &mut loaded, command.cause(), events)?;
+        Ok(Decision::Commit(commit, response))
     }
 
     /// Appends the events that follow from a change.

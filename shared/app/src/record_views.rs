@@ -1,9 +1,12 @@
 //! Views made from store records.
 
+use std::collections::BTreeMap;
+
 use pilothouse_api::operations::RedriveView;
 use pilothouse_api::pool::PoolView;
 use pilothouse_api::workers::WorkerView;
 use pilothouse_domain::pool::SessionPool;
+use pilothouse_domain::{RunId, Timestamp};
 use pilothouse_store::{Redrive, Store, StoreError, WorkerRecord};
 
 /// The view of a pool, with the connection state of the runs that hold its slots.
@@ -11,14 +14,35 @@ use pilothouse_store::{Redrive, Store, StoreError, WorkerRecord};
 /// # Errors
 /// A session cannot be read.
 pub async fn pool(store: &Store, pool: &SessionPool, version: u64) -> Result<PoolView, StoreError> {
-    let mut view = PoolView::of(pool, version);
-    for lease in &mut view.leases {
-        let session = store.session(lease.session_id).await?;
-        lease.unreachable_since = session
+    Ok(pool_with(pool, version, &unreachable_leases(store, pool).await?))
+}
+
+/// When the runs that hold slots became unreachable. Reachable runs are absent.
+pub type UnreachableSince = BTreeMap<RunId, Timestamp>;
+
+/// Reads which runs that hold slots of a pool are unreachable.
+///
+/// # Errors
+/// A session cannot be read.
+pub async fn unreachable_leases(store: &Store, pool: &SessionPool) -> Result<UnreachableSince, StoreError> {
+    let mut unreachable = UnreachableSince::new();
+    for (session_id, lease) in pool.leases() {
+        let session = store.session(*session_id).await?;
+        let since = session
             .filter(|session| session.run().is_some_and(|run| run.id == lease.run_id))
             .and_then(|session| session.unreachable_since());
+        unreachable.extend(since.map(|since| (lease.run_id, since)));
     }
-    Ok(view)
+    Ok(unreachable)
+}
+
+/// The view of a pool, with the connection state of the runs that hold its slots.
+pub fn pool_with(pool: &SessionPool, version: u64, unreachable: &UnreachableSince) -> PoolView {
+    let mut view = PoolView::of(pool, version);
+    for lease in &mut view.leases {
+        lease.unreachable_since = unreachable.get(&lease.run_id).copied();
+    }
+    view
 }
 
 /// The view of a worker. `alive` states whether its heartbeats arrive.

@@ -9,11 +9,11 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
-use pilothouse_app::record_views;
+use pilothouse_app::record_views::{self, UnreachableSince};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::{DomainContext, SessionEvent};
-use pilothouse_store::{Commit, LoadedConversation, StoreError};
+use pilothouse_store::{Commit, LoadedConversation, LoadedPool, StoreError};
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -33,6 +33,14 @@ pub struct ConfigurePool {
     pub max_concurrent_sessions: u32,
 }
 
+/// A pool, with the sessions that its new configuration concerns.
+struct PoolState {
+    pool: LoadedPool,
+    unreachable: UnreachableSince,
+    /// The session that receives the first free slot of the new configuration.
+    next: Option<LoadedConversation>,
+}
+
 /// Responds with 200 and the pool. New slots start waiting sessions.
 async fn configure_pool(
     State(app): State<App>,
@@ -41,15 +49,27 @@ async fn configure_pool(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let load = async || {
-        let mut pool = app.store.pool(&command.owner).await?;
+        let pool = app.store.pool(&command.owner).await?;
+        let mut configured = pool.value.clone();
+        let is_accepted = command.check_version(pool.version).is_ok()
+            && configured.configure(body.input.max_concurrent_sessions).is_ok();
+        if !is_accepted {
+            // The decision refuses the command without more reads.
+            return Ok(PoolState { pool, unreachable: UnreachableSince::new(), next: None });
+        }
+        let unreachable = record_views::unreachable_leases(&app.store, &configured).await?;
+        let next = next_in_line(&app, configured).await?;
+        Ok(PoolState { pool, unreachable, next })
+    };
+    let decide = |PoolState { mut pool, unreachable, next }: PoolState, _: &mut DomainContext<'_>| {
         command.check_version(pool.version)?;
         pool.value.configure(body.input.max_concurrent_sessions)?;
         let version = pool.next_version();
-        let response =
-            CommandResponse::ok(version, &record_views::pool(&app.store, &pool.value, version).await?)?;
+        let view = record_views::pool_with(&pool.value, version, &unreachable);
+        let response = CommandResponse::ok(version, &view)?;
         let mut commit = Commit::new();
         commit.pool(&command.owner, &pool)?;
-        if let Some(mut loaded) = next_in_line(&app, &pool.value).await? {
+        if let Some(mut loaded) = next {
             // The pool has no journal. The event is recorded in the journal of the first waiting session, so that the
             // reaction allocates the slots even if this process ends.
             let event = SessionEvent::PoolConfigured {
@@ -58,15 +78,13 @@ async fn configure_pool(
             };
             app.record(&mut commit, &mut loaded, command.cause(), vec![event])?;
         }
-        Ok((commit, response))
+        Ok(Decision::Commit(commit, response))
     };
-    let decide = |(commit, response), _: &mut DomainContext<'_>| Ok(Decision::Commit(commit, response));
     app.unit_of_work().run_command(&command, load, decide).await
 }
 
 /// The session that receives the first free slot. Skips sessions that no longer exist; the reaction removes them from the line.
-async fn next_in_line(app: &App, pool: &SessionPool) -> Result<Option<LoadedConversation>, StoreError> {
-    let mut pool = pool.clone();
+async fn next_in_line(app: &App, mut pool: SessionPool) -> Result<Option<LoadedConversation>, StoreError> {
     while let Some(next) = pool.next_waiting() {
         let loaded = app.store.conversation(next).await?;
         if loaded.is_some() {

@@ -11,7 +11,12 @@ use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
+use pilothouse_app::session_start::StartRoom;
+use pilothouse_domain::DomainContext;
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::text::Feedback;
+use pilothouse_runtime::AtCapacity;
+use pilothouse_store::LoadedConversation;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -37,6 +42,12 @@ pub struct Retry {
     pub fresh: bool,
 }
 
+/// A session with the room for its next run.
+struct RetryState {
+    loaded: LoadedConversation,
+    room: Result<(), AtCapacity>,
+}
+
 /// Responds with 202. The session is Queued and starts when a slot is free. The response contains the session's new API key,
 /// which is not shown again.
 async fn retry_session(
@@ -47,25 +58,25 @@ async fn retry_session(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let Retry { additional_instruction, fresh } = body.input;
-    let mut response = app
-        .change_session_with(
-            &command,
-            id,
-            |it, ctx| {
-                let events = it.session.retry(additional_instruction.clone(), fresh, ctx)?;
-                app.runtime.admit_start()?;
-                Ok(events)
-            },
-            |it| {
-                let started = StartedSession {
-                    session: SessionView::of(&it.session),
-                    api_key: String::new(),
-                    pool: None,
-                };
-                CommandResponse::new(StatusCode::ACCEPTED, Some(it.session.control_version()), &started)
-            },
-        )
-        .await?;
+    let room = StartRoom::default();
+    let load = async || {
+        let loaded = app.load_session(&command, id).await?;
+        let session = &loaded.conversation.session;
+        let is_accepted =
+            command.check_version(session.control_version()).is_ok() && session.check_retry().is_ok();
+        // A refused retry reserves no room.
+        let room = if is_accepted { room.reserve(&app) } else { Ok(()) };
+        Ok(RetryState { loaded, room })
+    };
+    let decide = |RetryState { loaded, room }: RetryState, ctx: &mut DomainContext<'_>| {
+        let retry = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
+            let events = it.session.retry(additional_instruction.clone(), fresh, ctx)?;
+            room?;
+            Ok(events)
+        };
+        app.decide_on_session(&command, loaded, ctx, retry, accepted)
+    };
+    let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
     let retries =
         response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
     if let Some(object) = response.body.as_object_mut() {
@@ -73,4 +84,11 @@ async fn retry_session(
         object.insert("apiKey".to_owned(), key.into());
     }
     Ok(response)
+}
+
+/// The response, without the API key, which is added last and never stored with the response.
+fn accepted(it: &Conversation) -> Result<CommandResponse, Problem> {
+    let started =
+        StartedSession { session: SessionView::of(&it.session), api_key: String::new(), pool: None };
+    CommandResponse::new(StatusCode::ACCEPTED, Some(it.session.control_version()), &started)
 }

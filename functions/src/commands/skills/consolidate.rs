@@ -5,18 +5,20 @@ use axum::extract::State;
 use deserr::Deserr;
 use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::sessions::StartedSession;
+use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_app::session_start::{Opening, show_key};
+use pilothouse_app::session_start::show_key;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory, cut};
 use pilothouse_domain::value::SessionBudget;
-use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, DomainContext, IdSource as _, Usd};
+use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, DomainContext, Events, Usd};
+use pilothouse_store::{LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -83,6 +85,12 @@ impl Consolidate {
     }
 }
 
+/// A skill, with the pool of its owner.
+struct ConsolidationState {
+    skill: LoadedAggregate<AgentSkill>,
+    pool: LoadedPool,
+}
+
 /// Responds with 201 and the session, or with 202 when it waits for a slot. Responds with 409 `consolidation-under-way` or
 /// `nothing-to-consolidate` when the skill cannot be consolidated. One transaction commits the session and the skill.
 async fn consolidate_skill(
@@ -92,22 +100,21 @@ async fn consolidate_skill(
     body: Body<Consolidate>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let session_id = AgentSessionId::new(FreshIds.fresh());
     let load = async || {
-        let mut skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
-        command.check_version(skill.version)?;
-        let events = skill.value.start_consolidation(session_id, &app.domain_context(&mut FreshIds))?;
-        let new = body.input.new_session(session_id, &skill.value)?;
-        let mut opening = app
-            .prepare_session(&command.owner, command.cause(), new, |conversation, _, _| {
-                conversation.session.mark_as_consolidation(id);
-                Ok(Vec::new())
-            })
-            .await?;
-        app.record_aggregate(&mut opening.commit, &skill, command.cause(), events)?;
-        Ok(opening)
+        let skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
+        Ok(ConsolidationState { skill, pool: app.store.pool(&command.owner).await? })
     };
-    let decide = |opening: Opening, _: &mut DomainContext<'_>| {
+    let decide = |ConsolidationState { mut skill, pool }: ConsolidationState, ctx: &mut DomainContext<'_>| {
+        command.check_version(skill.version)?;
+        let session_id = ctx.session_id();
+        let events = skill.value.start_consolidation(session_id, ctx)?;
+        let new = body.input.new_session(session_id, &skill.value)?;
+        let mark = |it: &mut Conversation, _: &mut DomainContext<'_>| {
+            it.session.mark_as_consolidation(id);
+            Ok(Events::new())
+        };
+        let mut opening = app.prepare_session(pool, command.cause(), new, ctx, mark)?;
+        app.record_aggregate(&mut opening.commit, &skill, command.cause(), events)?;
         let response = opening.response(&opening.view())?;
         Ok(Decision::Commit(opening.commit, response))
     };

@@ -40,7 +40,8 @@ async fn prepare(app: &App, loaded: LoadedAggregate<AgentTemplate>) -> Result<Op
         Err(other) => return Err(other),
     }
     let session = plan.session.new.id;
-    match app.prepare_plan(template.owner_id(), Cause::Clock, plan).await {
+    let state = app.load_start(&plan).await?;
+    match app.prepare_plan(state, &Cause::Clock, plan, &mut app.domain_context(&mut FreshIds)) {
         Ok(opening) => {
             let pass = |it: &mut AgentTemplate, ctx: &DomainContext<'_>| it.record_run(session, ctx);
             advance(app, loaded, opening.commit, pass).map(Some)

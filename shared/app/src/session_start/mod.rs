@@ -5,18 +5,21 @@ mod attachment;
 mod skills;
 mod unmetered;
 
+use std::sync::OnceLock;
+
 use http::StatusCode;
 use pilothouse_api::pool::PoolView;
 use pilothouse_api::sessions::{SessionView, StartedSession};
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::{ResolvedSession, SessionSpec};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
 };
+use pilothouse_runtime::AtCapacity;
 use pilothouse_store::{Commit, LoadedConversation, LoadedPool};
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +29,13 @@ use crate::command::{CommandContext, CommandResponse};
 use crate::http::Problem;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
+
+/// What the opening of a planned session depends on.
+pub struct StartState {
+    pool: LoadedPool,
+    /// The chain that the session joins.
+    attachment: Option<Attachment>,
+}
 
 /// A session that is ready to be committed.
 pub struct Opening {
@@ -40,31 +50,29 @@ pub struct Opening {
 }
 
 impl App {
-    /// Prepares a session, with a slot if one is free. Nothing is written before the commit, to which the caller may add more;
-    /// after a write conflict the session must be prepared again. `shape` may change the conversation first: add it to a chain, or
-    /// move messages into its queue.
+    /// Prepares a session, with a slot of its owner's `pool` if one is free. `shape` may change the conversation first: set its
+    /// skills, or add messages to its queue.
     ///
     /// # Errors
     /// The error of `shape`, or [`Problem::Pool`] when too many sessions wait.
-    pub async fn prepare_session(
+    pub fn prepare_session(
         &self,
-        owner: &UserId,
+        mut pool: LoadedPool,
         cause: Cause,
         new: NewSession,
-        shape: impl FnOnce(&mut Conversation, &mut SessionPool, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        ctx: &mut DomainContext<'_>,
+        shape: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
     ) -> Result<Opening, Problem> {
-        let mut pool = self.store.pool(owner).await?;
-        let mut ids = FreshIds;
-        let mut ctx = self.domain_context(&mut ids);
-        let (session, mut events) = AgentSession::create(new, &ctx);
+        let owner = new.owner_id.clone();
+        let (session, mut events) = AgentSession::create(new, ctx);
         let mut conversation = Conversation::new(session, SessionMessageQueue::default());
-        events.extend(shape(&mut conversation, &mut pool.value, &mut ctx)?);
-        let (allocation, allocated) = pool.value.allocate(&mut conversation.session, &mut ctx)?;
+        events.extend(shape(&mut conversation, ctx)?);
+        let (allocation, allocated) = pool.value.allocate(&mut conversation.session, ctx)?;
         events.extend(allocated);
         let mut loaded = LoadedConversation::new(conversation);
         let mut commit = Commit::new();
         self.record(&mut commit, &mut loaded, cause, events)?;
-        commit.pool(owner, &pool)?;
+        commit.pool(&owner, &pool)?;
         Ok(Opening { loaded, pool, waits: allocation == Allocation::Waits, commit })
     }
 }
@@ -102,27 +110,38 @@ impl App {
         Ok(SessionPlan { session, chain: None, message: None, events: Events::new() })
     }
 
-    /// Prepares a planned session: see [`App::prepare_session`].
+    /// Loads what the opening of a planned session depends on.
     ///
     /// # Errors
-    /// As there.
-    pub async fn prepare_plan(
-        &self,
-        owner: &UserId,
-        cause: Cause,
-        plan: SessionPlan,
-    ) -> Result<Opening, Problem> {
-        let SessionPlan {
-            session: ResolvedSession { new, skill_ids, execution_mode },
-            chain,
-            message,
-            mut events,
-        } = plan;
-        let mut attachment = match chain {
+    /// [`Problem::Invalid`] when the chain of the plan does not exist.
+    pub async fn load_start(&self, plan: &SessionPlan) -> Result<StartState, Problem> {
+        let owner = &plan.session.new.owner_id;
+        let attachment = match plan.chain {
             Some(chain) => Some(Attachment::load(self, owner, chain).await?),
             None => None,
         };
-        let shape = |it: &mut Conversation, _: &mut SessionPool, ctx: &mut DomainContext<'_>| {
+        Ok(StartState { pool: self.store.pool(owner).await?, attachment })
+    }
+
+    /// Prepares a planned session: see [`App::prepare_session`].
+    ///
+    /// # Errors
+    /// [`Problem::Pool`] when too many sessions wait, and refusals of the skills, the chain or the message of the plan.
+    pub fn prepare_plan(
+        &self,
+        state: StartState,
+        cause: &Cause,
+        plan: SessionPlan,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Opening, Problem> {
+        let StartState { pool, mut attachment } = state;
+        let SessionPlan {
+            session: ResolvedSession { new, skill_ids, execution_mode },
+            message,
+            mut events,
+            ..
+        } = plan;
+        let shape = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
             it.session.set_skills(&skill_ids)?;
             it.session.set_execution_mode(execution_mode);
             if let Some(attachment) = &mut attachment {
@@ -133,9 +152,9 @@ impl App {
             }
             Ok(events)
         };
-        let mut opening = self.prepare_session(owner, cause.clone(), new, shape).await?;
+        let mut opening = self.prepare_session(pool, cause.clone(), new, ctx, shape)?;
         if let Some(attachment) = attachment {
-            attachment.record(self, &mut opening.commit, &cause)?;
+            attachment.record(self, &mut opening.commit, cause)?;
         }
         Ok(opening)
     }
@@ -151,23 +170,33 @@ impl App {
         plan: &SessionPlan,
         show: impl Fn(StartedSession) -> Result<V, Problem>,
     ) -> Result<CommandResponse, Problem> {
-        let mut admitted = false;
-        let load = || {
-            let is_admitted = std::mem::replace(&mut admitted, true);
-            async move {
-                if !is_admitted {
-                    self.runtime.admit_start()?;
-                }
-                self.prepare_plan(&command.owner, command.cause(), plan.clone()).await
-            }
+        let room = StartRoom::default();
+        let load = async || {
+            room.reserve(self)?;
+            self.load_start(plan).await
         };
-        let decide = |opening: Opening, _: &mut DomainContext<'_>| {
+        let decide = |state: StartState, ctx: &mut DomainContext<'_>| {
+            let opening = self.prepare_plan(state, &command.cause(), plan.clone(), ctx)?;
             let response = opening.response(&show(opening.view())?)?;
             Ok(Decision::Commit(opening.commit, response))
         };
         let mut response = self.unit_of_work().run_command(command, load, decide).await?;
         show_key(self, &mut response);
         Ok(response)
+    }
+}
+
+/// The room that a command reserves for the sidecar of its session. All attempts of the command share one reservation.
+#[derive(Debug, Default)]
+pub struct StartRoom(OnceLock<Result<(), AtCapacity>>);
+
+impl StartRoom {
+    /// Reserves the room on the first call. Later calls return the same result.
+    ///
+    /// # Errors
+    /// There is no capacity where the session would run.
+    pub fn reserve(&self, app: &App) -> Result<(), AtCapacity> {
+        *self.0.get_or_init(|| app.runtime.admit_start())
     }
 }
 

@@ -29,13 +29,8 @@ pub struct Opening {
 }
 
 impl AgentSession {
-    /// Failed → Queued (S0 8.4 `Retry`). Keeps the spend and clears the failure (decision 24).
-    pub fn retry(
-        &mut self,
-        instruction: Option<Feedback>,
-        fresh: bool,
-        ctx: &DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
+    /// Checks whether the session can be retried.
+    pub fn check_retry(&self) -> Result<(), SessionError> {
         self.check(Operation::Retry)?;
         if let Some(continuation) = self.chain.continuation() {
             return Err(SessionError::Continued { continuation });
@@ -44,6 +39,17 @@ impl AgentSession {
         if self.retry_count() >= self.definition.settings.max_retries {
             return Err(SessionError::RetriesExhausted { max: self.definition.settings.max_retries });
         }
+        Ok(())
+    }
+
+    /// Failed → Queued (S0 8.4 `Retry`). Keeps the spend and clears the failure (decision 24).
+    pub fn retry(
+        &mut self,
+        instruction: Option<Feedback>,
+        fresh: bool,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.check_retry()?;
         self.transition(Operation::Retry, State::Queued)?;
         let count = self.retry_count() + 1;
         self.retry = Some(Retry { count, instruction: instruction.clone(), fresh });
