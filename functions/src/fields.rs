@@ -50,6 +50,13 @@ pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, FieldError> {
     }
 }
 
+/// Adapts a rule for an optional field to a field with a value.
+pub(crate) fn present<T, U>(
+    read: impl FnOnce(Option<T>) -> Result<Option<U>, FieldError>,
+) -> impl FnOnce(T) -> Result<U, FieldError> {
+    |value| read(Some(value))?.ok_or_else(|| FieldError("must not be null".to_owned()))
+}
+
 pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, FieldError> {
     const LIMIT: usize = 64 * 1024;
     match value {

@@ -25,6 +25,7 @@ mod path;
 pub mod queries;
 pub mod reactions;
 pub mod realtime;
+mod session_options;
 pub mod sidecar_api;
 pub mod worker_api;
 

@@ -365,6 +365,7 @@ const fn aborts_validation(command: &Command) -> bool {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
+    use pilothouse_domain::session::AgentOptions;
     use pilothouse_wire::command::{AgentSessionConfig, Begin};
 
     use super::*;
@@ -407,9 +408,11 @@ mod tests {
             sub_agents: vec![],
             working_directory: "/".into(),
             objective: "x".into(),
-            plan_approval_required: false,
-            context_warn_at_percent: 80,
-            context_policy: pilothouse_domain::value::ContextPolicy::default(),
+            options: AgentOptions {
+                plan_approval_required: false,
+                context_warn_at_percent: 80,
+                ..AgentOptions::default()
+            },
             handoff: None,
             adapter_options: serde_json::Value::Null,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::skill::MemoryPillStatus;
+use pilothouse_domain::text::AnswerText;
 use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 use serde_json::Value;
 
@@ -88,6 +89,11 @@ pub fn option(given: &str) -> Result<(String, Value), String> {
     let (key, value) = label(given)?;
     let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
     Ok((key, value))
+}
+
+/// Reads an answer to questions.
+pub fn answer(given: &str) -> Result<AnswerText, String> {
+    AnswerText::parse(given).map_err(|error| error.to_string())
 }
 
 /// Reads a context policy.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pilothouse_client::inputs::StartSession;
+use pilothouse_domain::session::SessionOptions;
+use pilothouse_domain::text::AnswerText;
 use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use serde_json::{Value, json};
@@ -76,8 +78,8 @@ pub struct Work {
     #[arg(long)]
     pub no_plan_approval: bool,
     /// The answer to questions that you do not answer in time [default: the session fails]
-    #[arg(long, value_name = "TEXT")]
-    pub default_answer: Option<String>,
+    #[arg(long, value_name = "TEXT", value_parser = parse::answer)]
+    pub default_answer: Option<AnswerText>,
     /// Continue this chain, whose current session has ended; the budget is that of the chain
     #[arg(long, value_name = "CHAIN")]
     pub chain: Option<String>,
@@ -173,17 +175,20 @@ impl Work {
             model_id: self.model,
             thinking_level: self.thinking,
             auto_continue_config: self.criteria.config()?,
-            idle_timeout_seconds: self.idle_timeout,
-            paused_timeout_seconds: self.paused_timeout,
             adapter,
             adapter_options,
             allowed_tools: (!self.allow.is_empty()).then_some(self.allow),
             labels: self.label.into_iter().collect::<BTreeMap<_, _>>(),
-            plan_approval_required: self.no_plan_approval.then_some(false),
-            default_answer: self.default_answer,
             allow_unmetered: self.allow_unmetered.then_some(true),
             template_id: template,
-            context_policy: self.context_policy,
+            options: SessionOptions {
+                plan_approval_required: self.no_plan_approval.then_some(false),
+                default_answer: self.default_answer,
+                context_policy: self.context_policy,
+                idle_timeout_seconds: self.idle_timeout,
+                paused_timeout_seconds: self.paused_timeout,
+                ..SessionOptions::default()
+            },
             ..StartSession::new(dir.to_string_lossy(), objective, budget)
         })
     }

@@ -428,7 +428,7 @@ impl SessionView {
             continues: session.continues().map(|continues| continues.session_id),
             continuation: session.continuation(),
             handoff_document: session.handoff_document().cloned(),
-            context_policy: settings.context_policy,
+            context_policy: settings.agent.context_policy,
             name: session.name().to_string(),
             working_directory: session.working_directory().to_string(),
             objective: session.objective().to_string(),

@@ -25,8 +25,12 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let template = template_of(app, session).await?;
     let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
     let template = brief.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
-    let (composition, left_out) =
-        compose_within_limit(template, &parts(&skills), &settings.allowed_tools, settings.context_policy);
+    let (composition, left_out) = compose_within_limit(
+        template,
+        &parts(&skills),
+        &settings.allowed_tools,
+        settings.agent.context_policy,
+    );
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
         tracing::warn!(session = %session.id(), ?names, "left out skills that exceed the size of the configuration");
@@ -40,9 +44,7 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
         sub_agents: composition.sub_agents,
         working_directory: session.working_directory().as_str().to_owned(),
         objective: session.objective().as_str().to_owned(),
-        plan_approval_required: settings.plan_approval_required,
-        context_warn_at_percent: settings.context_warn_at_percent,
-        context_policy: settings.context_policy,
+        options: settings.agent.clone(),
         handoff: handoff(session),
         adapter_options: settings.adapter_options.clone(),
     })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 pub use pilothouse_api::patch::Patch;
+use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::value::{
     Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
 };
@@ -54,27 +55,9 @@ pub struct StartSession {
     /// Allows an agent whose spending is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_unmetered: Option<bool>,
-    /// Whether plans need the owner's approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_approval_required: Option<bool>,
-    /// Seconds until a question times out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_timeout_seconds: Option<u64>,
-    /// Answer to questions that time out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_answer: Option<String>,
-    /// Percentage of the context window at which the owner is warned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context_warn_at_percent: Option<u8>,
-    /// Idle seconds before the session hibernates; 0 disables hibernation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_timeout_seconds: Option<u64>,
-    /// The same for a Paused session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paused_timeout_seconds: Option<u64>,
-    /// What happens when the context window is nearly full.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context_policy: Option<ContextPolicy>,
+    /// Options of the session.
+    #[serde(flatten)]
+    pub options: SessionOptions,
     /// Chain that the session continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
@@ -105,13 +88,7 @@ impl StartSession {
             labels: BTreeMap::new(),
             warn_at_percent: None,
             allow_unmetered: None,
-            plan_approval_required: None,
-            request_timeout_seconds: None,
-            default_answer: None,
-            context_warn_at_percent: None,
-            idle_timeout_seconds: None,
-            paused_timeout_seconds: None,
-            context_policy: None,
+            options: SessionOptions::default(),
             chain_id: None,
             auto_continue_config: None,
         }

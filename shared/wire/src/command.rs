@@ -1,7 +1,8 @@
 //! Commands: requests of the control plane to a sidecar (S0 8.2, 8.3).
 
+use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{
-    Adjustment, Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
+    Adjustment, Answer, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
     SkillSubAgentDefinition, ThinkingLevel, ValidationCriterion,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
@@ -158,13 +159,9 @@ pub struct AgentSessionConfig {
     pub working_directory: String,
     /// Objective of the agent.
     pub objective: String,
-    /// Whether leaving plan mode needs the owner's approval.
-    pub plan_approval_required: bool,
-    /// Context usage in percent at which the sidecar warns.
-    pub context_warn_at_percent: u8,
-    /// Action when the context window fills up (decision 35).
-    #[serde(default)]
-    pub context_policy: ContextPolicy,
+    /// Options that the sidecar applies to the agent.
+    #[serde(flatten)]
+    pub options: AgentOptions,
     /// Handoff from the previous session of the chain (decision 34); absent for the first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<Handoff>,

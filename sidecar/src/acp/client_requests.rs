@@ -159,7 +159,7 @@ impl Driver {
             .or_else(|| text(&call, "title").map(str::to_owned))
             .unwrap_or_else(|| "a tool".into());
         if tool == EXIT_PLAN_MODE {
-            if !self.config.plan_approval_required {
+            if !self.config.options.plan_approval_required {
                 respond(responder, selected(allowing(&request.options)));
                 return Ok(());
             }

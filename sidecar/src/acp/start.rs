@@ -160,8 +160,9 @@ impl Starter {
             lost => Conversation::new(&opened.id, &advertised.agent, lost),
         };
         let totals = conversation.totals.clone();
-        let meter = Meter::new(&conversation.id, totals, &config.model_id, config.context_warn_at_percent)
-            .priced(Arc::clone(&self.prices), advertised.profile.metering);
+        let meter =
+            Meter::new(&conversation.id, totals, &config.model_id, config.options.context_warn_at_percent)
+                .priced(Arc::clone(&self.prices), advertised.profile.metering);
         let mut translator = Translator::new(&conversation.id, &config.model_id, meter);
         if opened.taken_up {
             translator.update_mode = UpdateMode::Replay;

@@ -74,7 +74,7 @@ pub(super) fn allowed_tools(config: &AgentSessionConfig) -> Vec<String> {
 
 /// The initial permission mode of a process.
 fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> PermissionMode {
-    if config.plan_approval_required && options.start_in_plan_mode {
+    if config.options.plan_approval_required && options.start_in_plan_mode {
         PermissionMode::Plan
     } else {
         options.permission_mode

@@ -153,7 +153,7 @@ impl Driver {
         let translator = Options::new(launch.request.run_id.to_string())
             .map_err(|e| AdapterError::Configuration(e.to_string()))?
             .continued(Some(totals.clone()))
-            .warn_at_percent(Some(config.context_warn_at_percent));
+            .warn_at_percent(Some(config.options.context_warn_at_percent));
         Ok(Self {
             events,
             commands,

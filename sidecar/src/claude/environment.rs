@@ -93,7 +93,7 @@ pub(super) fn chosen(
     // Makes Claude Code write its conversation before it confirms a message or the end of a turn. If it is killed
     // afterwards, everything acknowledged can be resumed.
     chosen.insert("CLAUDE_CODE_EAGER_FLUSH".into(), "1".into());
-    if config.context_policy == ContextPolicy::Handoff {
+    if config.options.context_policy == ContextPolicy::Handoff {
         // Decision 35: the work is handed over instead of compacted.
         chosen.insert("DISABLE_AUTO_COMPACT".into(), "1".into());
     }
@@ -157,7 +157,7 @@ mod tests {
     fn agent_compacts_only_when_the_policy_allows() {
         assert_eq!(made(&[], json!({}))["DISABLE_AUTO_COMPACT"], "1");
         let mut compacting = config(json!({}));
-        compacting.context_policy = ContextPolicy::Compact;
+        compacting.options.context_policy = ContextPolicy::Compact;
         let made = chosen([], &launch(), &compacting, &AdapterOptions::default());
         assert!(!made.contains_key(&OsString::from("DISABLE_AUTO_COMPACT")));
     }

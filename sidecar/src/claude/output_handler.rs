@@ -235,7 +235,7 @@ impl Driver {
         let Some(id) = text(line, "request_id") else { return Ok(()) };
         let policy = Policy {
             allowed: &arguments::allowed_tools(&self.config),
-            plan_approval: self.config.plan_approval_required,
+            plan_approval: self.config.options.plan_approval_required,
             mode_after_plan: self.options.permission_mode.name(),
         };
         match self.permissions.ask(id, request, &policy) {

@@ -1,6 +1,6 @@
 //! Helpers for the tests of this adapter.
 
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::session::AgentOptions;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::Value;
 
@@ -15,9 +15,7 @@ pub(super) fn config(options: Value) -> AgentSessionConfig {
         sub_agents: vec![],
         working_directory: "/".into(),
         objective: "x".into(),
-        plan_approval_required: true,
-        context_warn_at_percent: 80,
-        context_policy: ContextPolicy::default(),
+        options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
         handoff: None,
         adapter_options: options,
     }

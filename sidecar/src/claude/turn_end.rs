@@ -118,7 +118,7 @@ impl Driver {
     /// Once the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
     /// while there is room for it. If the turn has just ended, it asks in the next one.
     async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
-        if self.config.context_policy != ContextPolicy::Handoff
+        if self.config.options.context_policy != ContextPolicy::Handoff
             || self.handoff_asked
             || !self.translator.main_loop_is_open()
         {

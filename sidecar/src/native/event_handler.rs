@@ -70,7 +70,7 @@ impl Driver {
         let update = usage::update(&state.session_id, &state.meters, model, window)
             .map_err(|e| AdapterError::Agent(e.to_string()))?;
         let mut events: Vec<_> = update.into_iter().collect();
-        if self.saved_state.should_warn(window.is_at(self.config.context_warn_at_percent))? {
+        if self.saved_state.should_warn(window.is_at(self.config.options.context_warn_at_percent))? {
             events.push(window.nearing());
         }
         Ok(self.events.emit_all(events).await?)

@@ -109,7 +109,7 @@ impl Setup {
         session.steering_mode = options.steering_mode.into();
         session.max_turns = options.max_turns;
         session.context = ContextSettings {
-            policy: config.context_policy,
+            policy: config.options.context_policy,
             threshold_percent: options.context_limit_percent,
             handoff_prompt: Some(handoff::request(None)),
             ..ContextSettings::default()
@@ -187,7 +187,8 @@ impl Setup {
             folder.to_owned(),
         );
         tools.extend(toolbox.own(vec![Arc::new(submit)]));
-        let own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
+        let own =
+            self.own_tools.native(&self.requests, &self.plan_mode, config.options.plan_approval_required);
         tools.extend(toolbox.own(own));
         // Tools of additions are always allowed: configuring the addition allows them.
         tools.extend(toolbox.own(additions.tools.clone()));

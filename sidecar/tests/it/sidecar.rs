@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use pilothouse_domain::MessageId;
+use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_wire::Command;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -183,9 +184,7 @@ pub(crate) fn config(options: Value) -> AgentSessionConfig {
         sub_agents: vec![],
         working_directory: "/tmp".into(),
         objective: "write a poem".into(),
-        plan_approval_required: true,
-        context_warn_at_percent: 80,
-        context_policy: pilothouse_domain::value::ContextPolicy::default(),
+        options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
         handoff: None,
         adapter_options: options,
     }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
 use pilothouse_tests::programs;
 use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
@@ -143,9 +143,11 @@ fn begin(folder: &Path, prompt: Option<&str>) -> Begin {
             sub_agents: Vec::new(),
             working_directory: text(folder),
             objective: "bench".into(),
-            plan_approval_required: false,
-            context_warn_at_percent: 80,
-            context_policy: ContextPolicy::default(),
+            options: AgentOptions {
+                plan_approval_required: false,
+                context_warn_at_percent: 80,
+                ..AgentOptions::default()
+            },
             handoff: None,
             thinking_level: None,
             adapter_options: Value::Null,

@@ -15,14 +15,16 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_app::session_start::show_key;
-use pilothouse_domain::template::{SessionOptions, SessionSpec};
-use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
+use pilothouse_domain::session::SessionOptions;
+use pilothouse_domain::template::SessionSpec;
+use pilothouse_domain::text::{AdapterName, AnswerText, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, ThinkingLevel};
 use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::fields::{fitting_options, idle_time, listed_skills, maybe_cap, percent, timeout};
+use crate::fields::{fitting_options, listed_skills, maybe_cap, percent};
+use crate::session_options::input_with_session_options;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-start", Verb::Post, "/api/agents/sessions", |verb| verb.route(start_session))
@@ -32,87 +34,70 @@ pub const FUNCTION: HttpFunction =
         .output::<StartedSession>(&[201, 202])
         .requires(COMMAND_WITH_KEY);
 
-/// The parameters of a new session (S0 8.7 `StartAgentSessionCommand`; decision 20 for the ad-hoc fields).
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StartSession {
-    /// The working directory of the agent: an absolute path.
-    pub working_directory: WorkingDirectory,
-    /// The task of the agent.
-    pub objective: Objective,
-    /// The template of the session. It supplies the fields that this request omits.
-    #[deserr(default)]
-    pub template_id: Option<AgentTemplateId>,
-    /// Ids of the skills to enable, in order. Default: the skills of the template.
-    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
-    pub skill_ids: Option<Vec<AgentSkillId>>,
-    /// The budget cap in US dollars. Required unless `templateId` is given.
-    #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
-    pub budget_cap_usd: Option<Usd>,
-    /// The percentage of the cap at which the owner is warned. Default: 80.
-    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
-    #[schemars(range(min = 1, max = 99))]
-    pub warn_at_percent: Option<u8>,
-    /// Whether the session may run although its cost is unknown, so that the cap cannot be enforced. The cost is unknown when the
-    /// agent reports neither its cost nor the tokens of a model with a known price. Default: `false`. Such a session then stops
-    /// before its first model call, or is refused with 409 `unmetered` when an earlier session was unmetered.
-    #[deserr(default)]
-    pub allow_unmetered: Option<bool>,
-    /// The name of the session. Default: derived from the objective.
-    #[deserr(default)]
-    pub name: Option<SessionName>,
-    /// The model of the agent. Default: `default`, which stands for the adapter's default model.
-    #[deserr(default)]
-    pub model_id: Option<ModelId>,
-    /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.
-    #[deserr(default)]
-    pub thinking_level: Option<ThinkingLevel>,
-    /// The adapter that drives the agent. Default: `script`.
-    #[deserr(default)]
-    pub adapter: Option<AdapterName>,
-    /// Options that the adapter defines. At most 64 KiB of JSON.
-    #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
-    pub adapter_options: Option<Value>,
-    /// Names of the tools that the agent may use. Default: the tools of the template, or else of the adapter.
-    #[deserr(default, try_from(Vec<String>) = tools -> FieldError)]
-    #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
-    pub allowed_tools: Vec<String>,
-    /// How the session is executed. Default: `Standalone`.
-    #[deserr(default)]
-    pub execution_mode: Option<ExecutionMode>,
-    /// Labels for the owner's own use: at most 20.
-    #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> FieldError)]
-    pub labels: BTreeMap<String, String>,
-    /// Whether the owner must approve a plan before the agent leaves plan mode. Default: `true`.
-    #[deserr(default)]
-    pub plan_approval_required: Option<bool>,
-    /// How long a question or a plan waits for the owner, in seconds. Default: 24 hours.
-    #[deserr(default, try_from(Option<u64>) = timeout -> FieldError)]
-    #[schemars(range(min = 1, max = 2_592_000))]
-    pub request_timeout_seconds: Option<u64>,
-    /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default)]
-    pub default_answer: Option<pilothouse_domain::text::AnswerText>,
-    /// The fill level of the context window, in percent, at which a warning is raised. Default: 85.
-    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
-    #[schemars(range(min = 1, max = 99))]
-    pub context_warn_at_percent: Option<u8>,
-    /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation. Default: 15 minutes.
-    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
-    pub idle_timeout_seconds: Option<u64>,
-    /// The idle time in seconds after which a Paused session hibernates. 0 disables hibernation. Default: one hour.
-    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
-    pub paused_timeout_seconds: Option<u64>,
-    /// The action when the context window fills up: `handoff` (the default) or `compact`.
-    #[deserr(default)]
-    pub context_policy: Option<ContextPolicy>,
-    /// The chain that the session continues. The chain's current session must be over. The budget cap then applies to the chain.
-    #[deserr(default)]
-    pub chain_id: Option<SessionChainId>,
-    /// The conditions for automatic continuation. Default: none.
-    #[deserr(default)]
-    pub auto_continue_config: Option<AutoContinueConfig>,
+input_with_session_options! {
+    /// The parameters of a new session (S0 8.7 `StartAgentSessionCommand`; decision 20 for the ad-hoc fields).
+    #[derive(Debug, Clone, Deserr, JsonSchema)]
+    #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+    #[schemars(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct StartSession {
+        /// The working directory of the agent: an absolute path.
+        pub working_directory: WorkingDirectory,
+        /// The task of the agent.
+        pub objective: Objective,
+        /// The template of the session. It supplies the fields that this request omits.
+        #[deserr(default)]
+        pub template_id: Option<AgentTemplateId>,
+        /// Ids of the skills to enable, in order. Default: the skills of the template.
+        #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
+        pub skill_ids: Option<Vec<AgentSkillId>>,
+        /// The budget cap in US dollars. Required unless `templateId` is given.
+        #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
+        pub budget_cap_usd: Option<Usd>,
+        /// The percentage of the cap at which the owner is warned. Default: 80.
+        #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+        #[schemars(range(min = 1, max = 99))]
+        pub warn_at_percent: Option<u8>,
+        /// Whether the session may run although its cost is unknown, so that the cap cannot be enforced. The cost is unknown when the
+        /// agent reports neither its cost nor the tokens of a model with a known price. Default: `false`. Such a session then stops
+        /// before its first model call, or is refused with 409 `unmetered` when an earlier session was unmetered.
+        #[deserr(default)]
+        pub allow_unmetered: Option<bool>,
+        /// The name of the session. Default: derived from the objective.
+        #[deserr(default)]
+        pub name: Option<SessionName>,
+        /// The model of the agent. Default: `default`, which stands for the adapter's default model.
+        #[deserr(default)]
+        pub model_id: Option<ModelId>,
+        /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.
+        #[deserr(default)]
+        pub thinking_level: Option<ThinkingLevel>,
+        /// The adapter that drives the agent. Default: `script`.
+        #[deserr(default)]
+        pub adapter: Option<AdapterName>,
+        /// Options that the adapter defines. At most 64 KiB of JSON.
+        #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
+        pub adapter_options: Option<Value>,
+        /// Names of the tools that the agent may use. Default: the tools of the template, or else of the adapter.
+        #[deserr(default, try_from(Vec<String>) = tools -> FieldError)]
+        #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
+        pub allowed_tools: Vec<String>,
+        /// How the session is executed. Default: `Standalone`.
+        #[deserr(default)]
+        pub execution_mode: Option<ExecutionMode>,
+        /// Labels for the owner's own use: at most 20.
+        #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> FieldError)]
+        pub labels: BTreeMap<String, String>,
+        ..plan_approval,
+        ..request_options,
+        ..idle_timeouts,
+        ..context_policy,
+        /// The chain that the session continues. The chain's current session must be over. The budget cap then applies to the chain.
+        #[deserr(default)]
+        pub chain_id: Option<SessionChainId>,
+        /// The conditions for automatic continuation. Default: none.
+        #[deserr(default)]
+        pub auto_continue_config: Option<AutoContinueConfig>,
+    }
 }
 
 /// Reads [`StartSession`] and reports a missing budget cap together with all other violations.
@@ -172,15 +157,7 @@ impl StartSession {
             adapter_options: self.adapter_options.clone(),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
-            options: SessionOptions {
-                plan_approval_required: self.plan_approval_required,
-                request_timeout_seconds: self.request_timeout_seconds,
-                default_answer: self.default_answer.clone(),
-                context_warn_at_percent: self.context_warn_at_percent,
-                context_policy: self.context_policy,
-                idle_timeout_seconds: self.idle_timeout_seconds,
-                paused_timeout_seconds: self.paused_timeout_seconds,
-            },
+            options: self.session_options(),
         }
     }
 

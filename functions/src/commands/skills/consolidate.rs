@@ -14,7 +14,7 @@ use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::session_start::show_key;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::session::{NewSession, SessionSettings};
+use pilothouse_domain::session::{AgentOptions, NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory, cut};
 use pilothouse_domain::value::SessionBudget;
 use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, DomainContext, Events, Usd};
@@ -78,8 +78,8 @@ impl Consolidate {
             settings: SessionSettings {
                 adapter: self.adapter.clone().unwrap_or(defaults.adapter),
                 adapter_options: self.adapter_options.clone().unwrap_or(defaults.adapter_options),
-                plan_approval_required: false,
-                ..SessionSettings::default()
+                agent: AgentOptions { plan_approval_required: false, ..AgentOptions::default() },
+                ..defaults
             },
         })
     }

@@ -11,8 +11,9 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
+use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::template::{
-    AgentSchedule, AgentTemplate, AllowedTools, NewRule, NewTemplate, SessionOptions, TemplateContent,
+    AgentSchedule, AgentTemplate, AllowedTools, NewRule, NewTemplate, TemplateContent,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
@@ -25,7 +26,8 @@ use serde_json::Value;
 use super::input::{RuleInput, ScheduleInput};
 use super::shown;
 use crate::commands::skills::definitions::ToolInput;
-use crate::fields::{cap, fitting_options, idle_time, listed_skills, percent, timeout};
+use crate::fields::{cap, fitting_options, listed_skills, percent};
+use crate::session_options::input_with_session_options;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-create", Verb::Post, "/api/agents/templates", |verb| {
@@ -36,84 +38,71 @@ pub const FUNCTION: HttpFunction =
     .input::<CreateTemplate>()
     .output::<TemplateView>(&[201]);
 
-/// A new template.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CreateTemplate {
-    /// The name of the template.
-    pub name: TemplateName,
-    /// The purpose of the template.
-    #[deserr(default)]
-    pub description: Option<TemplateDescription>,
-    /// The model of the template's sessions.
-    pub model_id: ModelId,
-    /// The base system prompt. The instructions of skills follow it.
-    #[deserr(default)]
-    pub system_prompt: Option<SystemPrompt>,
-    /// Names of the tools that the agent may use: at least one.
-    pub allowed_tools: AllowedTools,
-    /// The budget cap of a session, in US dollars.
-    #[deserr(try_from(String) = cap -> FieldError)]
-    pub default_budget_cap_usd: Usd,
-    /// The percentage of the cap at which the owner is warned. Default: 80.
-    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
-    pub warn_at_percent: Option<u8>,
-    /// Whether sessions may run although the cost of their agents is unknown, so that the caps cannot be enforced. Default:
-    /// `false`.
-    #[deserr(default)]
-    pub allow_unmetered: Option<bool>,
-    /// Tools of MCP servers for the sessions. Names must be unique.
-    #[deserr(default)]
-    pub custom_tool_definitions: Vec<ToolInput>,
-    /// Ids of the skills that are enabled for the sessions, in order. Default: none.
-    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
-    pub default_skill_ids: Option<Vec<AgentSkillId>>,
-    /// The conditions for automatic continuation of the sessions. Default: none.
-    #[deserr(default)]
-    pub default_auto_continue_config: Option<AutoContinueConfig>,
-    /// Whether the owner must approve a plan before the agent leaves plan mode. Default: `true`.
-    #[deserr(default)]
-    pub plan_approval_required: Option<bool>,
-    /// Classification rules for events, in order. The first matching rule decides. Default: none.
-    #[deserr(default)]
-    pub classification_rules: Vec<RuleInput>,
-    /// The schedule on which the template starts sessions. Default: none.
-    #[deserr(default)]
-    pub schedule: Option<ScheduleInput>,
-    /// How the sessions are executed. Default: `Standalone`.
-    #[deserr(default)]
-    pub execution_mode: Option<ExecutionMode>,
-    /// The adapter that drives the agent. Default: the default adapter of sessions.
-    #[deserr(default)]
-    pub adapter: Option<AdapterName>,
-    /// Options that the adapter defines. At most 64 KiB of JSON.
-    #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
-    pub adapter_options: Option<Value>,
-    /// How long a question or a plan waits for the owner, in seconds. Default: 24 hours.
-    #[deserr(default, try_from(Option<u64>) = timeout -> FieldError)]
-    pub request_timeout_seconds: Option<u64>,
-    /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default)]
-    pub default_answer: Option<AnswerText>,
-    /// The fill level of the context window, in percent, at which a warning is raised. Default: 85.
-    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
-    pub context_warn_at_percent: Option<u8>,
-    /// The action when the context window fills up: `handoff` (the default) or `compact`.
-    #[deserr(default)]
-    pub context_policy: Option<ContextPolicy>,
-    /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation. Default: 15 minutes.
-    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
-    pub idle_timeout_seconds: Option<u64>,
-    /// The idle time in seconds after which a Paused session hibernates. 0 disables hibernation. Default: one hour.
-    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
-    pub paused_timeout_seconds: Option<u64>,
+input_with_session_options! {
+    /// A new template.
+    #[derive(Debug, Clone, Deserr, JsonSchema)]
+    #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+    #[schemars(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct CreateTemplate {
+        /// The name of the template.
+        pub name: TemplateName,
+        /// The purpose of the template.
+        #[deserr(default)]
+        pub description: Option<TemplateDescription>,
+        /// The model of the template's sessions.
+        pub model_id: ModelId,
+        /// The base system prompt. The instructions of skills follow it.
+        #[deserr(default)]
+        pub system_prompt: Option<SystemPrompt>,
+        /// Names of the tools that the agent may use: at least one.
+        pub allowed_tools: AllowedTools,
+        /// The budget cap of a session, in US dollars.
+        #[deserr(try_from(String) = cap -> FieldError)]
+        pub default_budget_cap_usd: Usd,
+        /// The percentage of the cap at which the owner is warned. Default: 80.
+        #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+        pub warn_at_percent: Option<u8>,
+        /// Whether sessions may run although the cost of their agents is unknown, so that the caps cannot be enforced. Default:
+        /// `false`.
+        #[deserr(default)]
+        pub allow_unmetered: Option<bool>,
+        /// Tools of MCP servers for the sessions. Names must be unique.
+        #[deserr(default)]
+        pub custom_tool_definitions: Vec<ToolInput>,
+        /// Ids of the skills that are enabled for the sessions, in order. Default: none.
+        #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
+        pub default_skill_ids: Option<Vec<AgentSkillId>>,
+        /// The conditions for automatic continuation of the sessions. Default: none.
+        #[deserr(default)]
+        pub default_auto_continue_config: Option<AutoContinueConfig>,
+        ..plan_approval,
+        /// Classification rules for events, in order. The first matching rule decides. Default: none.
+        #[deserr(default)]
+        pub classification_rules: Vec<RuleInput>,
+        /// The schedule on which the template starts sessions. Default: none.
+        #[deserr(default)]
+        pub schedule: Option<ScheduleInput>,
+        /// How the sessions are executed. Default: `Standalone`.
+        #[deserr(default)]
+        pub execution_mode: Option<ExecutionMode>,
+        /// The adapter that drives the agent. Default: the default adapter of sessions.
+        #[deserr(default)]
+        pub adapter: Option<AdapterName>,
+        /// Options that the adapter defines. At most 64 KiB of JSON.
+        #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
+        pub adapter_options: Option<Value>,
+        ..request_options,
+        ..context_policy,
+        ..idle_timeouts,
+    }
 }
 
 impl CreateTemplate {
     fn content(&self) -> Result<TemplateContent, Problem> {
         let warn_at = self.warn_at_percent.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT);
         let budget = SessionBudget::new(self.default_budget_cap_usd, warn_at);
+        let mut options = self.session_options();
+        options.plan_approval_required.get_or_insert(true);
         Ok(TemplateContent {
             name: self.name.clone(),
             description: self.description.clone(),
@@ -127,15 +116,7 @@ impl CreateTemplate {
             execution_mode: self.execution_mode.unwrap_or(ExecutionMode::Standalone),
             adapter: self.adapter.clone(),
             adapter_options: self.adapter_options.clone().unwrap_or_default(),
-            options: SessionOptions {
-                plan_approval_required: Some(self.plan_approval_required.unwrap_or(true)),
-                request_timeout_seconds: self.request_timeout_seconds,
-                default_answer: self.default_answer.clone(),
-                context_warn_at_percent: self.context_warn_at_percent,
-                context_policy: self.context_policy,
-                idle_timeout_seconds: self.idle_timeout_seconds,
-                paused_timeout_seconds: self.paused_timeout_seconds,
-            },
+            options,
         })
     }
 

@@ -10,7 +10,8 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
-use pilothouse_domain::template::{AllowedTools, SessionOptions, TemplateContent};
+use pilothouse_domain::session::SessionOptions;
+use pilothouse_domain::template::{AllowedTools, TemplateContent};
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
@@ -19,7 +20,8 @@ use pilothouse_domain::{AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::fields::{fitting_options, idle_time, maybe_cap, percent, timeout};
+use crate::fields::{fitting_options, maybe_cap, percent, present};
+use crate::session_options::input_with_session_option_changes;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("templates-update", Verb::Put, "/api/agents/templates/{id}", |verb| {
@@ -30,91 +32,57 @@ pub const FUNCTION: HttpFunction =
     .input::<UpdateTemplate>()
     .output::<TemplateView>(&[200]);
 
-/// The changes to a template. Omitted fields keep their values. `null` clears an optional field.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct UpdateTemplate {
-    /// The name of the template.
-    #[deserr(default)]
-    pub name: Option<TemplateName>,
-    /// The purpose of the template.
-    #[deserr(default)]
-    pub description: Patch<TemplateDescription>,
-    /// The model of the template's sessions.
-    #[deserr(default)]
-    pub model_id: Option<ModelId>,
-    /// The base system prompt. The instructions of skills follow it.
-    #[deserr(default)]
-    pub system_prompt: Patch<SystemPrompt>,
-    /// Names of the tools that the agent may use: at least one.
-    #[deserr(default)]
-    pub allowed_tools: Option<AllowedTools>,
-    /// The budget cap of a session, in US dollars.
-    #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
-    pub default_budget_cap_usd: Option<Usd>,
-    /// The percentage of the cap at which the owner is warned.
-    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
-    pub warn_at_percent: Option<u8>,
-    /// Whether sessions may run although the cost of their agents is unknown, so that the caps cannot be enforced.
-    #[deserr(default)]
-    pub allow_unmetered: Option<bool>,
-    /// The conditions for automatic continuation of the sessions.
-    #[deserr(default)]
-    pub default_auto_continue_config: Patch<AutoContinueConfig>,
-    /// Whether the owner must approve a plan before the agent leaves plan mode.
-    #[deserr(default)]
-    pub plan_approval_required: Option<bool>,
-    /// How the sessions are executed.
-    #[deserr(default)]
-    pub execution_mode: Option<ExecutionMode>,
-    /// The adapter that drives the agent.
-    #[deserr(default)]
-    pub adapter: Patch<AdapterName>,
-    /// Options that the adapter defines. At most 64 KiB of JSON.
-    #[deserr(default, try_from(Patch<Value>) = patched_options -> FieldError)]
-    pub adapter_options: Patch<Value>,
-    /// How long a question or a plan waits for the owner, in seconds.
-    #[deserr(default, try_from(Patch<u64>) = patched_timeout -> FieldError)]
-    pub request_timeout_seconds: Patch<u64>,
-    /// The answer to questions that the owner does not answer in time. Without it, the session fails.
-    #[deserr(default)]
-    pub default_answer: Patch<AnswerText>,
-    /// The fill level of the context window, in percent, at which a warning is raised.
-    #[deserr(default, try_from(Patch<u64>) = patched_percent -> FieldError)]
-    pub context_warn_at_percent: Patch<u8>,
-    /// The action when the context window fills up: `handoff` or `compact`.
-    #[deserr(default)]
-    pub context_policy: Patch<ContextPolicy>,
-    /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation.
-    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> FieldError)]
-    pub idle_timeout_seconds: Patch<u64>,
-    /// The idle time in seconds after which a Paused session hibernates. 0 disables hibernation.
-    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> FieldError)]
-    pub paused_timeout_seconds: Patch<u64>,
-}
-
-/// Adapts a rule for an optional field to a field with a value.
-fn there<T, U>(
-    read: impl FnOnce(Option<T>) -> Result<Option<U>, FieldError>,
-) -> impl FnOnce(T) -> Result<U, FieldError> {
-    |value| read(Some(value))?.ok_or_else(|| FieldError("must not be null".to_owned()))
+input_with_session_option_changes! {
+    /// The changes to a template. Omitted fields keep their values. `null` clears an optional field.
+    #[derive(Debug, Clone, Deserr, JsonSchema)]
+    #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+    #[schemars(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct UpdateTemplate {
+        /// The name of the template.
+        #[deserr(default)]
+        pub name: Option<TemplateName>,
+        /// The purpose of the template.
+        #[deserr(default)]
+        pub description: Patch<TemplateDescription>,
+        /// The model of the template's sessions.
+        #[deserr(default)]
+        pub model_id: Option<ModelId>,
+        /// The base system prompt. The instructions of skills follow it.
+        #[deserr(default)]
+        pub system_prompt: Patch<SystemPrompt>,
+        /// Names of the tools that the agent may use: at least one.
+        #[deserr(default)]
+        pub allowed_tools: Option<AllowedTools>,
+        /// The budget cap of a session, in US dollars.
+        #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
+        pub default_budget_cap_usd: Option<Usd>,
+        /// The percentage of the cap at which the owner is warned.
+        #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+        pub warn_at_percent: Option<u8>,
+        /// Whether sessions may run although the cost of their agents is unknown, so that the caps cannot be enforced.
+        #[deserr(default)]
+        pub allow_unmetered: Option<bool>,
+        /// The conditions for automatic continuation of the sessions.
+        #[deserr(default)]
+        pub default_auto_continue_config: Patch<AutoContinueConfig>,
+        ..plan_approval_changes,
+        /// How the sessions are executed.
+        #[deserr(default)]
+        pub execution_mode: Option<ExecutionMode>,
+        /// The adapter that drives the agent.
+        #[deserr(default)]
+        pub adapter: Patch<AdapterName>,
+        /// Options that the adapter defines. At most 64 KiB of JSON.
+        #[deserr(default, try_from(Patch<Value>) = patched_options -> FieldError)]
+        pub adapter_options: Patch<Value>,
+        ..request_option_changes,
+        ..context_policy_changes,
+        ..idle_timeout_changes,
+    }
 }
 
 fn patched_options(patch: Patch<Value>) -> Result<Patch<Value>, FieldError> {
-    patch.try_map(there(fitting_options))
-}
-
-fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
-    patch.try_map(there(timeout))
-}
-
-fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
-    patch.try_map(there(idle_time))
-}
-
-fn patched_percent(patch: Patch<u64>) -> Result<Patch<u8>, FieldError> {
-    patch.try_map(there(percent))
+    patch.try_map(present(fitting_options))
 }
 
 impl UpdateTemplate {
@@ -143,23 +111,7 @@ impl UpdateTemplate {
             execution_mode: self.execution_mode.unwrap_or(before.execution_mode),
             adapter: self.adapter.apply_to(&before.adapter),
             adapter_options: options,
-            options: SessionOptions {
-                plan_approval_required: self.plan_approval_required.or(before.options.plan_approval_required),
-                request_timeout_seconds: self
-                    .request_timeout_seconds
-                    .apply_to(&before.options.request_timeout_seconds),
-                default_answer: self.default_answer.apply_to(&before.options.default_answer),
-                context_warn_at_percent: self
-                    .context_warn_at_percent
-                    .apply_to(&before.options.context_warn_at_percent),
-                context_policy: self.context_policy.apply_to(&before.options.context_policy),
-                idle_timeout_seconds: self
-                    .idle_timeout_seconds
-                    .apply_to(&before.options.idle_timeout_seconds),
-                paused_timeout_seconds: self
-                    .paused_timeout_seconds
-                    .apply_to(&before.options.paused_timeout_seconds),
-            },
+            options: self.session_options(&before.options),
         })
     }
 }

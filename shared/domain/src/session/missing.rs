@@ -19,7 +19,7 @@ impl AgentSession {
     /// Reported as soon as the capabilities are known.
     pub(super) const NO_PLANS: MissingCapability = MissingCapability {
         capability: "plans",
-        applies: |session, can| session.definition.settings.plan_approval_required && !can.plans,
+        applies: |session, can| session.definition.settings.agent.plan_approval_required && !can.plans,
         consequence: "The agent has no plan mode: it works without showing a plan first, although plan approval is required. \
                       Interrupt it if that is not acceptable.",
     };

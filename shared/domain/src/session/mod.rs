@@ -111,7 +111,7 @@ pub use review::RecordedOutput;
 use review::Review;
 pub use run::{CommandRef, PastRun, Run, RunCause, RunPhase, Sender, StopMode, Unreachable};
 use run_state::RunState;
-pub use settings::SessionSettings;
+pub use settings::{AgentOptions, SessionOptions, SessionSettings};
 pub use silence::{Absence, Observation, ProcessState};
 pub use spending::BudgetChange;
 use spending::Spending;

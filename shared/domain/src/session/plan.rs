@@ -7,7 +7,7 @@ use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 impl AgentSession {
     /// Records that the agent entered plan mode (S0 8.4 `RecordPlanCreated`).
     pub(crate) fn enter_plan_mode(&mut self, ctx: &DomainContext<'_>) -> Events {
-        self.requests.draft_plan(self.definition.settings.plan_approval_required, ctx.now);
+        self.requests.draft_plan(self.definition.settings.agent.plan_approval_required, ctx.now);
         vec![SessionEvent::PlanCreated {}]
     }
 
@@ -19,7 +19,7 @@ impl AgentSession {
         content: Option<PlanContent>,
         ctx: &DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let requires_approval = self.definition.settings.plan_approval_required;
+        let requires_approval = self.definition.settings.agent.plan_approval_required;
         let version = self.requests.next_plan_version();
         if requires_approval {
             self.open_request(

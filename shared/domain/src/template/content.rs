@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::options::SessionOptions;
+use crate::session::SessionOptions;
 use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName};
 use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::AgentTemplate;
-use super::options::SessionOptions;
 use super::schedule::ScheduledLaunch;
-use crate::session::{NewSession, SessionSettings};
+use crate::session::{NewSession, SessionOptions, SessionSettings};
 use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, InvalidBudget, SessionBudget, ThinkingLevel};
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
@@ -142,22 +141,14 @@ impl SessionSpec {
     }
 
     fn settings(&self) -> SessionSettings {
-        let usual = SessionSettings::default();
-        let options = &self.options;
+        let usual = SessionSettings::from(self.options.clone());
         SessionSettings {
             adapter: self.adapter.clone().unwrap_or(usual.adapter),
             adapter_options: self.adapter_options.clone().unwrap_or(usual.adapter_options),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
-            plan_approval_required: options.plan_approval_required.unwrap_or(usual.plan_approval_required),
-            request_timeout_seconds: options.request_timeout_seconds.unwrap_or(usual.request_timeout_seconds),
-            default_answer: options.default_answer.as_ref().map(ToString::to_string),
-            context_warn_at_percent: options.context_warn_at_percent.unwrap_or(usual.context_warn_at_percent),
-            context_policy: options.context_policy.unwrap_or(usual.context_policy),
-            max_retries: usual.max_retries,
-            idle_timeout_seconds: options.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
-            paused_timeout_seconds: options.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
             thinking_level: self.thinking_level,
+            ..usual
         }
     }
 }

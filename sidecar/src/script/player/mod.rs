@@ -302,7 +302,7 @@ impl Player {
             }
             Instruction::Usage(usage, subagent) => {
                 let model = self.source.script.model.as_deref().unwrap_or(&self.config.model_id);
-                let warn_at = self.config.context_warn_at_percent;
+                let warn_at = self.config.options.context_warn_at_percent;
                 self.spent += usage.cost_usd;
                 let events = meters::count(&mut self.state, usage, subagent.clone(), model, warn_at)?;
                 // Saved before it is published: a repeated total does no harm, but a lost one would decrease.

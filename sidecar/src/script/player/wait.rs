@@ -101,7 +101,7 @@ impl Player {
                 input: json!({ "plan": text }),
             };
             self.events.emit(RawEvent::AssistantMessage { content, turn_id: self.turn_id() }).await?;
-            if !self.config.plan_approval_required {
+            if !self.config.options.plan_approval_required {
                 return Ok(self
                     .tool_result(&id, Content::from("The plan needs no approval."), false)
                     .await?);

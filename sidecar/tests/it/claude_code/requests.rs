@@ -95,7 +95,8 @@ async fn plan_is_revised_until_its_owner_approves() {
 #[tokio::test]
 async fn plan_without_required_approval_runs_at_once() {
     let steps = [Step::tool("ExitPlanMode", json!({ "plan": "# One" })), Step::text("carried out")];
-    let Some(agent) = Agent::with(steps, |begin| begin.config.plan_approval_required = false).await else {
+    let Some(agent) = Agent::with(steps, |begin| begin.config.options.plan_approval_required = false).await
+    else {
         return;
     };
     agent.gateway.sees("turn_completed").await;

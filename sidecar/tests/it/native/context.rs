@@ -21,7 +21,7 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
         Step::text(document).taking(filled(96)),
     ]))
     .await;
-    agent.begin(|begin| begin.config.context_policy = ContextPolicy::Handoff);
+    agent.begin(|begin| begin.config.options.context_policy = ContextPolicy::Handoff);
     agent.gateway.sees("session_end context_exhausted").await;
     let told = agent.gateway.delivered();
     let count = |kind: &str| told.iter().filter(|e| e.kind() == kind).count();

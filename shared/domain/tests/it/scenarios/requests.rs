@@ -1,6 +1,8 @@
 //! Questions and plans by id (decision 26).
 
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
+use pilothouse_domain::session::{
+    AgentFact, AgentOptions, AgentSessionStatus as S, ProcessState, SessionSettings,
+};
 use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus};
 
 use crate::scenario::{Scenario, asks, call, completes, results, shows, starts};
@@ -85,7 +87,8 @@ fn plans_count_their_revisions() {
 
 #[test]
 fn plan_without_required_approval_blocks_nothing() {
-    let settings = SessionSettings { plan_approval_required: false, ..SessionSettings::default() };
+    let agent = AgentOptions { plan_approval_required: false, ..AgentOptions::default() };
+    let settings = SessionSettings { agent, ..SessionSettings::default() };
     running_with(settings)
         .told(shows("p1"))
         .then_events(&["PlanPendingApproval"])

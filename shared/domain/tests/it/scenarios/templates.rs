@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionOptions, SessionSpec,
-    TemplateContent, TemplateError, TemplateSection,
+    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionSpec, TemplateContent, TemplateError,
+    TemplateSection,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
@@ -359,8 +360,8 @@ fn start_values_override_the_template_then_defaults() {
     assert_eq!(new.settings.adapter.as_str(), "claude");
     assert_eq!(new.settings.adapter_options, json!({ "effort": "high" }));
     assert!(new.settings.allowed_tools.is_empty(), "those of the template, as it is at each launch");
-    assert!(!new.settings.plan_approval_required);
-    assert_eq!((new.settings.request_timeout_seconds, new.settings.context_warn_at_percent), (60, 70));
+    assert!(!new.settings.agent.plan_approval_required);
+    assert_eq!((new.settings.request_timeout_seconds, new.settings.agent.context_warn_at_percent), (60, 70));
     assert_eq!(new.settings.default_answer.as_deref(), Some("Go on"));
     assert_eq!((new.settings.idle_timeout_seconds, new.settings.paused_timeout_seconds), (0, 30));
     assert_eq!(new.settings.max_retries, 3);
@@ -388,7 +389,7 @@ fn start_values_override_the_template_then_defaults() {
         "the options of another adapter mean nothing to it"
     );
     assert_eq!(new.settings.allowed_tools, ["Bash"]);
-    assert!(new.settings.plan_approval_required);
+    assert!(new.settings.agent.plan_approval_required);
 
     let bare = order().resolve(session(1), owner(), None);
     assert!(bare.is_err(), "without a template the cap is missing");
@@ -397,7 +398,7 @@ fn start_values_override_the_template_then_defaults() {
         .unwrap()
         .new;
     assert_eq!((new.template_id, new.model_id.as_str(), new.budget.warn_at_percent()), (None, "default", 80));
-    assert!(new.settings.plan_approval_required);
+    assert!(new.settings.agent.plan_approval_required);
 }
 
 #[test]
