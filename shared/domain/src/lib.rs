@@ -13,6 +13,7 @@
 //! | [`queue`] | the `SessionMessageQueue` aggregate: messages that wait for the agent |
 //! | [`conversation`] | a session with its queue, and the rules for delivering messages |
 //! | [`chain`] | the `SessionChain` aggregate: one piece of work that spans several sessions |
+//! | [`placement`] | the rules for assigning runs to workers |
 //! | [`pool`] | the `SessionPool`: the slots of an owner and the sessions that wait for one |
 //! | [`template`] | the `AgentTemplate` aggregate: defaults, schedules and event rules that start sessions |
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
@@ -52,6 +53,7 @@ pub mod ids;
 pub mod journal;
 pub mod money;
 mod names;
+pub mod placement;
 pub mod pool;
 pub mod project;
 pub mod queue;

@@ -47,13 +47,6 @@ pub struct WorkerRecord {
     pub registered_at: Timestamp,
 }
 
-impl WorkerRecord {
-    /// Number of runs that it can still accept.
-    pub fn free_capacity(&self) -> usize {
-        (self.capacity as usize).saturating_sub(self.runs.len())
-    }
-}
-
 /// Placement state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]

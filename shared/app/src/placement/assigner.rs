@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_broker::{Broker, OutgoingMessage, QueueError};
+use pilothouse_domain::placement::{Candidates, HeartbeatPolicy, PlacementRules};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, RunId, Timestamp};
 use pilothouse_runtime::{ReportError, RunEvents as _};
 use pilothouse_store::{
@@ -16,15 +17,13 @@ use pilothouse_wire::worker::{Order, StopOrder};
 
 use crate::App;
 use crate::http::Problem;
+use crate::placement::facts::{run_needs, session_folders, worker_offer};
 use crate::queues;
 use crate::run_exit::RunExitReporter;
 use crate::unit_of_work::{LostRace, RetryPolicy};
 
 /// The number of workers per read.
 const PAGE: usize = 100;
-/// The label that selects a worker by name (`worker/id` on a session).
-const ID: &str = "id";
-
 /// Assigns runs to workers.
 #[derive(Clone)]
 pub struct WorkerAssigner {
@@ -33,22 +32,6 @@ pub struct WorkerAssigner {
     pub(super) run_exits: RunExitReporter,
     pub(super) heartbeats: HeartbeatPolicy,
     clock: Clock,
-}
-
-/// The intervals of heartbeats, in proportion to the silence deadline of runs (decision 13).
-#[derive(Debug, Clone, Copy)]
-pub struct HeartbeatPolicy {
-    /// The interval between heartbeats: 15 s.
-    pub heartbeat: Duration,
-    /// The time after the last heartbeat at which a worker receives no more runs: 45 s.
-    pub alive: Duration,
-}
-
-impl HeartbeatPolicy {
-    /// Derives the intervals from the deadlines.
-    pub fn of(deadlines: &Deadlines) -> Self {
-        Self { heartbeat: deadlines.heartbeat_interval(), alive: deadlines.silence_timeout / 2 }
-    }
 }
 
 /// Why an assignment failed. A retry may succeed.
@@ -140,14 +123,14 @@ impl WorkerAssigner {
         Ok(self.run_exits.report_exit(session, run, exit).await?)
     }
 
-    /// Whether a worker sent a heartbeat recently.
-    pub fn is_alive(&self, worker: &WorkerRecord) -> bool {
-        worker.seen_at + self.heartbeats.alive >= self.now()
+    /// The placement rules at the current time.
+    pub(super) fn rules(&self) -> PlacementRules {
+        PlacementRules { heartbeats: self.heartbeats, now: self.now() }
     }
 
-    /// Whether a worker accepts more runs. Silent and draining workers do not.
-    pub(super) fn takes_more(&self, worker: &WorkerRecord) -> bool {
-        self.is_alive(worker) && !worker.draining
+    /// Whether a worker sent a heartbeat recently.
+    pub fn is_alive(&self, worker: &WorkerRecord) -> bool {
+        self.rules().is_alive(&worker_offer(worker))
     }
 
     /// Assigns a run to a worker, or queues it until one is available. If the run is already assigned, the order to the worker is
@@ -187,11 +170,13 @@ impl WorkerAssigner {
         }
     }
 
-    /// Chooses a worker: the one with the session's folders, otherwise the least loaded worker of the owner, otherwise the least
-    /// loaded shared worker.
+    /// Chooses a worker ([`PlacementRules::candidates`]). Shared workers are read only if no worker of the owner fits.
     async fn choose(&self, placement: &Placement) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
-        if let Some(home) = self.home_of(placement).await? {
-            return Ok(Some(home).filter(|home| self.fits(&home.value, placement)));
+        let home = self.home_of(placement).await?;
+        match self.rules().candidates(&session_folders(home.as_ref()), &run_needs(placement)) {
+            Candidates::FolderWorker => return Ok(home),
+            Candidates::None => return Ok(None),
+            Candidates::LeastLoaded => {}
         }
         let mut best = None;
         let mut after = None;
@@ -220,13 +205,7 @@ impl WorkerAssigner {
         more: Vec<Loaded<WorkerRecord>>,
         placement: &Placement,
     ) -> Option<Loaded<WorkerRecord>> {
-        let load = |worker: &Loaded<WorkerRecord>| {
-            let WorkerRecord { runs, capacity, .. } = &worker.value;
-            runs.len() * 1000 / (*capacity as usize).max(1)
-        };
-        best.into_iter()
-            .chain(more.into_iter().filter(|worker| self.fits(&worker.value, placement)))
-            .min_by_key(load)
+        self.rules().least_loaded(best, more, |worker| worker_offer(&worker.value), &run_needs(placement))
     }
 
     /// The worker that has the session's folders, if it is still registered (decision 23).
@@ -238,18 +217,6 @@ impl WorkerAssigner {
             Some(home) => Ok(self.store.worker(&home).await?),
             None => Ok(None),
         }
-    }
-
-    /// Whether a worker may run the session and has the labels and the capacity for it.
-    pub(super) fn fits(&self, worker: &WorkerRecord, placement: &Placement) -> bool {
-        let has = |(name, wanted): (&String, &String)| match name.as_str() {
-            ID => worker.key.id.as_str() == wanted,
-            name => worker.labels.get(name) == Some(wanted),
-        };
-        (worker.shared || worker.key.owner == placement.owner)
-            && self.takes_more(worker)
-            && worker.free_capacity() > 0
-            && placement.request.worker_labels.iter().all(has)
     }
 
     /// Assigns a run to a worker, possibly taking it from a worker that vanished, and sends the order.

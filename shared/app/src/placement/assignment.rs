@@ -1,7 +1,9 @@
 //! Assigns pending runs to a worker that sends a heartbeat: queued launches, and those that a vanished worker never claimed.
 
+use pilothouse_domain::placement::Reassignment;
 use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 
+use crate::placement::facts::{current_assignment, run_needs, session_folders, worker_offer};
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::unit_of_work::RetryPolicy;
 
@@ -14,8 +16,8 @@ impl WorkerAssigner {
     pub async fn assign_pending(&self, key: &WorkerKey) -> Result<(), AssignmentError> {
         let Some(mut worker) = self.store.worker(key).await? else { return Ok(()) };
         let is_known = |run| worker.value.reported.contains_key(run);
-        let is_full = worker.value.free_capacity() == 0 && worker.value.runs.iter().all(is_known);
-        if is_full || !self.takes_more(&worker.value) {
+        let has_reported_all = worker.value.runs.iter().all(is_known);
+        if !self.rules().may_offer_to(&worker_offer(&worker.value), has_reported_all) {
             return Ok(());
         }
         let (mut after, mut looked_at) = (None, 0);
@@ -48,32 +50,30 @@ impl WorkerAssigner {
         placement: Loaded<Placement>,
     ) -> Result<(), AssignmentError> {
         let holder = match &placement.value.place {
-            PlacementState::Given { worker: holder, at } if *holder == worker.value.key => {
-                // Sent again in case the assignment was committed but the order was not sent.
-                let is_late = *at + self.heartbeats.heartbeat <= self.now();
-                let waits = is_late && !worker.value.reported.contains_key(&placement.value.request.run_id);
-                return if waits { self.send_launch(holder, &placement.value, *at).await } else { Ok(()) };
+            PlacementState::Given { worker: holder, .. } if *holder != worker.value.key => {
+                self.store.worker(holder).await?
             }
-            PlacementState::Given { worker: holder, .. } => {
-                let holder = self.store.worker(holder).await?;
-                if holder.as_ref().is_some_and(|holder| self.takes_more(&holder.value)) {
-                    return Ok(());
-                }
-                holder
-            }
-            PlacementState::Waiting => None,
-            PlacementState::Claimed { .. } | PlacementState::Over { .. } => return Ok(()), // the index is outdated
+            _ => None,
         };
+        let current = current_assignment(&placement.value, &worker.value, holder.as_ref());
+        match self.rules().reassignment(&current) {
+            Reassignment::Leave => return Ok(()),
+            Reassignment::ResendOrder { at } => {
+                return self.send_launch(&worker.value.key, &placement.value, at).await;
+            }
+            Reassignment::Possible => {}
+        }
         if self.session_of(&placement.value.request).await?.is_none() {
             return self.close(placement, holder).await;
         }
-        if !self.fits(&worker.value, &placement.value) {
+        if !self.rules().fits(&worker_offer(&worker.value), &run_needs(&placement.value)) {
             return Ok(());
         }
-        match self.home_of(&placement.value).await? {
-            Some(home) if home.value.key != worker.value.key => Ok(()),
-            _ => self.give(placement, worker, holder).await,
+        let home = self.home_of(&placement.value).await?;
+        if !session_folders(home.as_ref()).permit(&worker_offer(&worker.value)) {
+            return Ok(());
         }
+        self.give(placement, worker, holder).await
     }
 
     /// Closes the placement of a run that will never start or has ended.

@@ -1,0 +1,45 @@
+//! Maps records of workers and placements to the input of the placement rules ([`pilothouse_domain::placement`]).
+
+use pilothouse_domain::placement::{CurrentAssignment, RunNeeds, SessionFolders, WorkerOffer};
+use pilothouse_store::{Loaded, Placement, PlacementState, WorkerRecord};
+
+pub(super) fn worker_offer(worker: &WorkerRecord) -> WorkerOffer<'_> {
+    WorkerOffer {
+        owner: &worker.key.owner,
+        name: worker.key.id.as_str(),
+        shared: worker.shared,
+        labels: &worker.labels,
+        capacity: worker.capacity,
+        assigned: worker.runs.len(),
+        draining: worker.draining,
+        seen_at: worker.seen_at,
+    }
+}
+
+pub(super) const fn run_needs(placement: &Placement) -> RunNeeds<'_> {
+    RunNeeds { owner: &placement.owner, labels: &placement.request.worker_labels }
+}
+
+/// `home` is the worker that has the folders of the session, if it is still registered.
+pub(super) fn session_folders(home: Option<&Loaded<WorkerRecord>>) -> SessionFolders<'_> {
+    home.map_or(SessionFolders::Nowhere, |home| SessionFolders::On(worker_offer(&home.value)))
+}
+
+/// The assignment of a run that is offered to `worker`. `holder` is the other worker that it is assigned to.
+pub(super) fn current_assignment<'a>(
+    placement: &Placement,
+    worker: &WorkerRecord,
+    holder: Option<&'a Loaded<WorkerRecord>>,
+) -> CurrentAssignment<'a> {
+    match &placement.place {
+        PlacementState::Waiting => CurrentAssignment::Unassigned,
+        PlacementState::Given { worker: key, at } if *key == worker.key => CurrentAssignment::SameWorker {
+            at: *at,
+            reported: worker.reported.contains_key(&placement.request.run_id),
+        },
+        PlacementState::Given { .. } => {
+            CurrentAssignment::OtherWorker(holder.map(|holder| worker_offer(&holder.value)))
+        }
+        PlacementState::Claimed { .. } | PlacementState::Over { .. } => CurrentAssignment::ClaimedOrOver,
+    }
+}

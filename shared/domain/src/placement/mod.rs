@@ -1,0 +1,207 @@
+//! Placement: the rules for assigning runs to workers, which are machines of owners.
+//!
+//! A worker runs the sessions of its owner; a shared worker runs those of all owners. Labels of a session select workers. A session
+//! returns to the worker that has its folders, as long as that worker is registered (decision 23).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::{Deadlines, Timestamp, UserId};
+
+/// The label that selects a worker by name (`worker/id` on a session).
+const NAME_LABEL: &str = "id";
+
+/// The intervals of heartbeats, in proportion to the silence deadline of runs (decision 13).
+#[derive(Debug, Clone, Copy)]
+pub struct HeartbeatPolicy {
+    /// The interval between heartbeats: 15 s.
+    pub heartbeat: Duration,
+    /// The time after the last heartbeat at which a worker receives no more runs: 45 s.
+    pub alive: Duration,
+}
+
+impl HeartbeatPolicy {
+    /// Derives the intervals from the deadlines.
+    pub fn of(deadlines: &Deadlines) -> Self {
+        Self { heartbeat: deadlines.heartbeat_interval(), alive: deadlines.silence_timeout / 2 }
+    }
+}
+
+/// What a worker offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerOffer<'a> {
+    pub owner: &'a UserId,
+    /// Name of the worker, unique for its owner.
+    pub name: &'a str,
+    /// Whether it serves all owners.
+    pub shared: bool,
+    pub labels: &'a BTreeMap<String, String>,
+    /// Most concurrent runs.
+    pub capacity: u32,
+    /// Number of runs that are assigned to it and not over.
+    pub assigned: usize,
+    /// Whether it is shutting down.
+    pub draining: bool,
+    /// Time of its last heartbeat.
+    pub seen_at: Timestamp,
+}
+
+impl WorkerOffer<'_> {
+    const fn has_free_capacity(&self) -> bool {
+        self.assigned < self.capacity as usize
+    }
+
+    /// Load in thousandths of the capacity.
+    fn load(&self) -> usize {
+        self.assigned * 1000 / (self.capacity as usize).max(1)
+    }
+
+    fn is_same_worker(&self, other: &WorkerOffer<'_>) -> bool {
+        self.owner == other.owner && self.name == other.name
+    }
+
+    fn has_label(&self, name: &str, value: &str) -> bool {
+        match name {
+            NAME_LABEL => self.name == value,
+            name => self.labels.get(name).is_some_and(|label| label == value),
+        }
+    }
+}
+
+/// What a run needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunNeeds<'a> {
+    /// Owner of the run's session.
+    pub owner: &'a UserId,
+    /// Labels that the worker must have.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+/// Where the folders of a session are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionFolders<'a> {
+    /// The session has not run yet, or the worker that had its folders was removed.
+    Nowhere,
+    On(WorkerOffer<'a>),
+}
+
+impl SessionFolders<'_> {
+    /// Whether a worker may run the session: it has the folders, or no worker has.
+    pub fn permit(&self, worker: &WorkerOffer<'_>) -> bool {
+        match self {
+            Self::Nowhere => true,
+            Self::On(holder) => holder.is_same_worker(worker),
+        }
+    }
+}
+
+/// Which workers may receive a run that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Candidates {
+    /// The worker that has the folders of the session.
+    FolderWorker,
+    /// The least loaded worker of the owner that fits, otherwise the least loaded shared one.
+    LeastLoaded,
+    /// None: the worker that has the folders cannot receive the run now.
+    None,
+}
+
+/// The current assignment of a run that is offered to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CurrentAssignment<'a> {
+    Unassigned,
+    /// The run is assigned to the worker itself, which has not claimed it.
+    SameWorker {
+        at: Timestamp,
+        /// Whether the worker reported the run.
+        reported: bool,
+    },
+    /// The run is assigned to another worker, which has not claimed it. The worker is `None` if it was removed.
+    OtherWorker(Option<WorkerOffer<'a>>),
+    ClaimedOrOver,
+}
+
+/// Whether a run may be assigned to the worker that it is offered to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reassignment {
+    /// The run stays where it is.
+    Leave,
+    /// Send the order again, in case the assignment was committed but the order was not sent.
+    ResendOrder {
+        /// Time of the assignment.
+        at: Timestamp,
+    },
+    /// The run may be assigned to the worker, if the worker fits.
+    Possible,
+}
+
+/// The rules at one point in time.
+#[derive(Debug, Clone, Copy)]
+pub struct PlacementRules {
+    pub heartbeats: HeartbeatPolicy,
+    pub now: Timestamp,
+}
+
+impl PlacementRules {
+    /// Whether a worker sent a heartbeat recently.
+    pub fn is_alive(&self, worker: &WorkerOffer<'_>) -> bool {
+        worker.seen_at + self.heartbeats.alive >= self.now
+    }
+
+    /// Whether a worker accepts more runs. Silent and draining workers do not.
+    pub fn accepts_runs(&self, worker: &WorkerOffer<'_>) -> bool {
+        self.is_alive(worker) && !worker.draining
+    }
+
+    /// Whether to offer runs to a worker. A full worker is of interest only while it has not reported all of its runs, because their
+    /// orders may have to be sent again.
+    pub fn may_offer_to(&self, worker: &WorkerOffer<'_>, has_reported_all: bool) -> bool {
+        self.accepts_runs(worker) && (worker.has_free_capacity() || !has_reported_all)
+    }
+
+    /// Whether a worker may run the session and has the labels and the capacity for it.
+    pub fn fits(&self, worker: &WorkerOffer<'_>, run: &RunNeeds<'_>) -> bool {
+        (worker.shared || worker.owner == run.owner)
+            && self.accepts_runs(worker)
+            && worker.has_free_capacity()
+            && run.labels.iter().all(|(name, value)| worker.has_label(name, value))
+    }
+
+    /// Decides which workers may receive a run that waits.
+    pub fn candidates(&self, folders: &SessionFolders<'_>, run: &RunNeeds<'_>) -> Candidates {
+        match folders {
+            SessionFolders::Nowhere => Candidates::LeastLoaded,
+            SessionFolders::On(worker) if self.fits(worker, run) => Candidates::FolderWorker,
+            SessionFolders::On(_) => Candidates::None,
+        }
+    }
+
+    /// The least loaded of `best` and the workers of `more` that fit. Of equally loaded workers, the first.
+    pub fn least_loaded<T>(
+        &self,
+        best: Option<T>,
+        more: impl IntoIterator<Item = T>,
+        offer: impl Fn(&T) -> WorkerOffer<'_>,
+        run: &RunNeeds<'_>,
+    ) -> Option<T> {
+        let fitting = more.into_iter().filter(|worker| self.fits(&offer(worker), run));
+        best.into_iter().chain(fitting).min_by_key(|worker| offer(worker).load())
+    }
+
+    /// Decides whether a run may be assigned to the worker that it is offered to.
+    pub fn reassignment(&self, current: &CurrentAssignment<'_>) -> Reassignment {
+        match current {
+            CurrentAssignment::SameWorker { at, reported: false }
+                if *at + self.heartbeats.heartbeat <= self.now =>
+            {
+                Reassignment::ResendOrder { at: *at }
+            }
+            CurrentAssignment::OtherWorker(Some(holder)) if self.accepts_runs(holder) => Reassignment::Leave,
+            CurrentAssignment::SameWorker { .. } | CurrentAssignment::ClaimedOrOver => Reassignment::Leave,
+            CurrentAssignment::Unassigned | CurrentAssignment::OtherWorker(_) => Reassignment::Possible,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Given a worker, a run and the folders of its session; when a rule decides; then it returns this decision.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+struct Worker {
+    owner: UserId,
+    name: &'static str,
+    shared: bool,
+    labels: BTreeMap<String, String>,
+    capacity: u32,
+    assigned: usize,
+    draining: bool,
+    seen_at: Timestamp,
+}
+
+impl Worker {
+    const fn offer(&self) -> WorkerOffer<'_> {
+        WorkerOffer {
+            owner: &self.owner,
+            name: self.name,
+            shared: self.shared,
+            labels: &self.labels,
+            capacity: self.capacity,
+            assigned: self.assigned,
+            draining: self.draining,
+            seen_at: self.seen_at,
+        }
+    }
+}
+
+fn user(name: &str) -> UserId {
+    UserId::parse(name).unwrap()
+}
+
+fn at_second(second: u64) -> Timestamp {
+    Timestamp::from_millis(0) + Duration::from_secs(second)
+}
+
+const NOW: u64 = 1000;
+
+fn seconds_ago(seconds: u64) -> Timestamp {
+    at_second(NOW - seconds)
+}
+
+fn rules() -> PlacementRules {
+    let heartbeats = HeartbeatPolicy { heartbeat: Duration::from_secs(15), alive: Duration::from_secs(45) };
+    PlacementRules { heartbeats, now: at_second(NOW) }
+}
+
+fn labels(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A live worker of ada with a capacity of 4 and one run.
+fn given(name: &'static str) -> Worker {
+    Worker {
+        owner: user("ada"),
+        name,
+        shared: false,
+        labels: labels(&[("gpu", "a100")]),
+        capacity: 4,
+        assigned: 1,
+        draining: false,
+        seen_at: at_second(NOW),
+    }
+}
+
+fn fits(worker: &Worker, owner: &str, wanted: &[(&str, &str)]) -> bool {
+    rules().fits(&worker.offer(), &RunNeeds { owner: &user(owner), labels: &labels(wanted) })
+}
+
+fn least_loaded(best: Option<Worker>, more: Vec<Worker>) -> Option<&'static str> {
+    let (owner, labels) = (user("ada"), BTreeMap::new());
+    let run = RunNeeds { owner: &owner, labels: &labels };
+    rules().least_loaded(best, more, Worker::offer, &run).map(|worker| worker.name)
+}
+
+fn candidates(folders: SessionFolders<'_>) -> Candidates {
+    rules().candidates(&folders, &RunNeeds { owner: &user("ada"), labels: &BTreeMap::new() })
+}
+
+#[test]
+fn worker_is_alive_for_45_seconds_after_a_heartbeat() {
+    let worker = |seconds| Worker { seen_at: seconds_ago(seconds), ..given("w") };
+    assert!(rules().is_alive(&worker(45).offer()));
+    assert!(!rules().is_alive(&worker(46).offer()));
+}
+
+#[test]
+fn silent_and_draining_workers_accept_no_runs() {
+    assert!(rules().accepts_runs(&given("w").offer()));
+    assert!(!rules().accepts_runs(&Worker { draining: true, ..given("w") }.offer()));
+    assert!(!rules().accepts_runs(&Worker { seen_at: seconds_ago(46), ..given("w") }.offer()));
+}
+
+#[test]
+fn worker_serves_its_owner_and_a_shared_one_everybody() {
+    assert!(fits(&given("w"), "ada", &[]));
+    assert!(!fits(&given("w"), "bob", &[]));
+    assert!(fits(&Worker { shared: true, ..given("w") }, "bob", &[]));
+}
+
+#[test]
+fn full_silent_or_draining_worker_does_not_fit() {
+    assert!(fits(&Worker { assigned: 3, ..given("w") }, "ada", &[]));
+    assert!(!fits(&Worker { assigned: 4, ..given("w") }, "ada", &[]));
+    assert!(!fits(&Worker { assigned: 5, ..given("w") }, "ada", &[]));
+    assert!(!fits(&Worker { draining: true, ..given("w") }, "ada", &[]));
+    assert!(!fits(&Worker { seen_at: seconds_ago(46), ..given("w") }, "ada", &[]));
+}
+
+#[test]
+fn worker_needs_every_label_of_the_run() {
+    assert!(fits(&given("w"), "ada", &[("gpu", "a100")]));
+    assert!(!fits(&given("w"), "ada", &[("gpu", "h100")]));
+    assert!(!fits(&given("w"), "ada", &[("gpu", "a100"), ("os", "linux")]));
+}
+
+#[test]
+fn label_id_selects_a_worker_by_name() {
+    assert!(fits(&given("w"), "ada", &[("id", "w")]));
+    assert!(!fits(&given("w"), "ada", &[("id", "other")]));
+    let labeled = Worker { labels: labels(&[("id", "other")]), ..given("w") };
+    assert!(!fits(&labeled, "ada", &[("id", "other")]), "a label does not replace the name");
+}
+
+#[test]
+fn run_without_folders_goes_to_the_least_loaded_worker() {
+    assert_eq!(candidates(SessionFolders::Nowhere), Candidates::LeastLoaded);
+}
+
+#[test]
+fn run_with_folders_goes_to_their_worker_or_waits() {
+    assert_eq!(candidates(SessionFolders::On(given("w").offer())), Candidates::FolderWorker);
+    let full = Worker { assigned: 4, ..given("w") };
+    assert_eq!(candidates(SessionFolders::On(full.offer())), Candidates::None);
+}
+
+#[test]
+fn load_is_relative_to_capacity() {
+    let large = Worker { capacity: 10, assigned: 2, ..given("large") };
+    assert_eq!(least_loaded(None, vec![given("small"), large]), Some("large"));
+}
+
+#[test]
+fn first_of_equally_loaded_workers_wins() {
+    assert_eq!(least_loaded(None, vec![given("a"), given("b")]), Some("a"));
+    assert_eq!(least_loaded(Some(given("best")), vec![given("a")]), Some("best"));
+    let idle = Worker { assigned: 0, ..given("idle") };
+    assert_eq!(least_loaded(Some(given("best")), vec![idle]), Some("idle"));
+}
+
+#[test]
+fn least_loaded_ignores_workers_that_do_not_fit() {
+    let idle = Worker { assigned: 0, draining: true, ..given("idle") };
+    assert_eq!(least_loaded(None, vec![idle, given("w")]), Some("w"));
+    assert_eq!(least_loaded(None, vec![Worker { assigned: 4, ..given("full") }]), None);
+}
+
+#[test]
+fn full_worker_is_offered_runs_only_for_missing_reports() {
+    let full = Worker { assigned: 4, ..given("w") };
+    assert!(rules().may_offer_to(&given("w").offer(), true));
+    assert!(!rules().may_offer_to(&full.offer(), true));
+    assert!(rules().may_offer_to(&full.offer(), false));
+    assert!(!rules().may_offer_to(&Worker { draining: true, ..given("w") }.offer(), false));
+}
+
+#[test]
+fn unassigned_run_may_be_assigned_and_a_claimed_one_not() {
+    assert_eq!(rules().reassignment(&CurrentAssignment::Unassigned), Reassignment::Possible);
+    assert_eq!(rules().reassignment(&CurrentAssignment::ClaimedOrOver), Reassignment::Leave);
+}
+
+#[test]
+fn order_is_resent_after_a_heartbeat_without_a_report() {
+    let decide = |seconds, reported| {
+        rules().reassignment(&CurrentAssignment::SameWorker { at: seconds_ago(seconds), reported })
+    };
+    assert_eq!(decide(14, false), Reassignment::Leave);
+    assert_eq!(decide(15, false), Reassignment::ResendOrder { at: seconds_ago(15) });
+    assert_eq!(decide(15, true), Reassignment::Leave);
+}
+
+#[test]
+fn run_leaves_a_worker_that_vanished_or_drains() {
+    let decide = |holder: Option<&Worker>| {
+        rules().reassignment(&CurrentAssignment::OtherWorker(holder.map(Worker::offer)))
+    };
+    assert_eq!(decide(Some(&given("w"))), Reassignment::Leave);
+    assert_eq!(decide(Some(&Worker { draining: true, ..given("w") })), Reassignment::Possible);
+    assert_eq!(decide(Some(&Worker { seen_at: seconds_ago(46), ..given("w") })), Reassignment::Possible);
+    assert_eq!(decide(None), Reassignment::Possible);
+}
+
+#[test]
+fn folders_permit_only_their_worker() {
+    let (home, other) = (given("home"), given("other"));
+    let namesake = Worker { owner: user("bob"), ..given("home") };
+    let folders = SessionFolders::On(home.offer());
+    assert!(folders.permit(&home.offer()));
+    assert!(!folders.permit(&other.offer()) && !folders.permit(&namesake.offer()));
+    assert!(SessionFolders::Nowhere.permit(&other.offer()));
+}
