@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::value::ThinkingLevel;
+use tokio::sync::mpsc;
 
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, Usage};
 
@@ -138,4 +139,14 @@ pub enum CompactionReason {
     Overflow,
     /// The caller requested it.
     Manual,
+}
+
+/// Emits events. It does not matter whether anybody receives them.
+#[derive(Clone)]
+pub(crate) struct Events(pub(crate) mpsc::UnboundedSender<SessionEvent>);
+
+impl Events {
+    pub(crate) fn emit(&self, event: SessionEvent) {
+        let _ = self.0.send(event);
+    }
 }

@@ -180,3 +180,34 @@ pub enum StopReason {
     /// The call was cancelled.
     Aborted,
 }
+
+/// Replaces the text of a user's message. Its images stay.
+pub(crate) fn with_text(message: AgentMessage, text: &str) -> AgentMessage {
+    let AgentMessage::User(user) = message else { return message };
+    let images = user.content.into_iter().filter(|block| matches!(block, UserContent::Image { .. }));
+    user_message(text, images.collect())
+}
+
+pub(crate) fn user_message(text: &str, images: Vec<UserContent>) -> AgentMessage {
+    let text = UserContent::Text { text: text.to_owned() };
+    AgentMessage::User(UserMessage {
+        content: std::iter::once(text).chain(images).collect(),
+        timestamp: now(),
+    })
+}
+
+/// A result that does not come from the tool itself.
+pub(crate) fn tool_result(call: &ToolCall, text: &str, is_error: bool) -> ToolResultMessage {
+    ToolResultMessage {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: vec![UserContent::Text { text: text.into() }],
+        is_error,
+        timestamp: now(),
+    }
+}
+
+/// The current time, for display only.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
+}

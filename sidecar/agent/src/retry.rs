@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::session::RetryPolicy;
+use crate::session::config::RetryPolicy;
 
 impl RetryPolicy {
     /// The delay after failed attempt number `attempt`, counted from 0: `base · 2^attempt`, or the provider's

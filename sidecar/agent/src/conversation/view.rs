@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
     use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent};
-    use crate::session::{result, user_message};
+    use crate::message::{tool_result, user_message};
 
     /// Applies a pseudo-random operation to a tree. The same numbers have the same effect.
     fn grow(tree: &mut SessionTree, step: u64) {
@@ -151,7 +151,8 @@ mod tests {
                 };
                 tree.append_message(AgentMessage::Assistant(answer)).unwrap();
                 if !step.is_multiple_of(3) {
-                    tree.append_message(AgentMessage::ToolResult(result(&call, "it did", false))).unwrap();
+                    tree.append_message(AgentMessage::ToolResult(tool_result(&call, "it did", false)))
+                        .unwrap();
                 }
             }
             9..12 => drop(tree.append_custom("note", json!(step)).unwrap()),

@@ -15,8 +15,8 @@
 //!
 //! The first model of a provider is its default.
 
+use super::info::ModelInfo;
 use super::price::{Price, Tier};
-use super::registry::ModelInfo;
 
 struct Row {
     id: &'static str,

@@ -2,6 +2,7 @@
 
 mod builtin;
 pub mod genai;
+pub mod info;
 pub mod price;
 pub mod registry;
 

@@ -7,6 +7,7 @@ use pilothouse_domain::value::CycleDirection;
 use serde::{Deserialize, Serialize};
 
 use super::builtin;
+use super::info::ModelInfo;
 use super::price::Price;
 
 /// A key that is never printed.
@@ -89,28 +90,6 @@ pub struct ModelConfig {
     /// Whether the model can think before it answers. Default: no.
     #[serde(default)]
     pub thinking: Option<bool>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelInfo {
-    pub provider: String,
-    /// The model's id at its provider.
-    pub id: String,
-    /// Limit for input and output tokens together.
-    pub context_window: u64,
-    /// Limit for output tokens.
-    pub max_output_tokens: u64,
-    /// `None` if the price is unknown.
-    pub price: Option<Price>,
-    /// Whether the model can think before it answers.
-    pub thinking: bool,
-}
-
-impl ModelInfo {
-    /// `provider/id`, as [`ModelRegistry::resolve`] accepts it.
-    pub fn name(&self) -> String {
-        format!("{}/{}", self.provider, self.id)
-    }
 }
 
 /// Why a model cannot be used.

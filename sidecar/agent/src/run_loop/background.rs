@@ -11,7 +11,7 @@ use super::{AnswerError, End, Failed, RunLoop};
 use crate::compaction::Plan;
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, Verdict};
-use crate::session::Shared;
+use crate::session::shared::Shared;
 
 /// A summary that is being written.
 pub(super) struct Background {
@@ -46,7 +46,7 @@ impl RunLoop {
         if self.background.is_some() {
             return Ok(());
         }
-        let Ok(mut plan) = self.plan(None) else { return Ok(()) };
+        let Some(mut plan) = self.plan_compaction(None) else { return Ok(()) };
         let purpose = CallPurpose::BackgroundCompaction;
         let input = self.fit(&mut plan.request, &plan.model, purpose);
         let mut call = self.priced(&plan.request, &plan.model, purpose, input);
@@ -105,7 +105,7 @@ impl RunLoop {
         let Background { plan, task, .. } = background;
         let tokens_before = plan.tokens_before;
         let written = task.await.unwrap_or_else(|error| Err(End::Failed(error.to_string()).into()));
-        let result = written.and_then(|summary| Ok(self.apply(&plan, summary)?));
+        let result = written.and_then(|summary| self.apply_compaction(&plan, summary));
         self.emit_compaction_end(CompactionReason::Threshold, tokens_before, &result);
         result.is_ok()
     }

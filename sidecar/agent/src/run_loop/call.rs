@@ -10,10 +10,9 @@ use super::{End, RunLoop};
 use crate::conversation::{ContextTokens, estimate, estimate_text};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, ModelCall, Verdict};
-use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage};
-use crate::model::registry::ModelInfo;
+use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage, now};
+use crate::model::info::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
-use crate::session::now;
 
 /// Why there is no answer.
 pub(crate) enum AnswerError {

@@ -5,7 +5,8 @@ use pilothouse_domain::value::ContextPolicy;
 use super::call::AnswerError;
 use super::{End, RunLoop};
 use crate::event::CompactionReason;
-use crate::session::{SessionError, user_message};
+use crate::message::user_message;
+use crate::session::status::SessionError;
 
 /// Progress under the handoff policy.
 #[derive(Debug, Default)]

@@ -2,8 +2,9 @@
 
 use super::RunLoop;
 use crate::extension::{AgentStart, TurnEnd};
-use crate::message::{AgentMessage, AssistantMessage, ToolCall, UserContent};
-use crate::session::{Prompt, SessionError, user_message, with_text};
+use crate::message::{AgentMessage, AssistantMessage, ToolCall, UserContent, user_message, with_text};
+use crate::session::state::Prompt;
+use crate::session::status::SessionError;
 use crate::tool::ToolOutput;
 
 impl RunLoop {

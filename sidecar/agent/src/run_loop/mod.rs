@@ -3,6 +3,7 @@
 
 mod background;
 mod call;
+mod compact;
 mod context_window;
 mod hooks;
 mod partial;
@@ -19,7 +20,11 @@ use self::context_window::Window;
 use self::tools::AfterTools;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::message::StopReason;
-use crate::session::{FollowUpMode, Prompt, QueueSelection, SessionError, Shared};
+use crate::session::config::FollowUpMode;
+use crate::session::queues::QueueSelection;
+use crate::session::shared::Shared;
+use crate::session::state::Prompt;
+use crate::session::status::SessionError;
 
 /// Why a run ends early.
 #[derive(Debug, thiserror::Error)]

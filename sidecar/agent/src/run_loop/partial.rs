@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use crate::conversation::estimate_bytes;
-use crate::message::{AssistantContent, AssistantMessage, StopReason, Usage};
+use crate::message::{AssistantContent, AssistantMessage, StopReason, Usage, now};
 use crate::model::Delta;
-use crate::model::registry::ModelInfo;
-use crate::session::now;
+use crate::model::info::ModelInfo;
 
 /// The content of an answer so far.
 #[derive(Debug, Default)]

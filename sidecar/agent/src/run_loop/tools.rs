@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{End, RunLoop};
 use crate::event::SessionEvent;
 use crate::governor::Verdict;
-use crate::message::{AgentMessage, ToolCall, ToolResultMessage};
-use crate::session::{SteeringMode, now, result};
+use crate::message::{AgentMessage, ToolCall, ToolResultMessage, now, tool_result};
+use crate::session::config::SteeringMode;
 use crate::tool::{SharedTool, ToolContext, ToolOutput};
 
 /// How long a tool may take to end after an abort.
@@ -65,7 +65,7 @@ impl RunLoop {
     }
 
     fn skip(&self, call: &ToolCall, why: &str) -> Result<(), End> {
-        self.keep_result(result(call, why, true))
+        self.keep_result(tool_result(call, why, true))
     }
 
     fn keep_result(&self, result: ToolResultMessage) -> Result<(), End> {

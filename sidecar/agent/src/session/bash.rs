@@ -2,11 +2,10 @@
 
 use tokio::sync::mpsc;
 
-use super::state::now;
 use super::{AgentSession, SessionError};
 use crate::bash::UserCommand;
 use crate::event::SessionEvent;
-use crate::message::{AgentMessage, BashExecution};
+use crate::message::{AgentMessage, BashExecution, now};
 
 impl AgentSession {
     /// Runs a command of the user, `!command` or `!!command`, whether or not the agent is working. Its output enters

@@ -1,84 +1,17 @@
-//! Usage of a session and the fill level of its context. Both can be recomputed from the tree (decision 31).
+//! Usage of a session in its tree, from which the totals can be recomputed (decision 31).
 
 use serde_json::Value;
 
-use super::SessionError;
-use super::state::{Events, State};
-use crate::conversation::{ContextTokens, ConversationView};
-use crate::event::SessionEvent;
-use crate::message::{AgentMessage, AssistantMessage, Usage};
+use crate::message::{AgentMessage, Usage};
 use crate::meter::Meters;
-use crate::model::registry::{ModelInfo, ModelRegistry};
-use crate::tree::{EntryKind, SessionTree};
+use crate::model::info::ModelInfo;
+use crate::model::registry::ModelRegistry;
+use crate::tree::{EntryKind, SessionTree, TreeError};
 
 /// Kind of the entries that store the totals.
 const METERS: &str = "meters";
 /// Kind of the entries that store the usage of calls that are not messages.
 const USAGE: &str = "usage";
-
-impl State {
-    /// Adds an answer and its usage.
-    pub(crate) fn append_answer(
-        &mut self,
-        answer: AssistantMessage,
-        model: &ModelInfo,
-        events: &Events,
-    ) -> Result<(), SessionError> {
-        let usage = answer.usage;
-        self.append(AgentMessage::Assistant(answer), events)?;
-        self.pay(model, &usage, false, events);
-        Ok(())
-    }
-
-    /// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
-    pub(crate) fn append_usage(
-        &mut self,
-        model: &ModelInfo,
-        usage: &Usage,
-        estimated: bool,
-        events: &Events,
-    ) -> Result<(), SessionError> {
-        let (provider, id) = (model.provider.clone(), model.id.clone());
-        let call = Call { provider, model: id, usage: *usage, estimated };
-        self.tree.append_custom(USAGE, serde_json::to_value(call).unwrap_or_default())?;
-        self.pay(model, usage, estimated, events);
-        Ok(())
-    }
-
-    fn pay(&mut self, model: &ModelInfo, usage: &Usage, estimated: bool, events: &Events) {
-        let ModelInfo { provider, id, price, context_window, .. } = model;
-        self.meters.add(provider, id, usage, price.as_ref());
-        let context_tokens = self.context_tokens().value();
-        events.emit(SessionEvent::Usage {
-            provider: provider.clone(),
-            model: id.clone(),
-            usage: *usage,
-            estimated,
-            context_tokens,
-            context_window: *context_window,
-        });
-    }
-
-    /// Stores the totals at current prices.
-    pub(crate) fn store_meters(&mut self) -> Result<(), SessionError> {
-        let data = serde_json::to_value(&self.meters).unwrap_or_default();
-        if self.tree.latest_custom(METERS) != Some(&data) {
-            self.tree.append_custom(METERS, data)?;
-        }
-        Ok(())
-    }
-
-    /// The current conversation.
-    pub(crate) fn view(&mut self) -> &ConversationView {
-        self.view.follow(&self.tree);
-        &self.view
-    }
-
-    /// Tokens in the context: the provider's count for the last answer, plus an estimate of later messages.
-    pub(crate) fn context_tokens(&mut self) -> ContextTokens {
-        self.view().tokens()
-    }
-}
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Call {
@@ -88,6 +21,28 @@ struct Call {
     /// Whether the usage was estimated because the provider did not report it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
+}
+
+/// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
+pub(super) fn append_usage(
+    tree: &mut SessionTree,
+    model: &ModelInfo,
+    usage: &Usage,
+    estimated: bool,
+) -> Result<(), TreeError> {
+    let (provider, id) = (model.provider.clone(), model.id.clone());
+    let call = Call { provider, model: id, usage: *usage, estimated };
+    tree.append_custom(USAGE, serde_json::to_value(call).unwrap_or_default())?;
+    Ok(())
+}
+
+/// Stores the totals at current prices.
+pub(super) fn store_meters(tree: &mut SessionTree, meters: &Meters) -> Result<(), TreeError> {
+    let data = serde_json::to_value(meters).unwrap_or_default();
+    if tree.latest_custom(METERS) != Some(&data) {
+        tree.append_custom(METERS, data)?;
+    }
+    Ok(())
 }
 
 /// The totals of a session: the last stored ones, plus later entries on any branch.

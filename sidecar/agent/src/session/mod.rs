@@ -5,12 +5,12 @@
 //! of ordered events.
 
 mod bash;
-mod config;
+pub(crate) mod config;
 mod metering;
-mod queues;
-mod shared;
-mod state;
-mod status;
+pub(crate) mod queues;
+pub(crate) mod shared;
+pub(crate) mod state;
+pub(crate) mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,13 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
-pub(crate) use self::queues::QueueSelection;
-pub(crate) use self::shared::{Shared, user_message, with_text};
-use self::state::{CompactionRequest, Events, Run, State};
-pub(crate) use self::state::{Prompt, now, result};
+use self::shared::Shared;
+use self::state::{CompactionRequest, Prompt, Run, State};
 pub use self::status::{AgentState, CompactionResult, Prompted, Queued, SessionError};
-use crate::event::{AgentOutcome, SessionEvent};
+use crate::event::{AgentOutcome, Events, SessionEvent};
 use crate::extension::CommandOutcome;
-use crate::message::AgentMessage;
-use crate::model::registry::ModelInfo;
+use crate::message::{AgentMessage, user_message};
+use crate::model::info::ModelInfo;
 use crate::resources::command;
 use crate::run_loop::RunLoop;
 use crate::tree::TreeError;

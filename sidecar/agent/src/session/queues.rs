@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::state::{Events, State, now};
+use super::state::State;
 use super::{Queue, Queued, SessionError};
-use crate::event::SessionEvent;
-use crate::message::AgentMessage;
+use crate::event::{Events, SessionEvent};
+use crate::message::{AgentMessage, now};
 
 impl State {
     /// Whether anything is queued that continues the agent's work.

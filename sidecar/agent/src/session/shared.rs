@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Events, State};
+use super::state::State;
 use super::{SessionConfig, SessionError};
 use crate::conversation::estimate_tools;
-use crate::event::{AgentOutcome, SessionEvent};
-use crate::message::{AgentMessage, UserContent, UserMessage};
+use crate::event::{AgentOutcome, Events, SessionEvent};
 use crate::model::ToolSpec;
 use crate::resources::{Expansion, ResourceLoader, Resources};
 use crate::tool::SharedTool;
@@ -117,19 +116,4 @@ fn distinct(tools: impl Iterator<Item = SharedTool>) -> Vec<SharedTool> {
         }
     }
     kept
-}
-
-/// Replaces the text of a user's message. Its images stay.
-pub(crate) fn with_text(message: AgentMessage, text: &str) -> AgentMessage {
-    let AgentMessage::User(user) = message else { return message };
-    let images = user.content.into_iter().filter(|block| matches!(block, UserContent::Image { .. }));
-    user_message(text, images.collect())
-}
-
-pub(crate) fn user_message(text: &str, images: Vec<UserContent>) -> AgentMessage {
-    let text = UserContent::Text { text: text.to_owned() };
-    AgentMessage::User(UserMessage {
-        content: std::iter::once(text).chain(images).collect(),
-        timestamp: super::state::now(),
-    })
 }

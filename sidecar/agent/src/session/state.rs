@@ -5,32 +5,21 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
 use rust_decimal::Decimal;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::metering::meters;
-use super::{CompactionResult, Queued, SessionError, Start};
-use crate::conversation::{ConversationView, LOST, unanswered};
-use crate::event::SessionEvent;
-use crate::message::{AgentMessage, ToolCall, ToolResultMessage, UserContent};
+use super::{CompactionResult, Queued, SessionError, Start, metering};
+use crate::conversation::{ContextTokens, ConversationView, LOST, unanswered};
+use crate::event::{Events, SessionEvent};
+use crate::message::{AgentMessage, AssistantMessage, Usage, tool_result};
 use crate::meter::Meters;
-use crate::model::registry::{ModelInfo, ModelRegistry, RegistryError};
+use crate::model::info::ModelInfo;
+use crate::model::registry::{ModelRegistry, RegistryError};
 use crate::tool::SharedTool;
 use crate::tree::{EntryId, SessionTree};
-
-/// Emits events. It does not matter whether anybody receives them.
-#[derive(Clone)]
-pub(crate) struct Events(pub(crate) mpsc::UnboundedSender<SessionEvent>);
-
-impl Events {
-    pub(crate) fn emit(&self, event: SessionEvent) {
-        let _ = self.0.send(event);
-    }
-}
 
 /// A run that is in progress.
 #[derive(Clone, Default)]
@@ -53,7 +42,7 @@ pub(crate) type Schema = Option<Arc<jsonschema::Validator>>;
 pub(crate) struct State {
     pub(crate) tree: SessionTree,
     /// The conversation up to the leaf.
-    pub(super) view: ConversationView,
+    view: ConversationView,
     pub(crate) model: ModelInfo,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) steering: VecDeque<Queued>,
@@ -88,7 +77,7 @@ impl State {
             (None, None) => registry.available().next().cloned().ok_or(RegistryError::Nothing)?,
         };
         let mut state = Self {
-            meters: meters(&tree, registry),
+            meters: metering::meters(&tree, registry),
             tree,
             view: ConversationView::default(),
             model: chosen,
@@ -198,7 +187,7 @@ impl State {
     /// Gives every call of the last answer a result, so that they are paired in the tree, too (decision 40).
     pub(crate) fn repair(&mut self, events: &Events) -> Result<(), SessionError> {
         for call in unanswered(self.tree.up()) {
-            self.append(AgentMessage::ToolResult(result(&call, LOST, true)), events)?;
+            self.append(AgentMessage::ToolResult(tool_result(&call, LOST, true)), events)?;
         }
         Ok(())
     }
@@ -208,6 +197,62 @@ impl State {
         let id = self.tree.append_message(message.clone())?;
         events.emit(SessionEvent::MessageEnd { entry_id: id.to_string(), message });
         Ok(id)
+    }
+
+    /// Adds an answer and its usage.
+    pub(crate) fn append_answer(
+        &mut self,
+        answer: AssistantMessage,
+        model: &ModelInfo,
+        events: &Events,
+    ) -> Result<(), SessionError> {
+        let usage = answer.usage;
+        self.append(AgentMessage::Assistant(answer), events)?;
+        self.pay(model, &usage, false, events);
+        Ok(())
+    }
+
+    /// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
+    pub(crate) fn append_usage(
+        &mut self,
+        model: &ModelInfo,
+        usage: &Usage,
+        estimated: bool,
+        events: &Events,
+    ) -> Result<(), SessionError> {
+        metering::append_usage(&mut self.tree, model, usage, estimated)?;
+        self.pay(model, usage, estimated, events);
+        Ok(())
+    }
+
+    fn pay(&mut self, model: &ModelInfo, usage: &Usage, estimated: bool, events: &Events) {
+        let ModelInfo { provider, id, price, context_window, .. } = model;
+        self.meters.add(provider, id, usage, price.as_ref());
+        let context_tokens = self.context_tokens().value();
+        events.emit(SessionEvent::Usage {
+            provider: provider.clone(),
+            model: id.clone(),
+            usage: *usage,
+            estimated,
+            context_tokens,
+            context_window: *context_window,
+        });
+    }
+
+    /// Stores the totals at current prices.
+    pub(crate) fn store_meters(&mut self) -> Result<(), SessionError> {
+        Ok(metering::store_meters(&mut self.tree, &self.meters)?)
+    }
+
+    /// The current conversation.
+    pub(crate) fn view(&mut self) -> &ConversationView {
+        self.view.follow(&self.tree);
+        &self.view
+    }
+
+    /// Tokens in the context: the provider's count for the last answer, plus an estimate of later messages.
+    pub(crate) fn context_tokens(&mut self) -> ContextTokens {
+        self.view().tokens()
     }
 
     /// The compiled schema of a tool's arguments. Without a valid schema, only the tool itself checks them.
@@ -255,20 +300,4 @@ pub(crate) fn open_tree(dir: &Path, cwd: &Path, start: Start) -> Result<SessionT
             None => SessionTree::create(dir, &cwd, None)?,
         },
     })
-}
-
-/// A result that does not come from the tool itself.
-pub(crate) fn result(call: &ToolCall, text: &str, is_error: bool) -> ToolResultMessage {
-    ToolResultMessage {
-        tool_call_id: call.id.clone(),
-        tool_name: call.name.clone(),
-        content: vec![UserContent::Text { text: text.into() }],
-        is_error,
-        timestamp: now(),
-    }
-}
-
-/// The current time, for display only.
-pub(crate) fn now() -> Timestamp {
-    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }

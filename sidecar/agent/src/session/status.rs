@@ -8,7 +8,8 @@ use super::Queue;
 use crate::event::AgentOutcome;
 use crate::message::AgentMessage;
 use crate::meter::Meters;
-use crate::model::registry::{ModelInfo, RegistryError};
+use crate::model::info::ModelInfo;
+use crate::model::registry::RegistryError;
 use crate::tree::TreeError;
 
 /// Why an operation failed.

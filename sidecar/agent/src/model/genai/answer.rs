@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::failure::broken;
 use super::frames::Frames;
 use super::request::REDACTED;
+use crate::message::now;
 use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage};
 use crate::model::ModelError;
 use crate::model::registry::Api;
-use crate::session::now;
 
 /// The answer at the end of a stream. Without a stop reason, it was cut off.
 pub(super) fn complete(

@@ -8,9 +8,9 @@ use pilothouse_domain::Timestamp;
 use serde_json::Value;
 
 use super::frames::Frames;
+use crate::message::now;
 use crate::model::ModelError;
 use crate::model::registry::ProviderConfig;
-use crate::session::now;
 
 /// Most characters of a provider's message to keep.
 const WORDS: usize = 500;

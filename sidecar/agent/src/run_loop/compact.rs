@@ -1,0 +1,74 @@
+//! Runs a compaction: the summary is a paid answer of the model (S1 6.1).
+
+use super::{AnswerError, End, RunLoop};
+use crate::compaction::{self, Plan};
+use crate::event::{CompactionReason, SessionEvent};
+use crate::governor::CallPurpose;
+use crate::message::AssistantMessage;
+use crate::model::info::ModelInfo;
+use crate::session::status::{CompactionResult, SessionError};
+
+impl RunLoop {
+    /// Compacts the conversation and emits the events. If it fails, the conversation is unchanged.
+    pub(super) async fn compact(
+        &self,
+        reason: CompactionReason,
+        instructions: Option<&str>,
+    ) -> Result<CompactionResult, AnswerError> {
+        let tokens_before = self.shared.state().context_tokens().value();
+        self.shared.events.emit(SessionEvent::CompactionStart { reason });
+        let result = self.summarise(instructions).await;
+        self.emit_compaction_end(reason, tokens_before, &result);
+        result
+    }
+
+    pub(super) fn emit_compaction_end(
+        &self,
+        reason: CompactionReason,
+        tokens_before: u64,
+        result: &Result<CompactionResult, AnswerError>,
+    ) {
+        let reported = match result {
+            Ok(result) => Ok(result.summary.clone()),
+            Err(AnswerError::Overflow(message) | AnswerError::End(End::Failed(message))) => {
+                Err(message.clone())
+            }
+            Err(AnswerError::End(end)) => Err(end.to_string()),
+        };
+        self.shared.events.emit(SessionEvent::CompactionEnd { reason, tokens_before, result: reported });
+    }
+
+    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, AnswerError> {
+        let plan = self.plan_compaction(instructions);
+        let plan = plan.ok_or_else(|| End::Failed("there is nothing to summarise yet".into()))?;
+        let answer = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
+        let summary = self.paid(&answer, &plan.model)?;
+        self.apply_compaction(&plan, summary)
+    }
+
+    pub(super) fn plan_compaction(&self, instructions: Option<&str>) -> Option<Plan> {
+        let keep = self.shared.config.context.keep_recent_tokens;
+        let selection = compaction::select(&mut self.shared.state(), keep)?;
+        Some(compaction::plan(selection, instructions))
+    }
+
+    /// Extracts the summary from an answer. The answer is charged even if it has none.
+    pub(super) fn paid(&self, answer: &AssistantMessage, model: &ModelInfo) -> Result<String, AnswerError> {
+        let mut state = self.shared.state();
+        state.append_usage(model, &answer.usage, false, &self.shared.events).map_err(End::from)?;
+        let summary = answer.text().trim().to_owned();
+        if summary.is_empty() {
+            return Err(End::Failed("the model gave no summary".into()).into());
+        }
+        Ok(summary)
+    }
+
+    pub(super) fn apply_compaction(
+        &self,
+        plan: &Plan,
+        summary: String,
+    ) -> Result<CompactionResult, AnswerError> {
+        let applied = compaction::apply(&mut self.shared.state(), plan, summary);
+        Ok(applied.map_err(SessionError::from).map_err(End::from)?)
+    }
+}
