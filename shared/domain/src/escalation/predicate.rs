@@ -88,7 +88,7 @@ impl EscalationPredicate {
         let mut reader = Reader { found: Vec::new(), size: 0 };
         let predicate = reader.predicate(json, &Path::root(), 1);
         if reader.size > Self::MAX_SIZE {
-            reader.report(&Path::root(), ProtocolViolation::TooLarge);
+            reader.report(&Path::root(), ProtocolViolation::TooLarge { max: Self::MAX_SIZE });
         }
         match predicate {
             Some(predicate) if reader.found.is_empty() => Ok(predicate),
@@ -136,7 +136,7 @@ impl Reader {
     fn predicate(&mut self, json: &Value, path: &Path, depth: usize) -> Option<EscalationPredicate> {
         self.size += 1;
         if depth > EscalationPredicate::MAX_DEPTH {
-            self.report(path, ProtocolViolation::TooDeep);
+            self.report(path, ProtocolViolation::TooDeep { max: EscalationPredicate::MAX_DEPTH });
             return None;
         }
         let Some(object) = json.as_object() else {

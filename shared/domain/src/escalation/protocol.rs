@@ -190,7 +190,10 @@ fn read_rule(json: &Value, path: &Path) -> Result<EscalationRule, Violations> {
     let predicate = EscalationPredicate::parse(object.get("predicate").unwrap_or(&Value::Null));
     let description = object.get("description").and_then(Value::as_str).unwrap_or_default();
     if !(1..=EscalationProtocol::MAX_DESCRIPTION).contains(&description.chars().count()) {
-        found.push((path.field("description").to_string(), ProtocolViolation::Description));
+        found.push((
+            path.field("description").to_string(),
+            ProtocolViolation::Description { max: EscalationProtocol::MAX_DESCRIPTION },
+        ));
     }
     match predicate {
         Ok(predicate) if found.is_empty() => {

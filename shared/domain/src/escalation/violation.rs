@@ -3,8 +3,6 @@
 use std::fmt;
 
 use super::InvalidEntry;
-use super::predicate::EscalationPredicate;
-use super::protocol::EscalationProtocol;
 
 /// One violation of a protocol or predicate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +23,8 @@ pub enum ProtocolViolation {
     UnknownField,
     #[error("must have at most {max} entries")]
     TooMany { max: usize },
-    #[error("must have 1 to {} characters", EscalationProtocol::MAX_DESCRIPTION)]
-    Description,
+    #[error("must have 1 to {max} characters")]
+    Description { max: usize },
     #[error("must have a `field`, or the `type` and, or, not")]
     NeitherFieldNorGroup,
     #[error("must be one of confidence, blastRadius, trustScore, affectsMultipleWorkstreams")]
@@ -37,10 +35,10 @@ pub enum ProtocolViolation {
     Value { expected: &'static str },
     #[error("must be a list with at least one predicate")]
     NoRules,
-    #[error("is nested deeper than {} levels", EscalationPredicate::MAX_DEPTH)]
-    TooDeep,
-    #[error("has more than {} parts", EscalationPredicate::MAX_SIZE)]
-    TooLarge,
+    #[error("is nested deeper than {max} levels")]
+    TooDeep { max: usize },
+    #[error("has more than {max} parts")]
+    TooLarge { max: usize },
 }
 
 /// All violations, each with its path: `escalateWhen[0].predicate.op`.
