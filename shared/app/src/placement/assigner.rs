@@ -24,6 +24,7 @@ use crate::unit_of_work::{LostRace, RetryPolicy};
 
 /// The number of workers per read.
 const PAGE: usize = 100;
+
 /// Assigns runs to workers.
 #[derive(Clone)]
 pub struct WorkerAssigner {
