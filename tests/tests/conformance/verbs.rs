@@ -304,12 +304,11 @@ async fn pause_in_tool(fixture: &AgentFixture) -> Seen<Observed> {
 async fn pause_in_call(fixture: &AgentFixture) -> Seen<Observed> {
     let asked = fixture.model.as_ref().map_or(0, |model| model.prompts().len());
     fixture.say("verb-call-pause", "Queued").await?;
-    match &fixture.model {
-        Some(model) => {
-            fixture.wait("a model call", async || (model.prompts().len() > asked).then_some(())).await?;
-        }
-        None => drop(fixture.until(&["Running"]).await?),
+    if let Some(model) = &fixture.model {
+        fixture.wait("a model call", async || (model.prompts().len() > asked).then_some(())).await?;
     }
+    // The call may reach the model before the event of its turn reaches the control plane.
+    fixture.until(&["Running"]).await?;
     let acknowledged = fixture.acknowledgements("pause_ack").await;
     fixture.post("/pause", json!({})).await?;
     fixture
