@@ -8,7 +8,7 @@ use crate::fields::{idle_time, percent, present, timeout};
 /// Declares the input of a request for a new session or template, whose fields include the options of a session. `Deserr` cannot
 /// flatten a struct.
 ///
-/// The groups of [`struct_with_option_groups`] stand for optional fields. The function `session_options` of the input collects
+/// Each group of [`struct_with_option_groups`] expands to optional fields. The function `session_options` of the input collects
 /// them. The file imports the types `AnswerText`, `ContextPolicy`, `FieldError` and `SessionOptions`.
 macro_rules! input_with_session_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
@@ -33,8 +33,8 @@ pub(crate) use input_with_session_options;
 
 /// Declares the input of an update whose fields include changes to the options of a session.
 ///
-/// The groups of [`struct_with_option_groups`] whose names end with `_changes` stand for the fields. The function `session_options`
-/// of the input applies them to earlier options. The file imports the same types, and `Patch`.
+/// Groups of [`struct_with_option_groups`] whose names end with `_changes` expand to the fields. The function `session_options` of
+/// the input applies them to earlier options. The file imports the same types, and `Patch`.
 macro_rules! input_with_session_option_changes {
     ($(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
         $crate::session_options::struct_with_option_groups! { [$(#[$meta])* pub struct $name] {} $($fields)* }

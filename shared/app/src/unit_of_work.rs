@@ -2,7 +2,7 @@
 //!
 //! | entry | use |
 //! |---|---|
-//! | [`UnitOfWork::run`] | one commit. What follows it, such as messages to send, is the value of the [`Decision`] |
+//! | [`UnitOfWork::run`] | one commit. Messages to send afterwards are the value of the [`Decision`] |
 //! | [`UnitOfWork::run_command`] | the same for a command, with its idempotency record |
 //! | [`RetryPolicy::retry`] | a step that makes several commits |
 //!

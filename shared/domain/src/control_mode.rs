@@ -17,7 +17,7 @@ pub enum ControlMode {
     /// Trust, confidence and blast radius decide.
     #[default]
     Adaptive,
-    /// Agents act on their own, except for deletion, deployment and what is uncertain.
+    /// Agents act on their own, except for deletions, deployments and uncertain actions.
     Ecosystem,
 }
 

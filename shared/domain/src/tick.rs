@@ -119,7 +119,7 @@ impl TickError {
 #[serde(rename_all = "camelCase")]
 pub struct TickClock {
     config: TickConfig,
-    /// Tick at `since`, or the current one while the clock stands still.
+    /// Tick at `since`, or the current one while the clock is stopped.
     base: Tick,
     /// Since when the clock runs. `None`: no agent is active, or ticks are advanced manually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub enum TickDeadline {
     Due,
     /// Estimated time, if the clock keeps running at its rate. Check again then.
     At(Timestamp),
-    /// The clock stands still. Check again when it starts or is advanced.
+    /// The clock is stopped. Check again when it starts or is advanced.
     Stopped,
 }
 

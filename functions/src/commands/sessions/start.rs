@@ -65,7 +65,7 @@ input_with_session_options! {
         /// The name of the session. Default: derived from the objective.
         #[deserr(default)]
         pub name: Option<SessionName>,
-        /// The model of the agent. Default: `default`, which stands for the adapter's default model.
+        /// The model of the agent. Default: `default`, the default model of the adapter.
         #[deserr(default)]
         pub model_id: Option<ModelId>,
         /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.

@@ -1,4 +1,4 @@
-//! What happens when nobody decides in time (S2 `DecisionTimeoutPolicy`; decision 70).
+//! The effect of a decision's timeout (S2 `DecisionTimeoutPolicy`; decision 70).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl DecisionTimeoutPolicy {
 }
 
 impl TimedDecision<'_> {
-    /// Whether no person is needed. Departure from S2: a person decides on high severity, deletion, deployment, and what is unknown.
+    /// Whether no person is needed. Departure from S2: a person decides on high severity, deletions, deployments and unknown effects.
     fn may_be_automatic(&self) -> bool {
         let harmless = |severity, radius| severity < Severity::High && radius != BlastRadius::Unknown;
         let answerable = match self.kind {

@@ -1,7 +1,7 @@
 //! Effects of tool calls (S2, "Supporting Types"; decision 69): what an action does, how bad it can be, and how far it reaches.
 //!
-//! A tool call has a non-empty set of effects: `sh -c 'rm -rf build && curl …'` executes, deletes and uses the network. Whoever
-//! decides about a call takes the strictest verdict over its [`Effects`].
+//! A tool call has a non-empty set of effects: `sh -c 'rm -rf build && curl …'` executes, deletes and uses the network. A
+//! decision about a call takes the strictest verdict over its [`Effects`].
 
 mod confidence;
 mod effects;
@@ -23,7 +23,7 @@ pub enum ActionKind {
     Read,
     /// Lists names, finds files, or reads metadata.
     Search,
-    /// Computes a result from what is known, such as a static check.
+    /// Computes a result from known data, such as a static check.
     Analyze,
     /// Creates a file or a resource.
     Create,

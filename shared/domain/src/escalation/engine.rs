@@ -10,7 +10,7 @@ use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severi
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::{AgentSessionId, DecisionId};
 
-/// A tool call with what is known about it.
+/// A tool call and the facts about it.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     pub tool: &'a str,

@@ -9,7 +9,7 @@ use crate::string_value::string_value;
 
 /// An entry: the name of an action kind, a pattern of tool names, or `pattern:NAME` for a classification pattern of the project.
 ///
-/// `write` and `edit` stand for the kinds that S2 means by them in its examples.
+/// `write` means `create` and `update`, and `edit` means `update`, as in S2's examples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ListEntry {
@@ -120,7 +120,7 @@ fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// A pattern of tool names: `*` stands for any characters, `?` for one.
+/// A pattern of tool names: `*` matches any characters, `?` one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolGlob(String);

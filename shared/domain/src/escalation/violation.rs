@@ -1,4 +1,4 @@
-//! What is wrong with an escalation protocol, and where.
+//! Violations of the format of an escalation protocol, with their paths.
 
 use std::fmt;
 

@@ -20,7 +20,7 @@ pub struct Webhook {
     /// Events that are delivered; empty: all events.
     #[serde(default, skip_serializing_if = "EventFilter::is_all")]
     pub events: EventFilter,
-    /// What its owner calls it.
+    /// The owner's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<WebhookDescription>,
     /// When the webhook was registered.

@@ -1,4 +1,4 @@
-//! Decisions that nobody makes in time (decision 70).
+//! Timeouts of decisions (decision 70).
 
 use pilothouse_domain::control_mode::ControlMode as M;
 use pilothouse_domain::decision::{
