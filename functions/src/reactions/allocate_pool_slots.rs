@@ -116,7 +116,7 @@ async fn allocate(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let Some((pool, session)) = state else { return Ok(Decision::Unchanged(())) };
         let owner = session.conversation.session.owner_id().clone();
         let commit = allocate_in(app, &owner, pool, session, ctx)?;
-        Ok(commit.map_or(Decision::Unchanged(()), |commit| Decision::Commit(commit, ())))
+        Ok(commit.into())
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }

@@ -15,7 +15,8 @@
 //! | the removal of a worker | the runs of a lost worker are reported and released one by one before the worker is removed |
 //! | subscriptions and closings of stream connections | the store writes their items itself, without a [`Commit`] |
 //!
-//! Placement, schedules and the reactions of chains make one commit each, and still repeat themselves with [`RetryPolicy::retry`].
+//! An item of a listing has one attempt ([`RetryPolicy::ONCE`]): the read notifications, the launches that a heartbeat offers to its
+//! worker, and the unclaimed runs of a removed worker.
 
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ impl RetryPolicy {
     pub const STOP: Self = Self { attempts: 400 };
     /// Work that comes again after the last attempt: messages of queues, deadlines, heartbeats.
     pub const EVENT: Self = Self { attempts: 100 };
+    /// An item of a listing: after a lost race the caller goes to the next item, because the winner has done the work or a later
+    /// listing finds the item again.
+    pub const ONCE: Self = Self { attempts: 1 };
 
     /// Runs `step` until it loses no race. The error after the last attempt is that of its lost race.
     pub async fn retry<T, E: LostRace, F: Future<Output = Result<T, E>>>(
@@ -102,6 +106,12 @@ pub enum Decision<T> {
     Commit(Commit, T),
     /// Nothing changes.
     Unchanged(T),
+}
+
+impl From<Option<Commit>> for Decision<()> {
+    fn from(commit: Option<Commit>) -> Self {
+        commit.map_or(Self::Unchanged(()), |commit| Self::Commit(commit, ()))
+    }
 }
 
 /// Runs units of work on a store.
@@ -187,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts_are_bounded_and_end_with_the_conflict() {
-        for policy in [RetryPolicy::COMMAND, RetryPolicy::STOP, RetryPolicy::EVENT] {
+        for policy in [RetryPolicy::COMMAND, RetryPolicy::STOP, RetryPolicy::EVENT, RetryPolicy::ONCE] {
             let mut attempts = 0;
             let step = || {
                 attempts += 1;

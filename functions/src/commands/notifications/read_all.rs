@@ -1,5 +1,7 @@
 //! `POST /api/notifications/read`: marks all notifications as read (decision 37).
 
+use std::future::ready;
+
 use axum::Json;
 use axum::extract::State;
 use pilothouse_api::notifications::ReadNotifications;
@@ -7,7 +9,10 @@ use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::NoBody;
 use pilothouse_app::http::{Owner, Problem};
-use pilothouse_store::CommitError;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::DomainContext;
+use pilothouse_domain::announcement::Notification;
+use pilothouse_store::Loaded;
 
 use super::read::mark;
 
@@ -30,13 +35,17 @@ async fn read_all_notifications(
 ) -> Result<Json<ReadNotifications>, Problem> {
     let listing = app.store.unread(&owner, MARKED, None).await?;
     let mut read = 0;
-    for loaded in listing.items {
-        let (commit, _) = mark(&owner, loaded, app.now())?;
-        match app.store.commit(commit).await {
+    for unread in listing.items {
+        let load = || ready(Ok(unread.clone()));
+        let decide = |loaded: Loaded<Notification>, ctx: &mut DomainContext<'_>| {
+            let (commit, _) = mark(&owner, loaded, ctx.now)?;
+            Ok(Decision::Commit(commit, ()))
+        };
+        match app.unit_of_work().run(RetryPolicy::ONCE, load, decide).await {
             Ok(()) => read += 1,
             // Another request has marked it. The index lags behind.
-            Err(CommitError::Conflict) => {}
-            Err(other) => return Err(other.into()),
+            Err(Problem::VersionConflict) => {}
+            Err(other) => return Err(other),
         }
     }
     Ok(Json(ReadNotifications { read, more: listing.next.is_some() }))

@@ -3,69 +3,89 @@
 //! One transaction creates the session and advances the template's next time, so each time starts exactly one session, even if
 //! several clocks run. Missed times count as one: a server that was down for a day starts one session when it is back.
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_app::unit_of_work::RetryPolicy;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::session_start::{SessionPlan, StartState};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::template::{ScheduleSkip, SessionSpec};
 use pilothouse_domain::{AgentTemplate, AgentTemplateId, DomainContext, TemplateEvent};
 use pilothouse_store::{Commit, LoadedAggregate};
 
+/// A template whose schedule is due.
+struct DueTemplate {
+    template: LoadedAggregate<AgentTemplate>,
+    start: DueStart,
+}
+
+/// What a due time starts.
+enum DueStart {
+    Session {
+        plan: SessionPlan,
+        state: StartState,
+    },
+    /// No session can start.
+    Skip(ScheduleSkip),
+}
+
 /// Processes the due time of a template's schedule, if there is one.
 ///
 /// # Errors
 /// [`Problem::VersionConflict`] after too many write conflicts, and errors of the store.
 pub async fn carry_out(app: &App, id: AgentTemplateId) -> Result<(), Problem> {
-    let attempt = async || {
-        let Some(loaded) = app.store.any_aggregate::<AgentTemplate>(id).await? else { return Ok(()) };
-        let Some(commit) = prepare(app, loaded).await? else { return Ok(()) };
-        Ok(app.store.commit(commit).await?)
+    let load = async || load(app, id).await;
+    let decide = |due: Option<DueTemplate>, ctx: &mut DomainContext<'_>| {
+        let Some(DueTemplate { mut template, start }) = due else { return Ok(Decision::Unchanged(())) };
+        let (mut commit, events) = match start {
+            DueStart::Session { plan, state } => open(app, &mut template.value, plan, state, ctx)?,
+            DueStart::Skip(reason) => (Commit::new(), template.value.record_skip(reason, ctx)),
+        };
+        app.record_aggregate(&mut commit, &template, Cause::Clock, events)?;
+        Ok(Decision::Commit(commit, ()))
     };
-    RetryPolicy::EVENT.retry(attempt).await
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Returns the commit for the due time, or `None` if no time is due.
-async fn prepare(app: &App, loaded: LoadedAggregate<AgentTemplate>) -> Result<Option<Commit>, Problem> {
+/// Loads what the decision on a due time depends on. Returns `None` if no time is due.
+async fn load(app: &App, id: AgentTemplateId) -> Result<Option<DueTemplate>, Problem> {
+    let Some(loaded) = app.store.any_aggregate::<AgentTemplate>(id).await? else { return Ok(None) };
     let template = &loaded.value;
     let Some(due) = template.due_run(app.now()) else { return Ok(None) };
-    if !template.is_active() {
-        return skip(app, loaded, ScheduleSkip::Deactivated).map(Some);
-    }
-    let plan =
-        app.plan_session(template.owner_id(), SessionSpec::scheduled(due.launch), Some(template)).await?;
+    let start = if template.is_active() {
+        load_start(app, template, SessionSpec::scheduled(due.launch)).await?
+    } else {
+        DueStart::Skip(ScheduleSkip::Deactivated)
+    };
+    Ok(Some(DueTemplate { template: loaded, start }))
+}
+
+async fn load_start(app: &App, template: &AgentTemplate, spec: SessionSpec) -> Result<DueStart, Problem> {
+    let plan = app.plan_session(template.owner_id(), spec, Some(template)).await?;
     match app.refuse_unmetered(&plan.session.new).await {
-        Ok(()) => {}
-        Err(Problem::UnmeteredStart) => return skip(app, loaded, ScheduleSkip::Unmetered).map(Some),
-        Err(other) => return Err(other),
-    }
-    let session = plan.session.new.id;
-    let state = app.load_start(&plan).await?;
-    match app.prepare_plan(state, &Cause::Clock, plan, &mut app.domain_context(&mut FreshIds)) {
-        Ok(opening) => {
-            let pass = |it: &mut AgentTemplate, ctx: &DomainContext<'_>| it.record_run(session, ctx);
-            advance(app, loaded, opening.commit, pass).map(Some)
+        Ok(()) => {
+            let state = app.load_start(&plan).await?;
+            Ok(DueStart::Session { plan, state })
         }
-        Err(Problem::Pool(PoolError::WaitingListFull { .. })) => {
-            skip(app, loaded, ScheduleSkip::PoolLineFull).map(Some)
-        }
+        Err(Problem::UnmeteredStart) => Ok(DueStart::Skip(ScheduleSkip::Unmetered)),
         Err(other) => Err(other),
     }
 }
 
-fn skip(app: &App, loaded: LoadedAggregate<AgentTemplate>, reason: ScheduleSkip) -> Result<Commit, Problem> {
-    advance(app, loaded, Commit::new(), |it, ctx| it.record_skip(reason, ctx))
-}
-
-/// Adds the template with its next time to the commit.
-fn advance(
+/// Opens the session of a due time, or skips the time if too many sessions wait.
+fn open(
     app: &App,
-    mut loaded: LoadedAggregate<AgentTemplate>,
-    mut commit: Commit,
-    pass: impl FnOnce(&mut AgentTemplate, &DomainContext<'_>) -> Vec<TemplateEvent>,
-) -> Result<Commit, Problem> {
-    let mut ids = FreshIds;
-    let events = pass(&mut loaded.value, &app.domain_context(&mut ids));
-    app.record_aggregate(&mut commit, &loaded, Cause::Clock, events)?;
-    Ok(commit)
+    template: &mut AgentTemplate,
+    plan: SessionPlan,
+    state: StartState,
+    ctx: &mut DomainContext<'_>,
+) -> Result<(Commit, Vec<TemplateEvent>), Problem> {
+    let session = plan.session.new.id;
+    match app.prepare_plan(state, &Cause::Clock, plan, ctx) {
+        Ok(opening) => Ok((opening.commit, template.record_run(session, ctx))),
+        Err(Problem::Pool(PoolError::WaitingListFull { .. })) => {
+            Ok((Commit::new(), template.record_skip(ScheduleSkip::PoolLineFull, ctx)))
+        }
+        Err(other) => Err(other),
+    }
 }

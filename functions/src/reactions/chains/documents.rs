@@ -1,8 +1,9 @@
 //! Handoff documents that arrive before or after the continuation exists (decision 34).
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_app::{App, FreshIds};
-use pilothouse_store::Commit;
+use pilothouse_domain::DomainContext;
+use pilothouse_store::{Commit, LoadedConversation};
 
 use super::{Member, cause};
 
@@ -20,10 +21,34 @@ pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem>
     Ok(Some(commit))
 }
 
+/// A session with a document that arrived late, and the session that continues its work.
+pub(super) struct LateDocument {
+    member: Member,
+    /// None: the session was deleted.
+    current: Option<LoadedConversation>,
+}
+
+impl LateDocument {
+    /// Loads the current session if the chain does not know the document yet.
+    pub(super) async fn load(app: &App, member: Member) -> Result<Option<Self>, Problem> {
+        let session = &member.loaded.conversation.session;
+        let Some(late) = session.handoff_document() else { return Ok(None) };
+        if member.chain.value.clone().correct_document(session.id(), late).is_empty() {
+            return Ok(None);
+        }
+        let current = app.store.conversation(member.chain.value.current_session_id()).await?;
+        Ok(Some(Self { member, current }))
+    }
+}
+
 /// Replaces the document of the continuation by a document that arrived late, and sends it to an agent that has already begun.
 /// The chain records the current document, so each late document is sent once.
-pub(super) async fn give_late(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
-    let Member { loaded, mut chain } = member;
+pub(super) fn give_late(
+    app: &App,
+    state: LateDocument,
+    ctx: &mut DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
+    let LateDocument { member: Member { loaded, mut chain }, current } = state;
     let session = &loaded.conversation.session;
     let Some(late) = session.handoff_document() else { return Ok(None) };
     let of_chain = chain.value.correct_document(session.id(), late);
@@ -32,11 +57,9 @@ pub(super) async fn give_late(app: &App, member: Member) -> Result<Option<Commit
     }
     let mut commit = Commit::new();
     app.record_aggregate(&mut commit, &chain, cause("give-late-document"), of_chain)?;
-    if let Some(mut current) = app.store.conversation(chain.value.current_session_id()).await? {
-        let mut ids = FreshIds;
-        let mut ctx = app.domain_context(&mut ids);
-        let told = current.conversation.receive_late_document(session.id(), late, &mut ctx);
-        let events = app.with_consequences(&mut current.conversation, told, &mut ctx);
+    if let Some(mut current) = current {
+        let received = current.conversation.receive_late_document(session.id(), late, ctx);
+        let events = app.with_consequences(&mut current.conversation, received, ctx);
         app.record(&mut commit, &mut current, cause("give-late-document"), events)?;
     }
     Ok(Some(commit))

@@ -10,7 +10,11 @@ use pilothouse_store::Commit;
 use super::{Member, cause};
 
 /// Completes a chain when its current session is closed or approved.
-pub(super) fn complete(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
+pub(super) fn complete(
+    app: &App,
+    member: Member,
+    ctx: &DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
     let done = member.loaded.conversation.session.status() == AgentSessionStatus::Completed;
     if !member.is_current() || !done {
         return Ok(None);
@@ -19,7 +23,7 @@ pub(super) fn complete(app: &App, member: Member) -> Result<Option<Commit>, Prob
     let session = &loaded.conversation.session;
     let spent = session.budget().account_usd();
     // The chain was completed in the commit of its session, or cancelled.
-    let Ok(events) = chain.value.complete(session.status(), spent, app.now()) else { return Ok(None) };
+    let Ok(events) = chain.value.complete(session.status(), spent, ctx.now) else { return Ok(None) };
     let mut commit = Commit::new();
     app.record_aggregate(&mut commit, &chain, cause("complete-chain"), events)?;
     Ok(Some(commit))
@@ -50,7 +54,7 @@ pub(super) async fn cancel(app: &App, id: AgentSessionId) -> Result<(), Problem>
             status if status.is_terminal() => None,
             _ => cancellation(app, member, ctx)?,
         };
-        Ok(commit.map_or(Decision::Unchanged(()), |commit| Decision::Commit(commit, ())))
+        Ok(commit.into())
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }

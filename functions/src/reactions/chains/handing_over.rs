@@ -1,13 +1,13 @@
 //! The continuation of an exhausted session. One transaction creates it, adds it to the chain, and transfers the queued messages
 //! and the slot (decisions 21, 30, 34).
 
+use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::journal_views;
-use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::value::{HandoffDocument, HandoffSource};
-use pilothouse_domain::{AgentSession, Events};
-use pilothouse_store::{Commit, LoadedConversation};
+use pilothouse_domain::{AgentSession, DomainContext, Events};
+use pilothouse_store::{Commit, LoadedConversation, LoadedPool, WorkerKey};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 
@@ -20,20 +20,43 @@ const LOOKED_AT: usize = 30;
 
 const FUNCTION: &str = "hand-over";
 
+/// A session whose run ended, with everything that its continuation takes over.
+pub(super) struct HandoverState {
+    member: Member,
+    /// The last messages of the agent, oldest first. Empty if the agent wrote a document.
+    last_messages: Vec<String>,
+    pool: LoadedPool,
+    /// The worker that has the folders of the session.
+    home: Option<WorkerKey>,
+}
+
+impl HandoverState {
+    pub(super) async fn load(app: &App, member: Member) -> Result<Self, Problem> {
+        let session = &member.loaded.conversation.session;
+        let last_messages = match session.handoff_document() {
+            Some(_) => Vec::new(),
+            None => last_messages(app, session).await?,
+        };
+        let pool = app.store.pool(session.owner_id()).await?;
+        let home = app.store.home(session.id()).await?;
+        Ok(Self { member, last_messages, pool, home })
+    }
+}
+
 /// Hands the work of a session whose run ended to a new session.
-pub(super) async fn hand_over(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
-    let Member { loaded: mut from, mut chain } = member;
+pub(super) fn hand_over(
+    app: &App,
+    state: HandoverState,
+    ctx: &mut DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
+    let HandoverState { member: Member { loaded: mut from, mut chain }, last_messages, mut pool, home } =
+        state;
     let owner = from.conversation.session.owner_id().clone();
-    let mut of_predecessor = synthesize(app, &mut from).await?;
+    let mut of_predecessor = synthesize(&mut from.conversation.session, &last_messages, ctx);
     let Some(document) = from.conversation.session.handoff_document().cloned() else {
         return Err(Problem::internal("a handoff without a document"));
     };
-    let mut pool = app.store.pool(&owner).await?;
-    let home = app.store.home(from.conversation.session.id()).await?;
-
-    let mut ids = FreshIds;
-    let mut ctx = app.domain_context(&mut ids);
-    let handed = match chain.value.hand_over(&mut from.conversation, &document, &mut ctx) {
+    let handed = match chain.value.hand_over(&mut from.conversation, &document, ctx) {
         Ok(handed) => handed,
         Err(full @ ChainError::Full { .. }) => {
             tracing::warn!(chain = %chain.value.id(), %full, "the chain is full; the work is not handed over");
@@ -43,9 +66,9 @@ pub(super) async fn hand_over(app: &App, member: Member) -> Result<Option<Commit
     };
     of_predecessor.extend(handed.of_predecessor);
     let mut to = LoadedConversation::new(handed.continuation);
-    let mut of_continuation = app.with_consequences(&mut to.conversation, handed.of_continuation, &mut ctx);
+    let mut of_continuation = app.with_consequences(&mut to.conversation, handed.of_continuation, ctx);
     let before = from.conversation.session.id();
-    let (_, allocated) = pool.value.transfer(before, &mut to.conversation.session, &mut ctx)?;
+    let (_, allocated) = pool.value.transfer(before, &mut to.conversation.session, ctx)?;
     of_continuation.extend(allocated);
 
     let mut commit = Commit::new();
@@ -61,15 +84,12 @@ pub(super) async fn hand_over(app: &App, member: Member) -> Result<Option<Commit
 }
 
 /// Builds a document from the records if the agent wrote none (decision 34).
-async fn synthesize(app: &App, from: &mut LoadedConversation) -> Result<Events, Problem> {
-    let session = &mut from.conversation.session;
+fn synthesize(session: &mut AgentSession, last_messages: &[String], ctx: &mut DomainContext<'_>) -> Events {
     if session.handoff_document().is_some() {
-        return Ok(Events::new());
+        return Events::new();
     }
-    let last_messages = last_messages(app, session).await?;
-    let document = HandoffDocument::synthesized(HandoffSource { session, last_messages: &last_messages });
-    let mut ids = FreshIds;
-    Ok(session.record_handoff(document, &mut app.domain_context(&mut ids)))
+    let document = HandoffDocument::synthesized(HandoffSource { session, last_messages });
+    session.record_handoff(document, ctx)
 }
 
 /// Returns the last messages of the agent, oldest first.

@@ -13,10 +13,15 @@ mod handing_over;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::RetryPolicy;
+use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentSessionId, ChainEvent, SessionChain, SessionEvent};
+use pilothouse_domain::{AgentSessionId, ChainEvent, DomainContext, SessionChain, SessionEvent};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
+
+use self::account::LateSpend;
+use self::documents::LateDocument;
+use self::handing_over::HandoverState;
 
 /// Whether an event of a session has a reaction for its chain.
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
@@ -50,19 +55,18 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
     if !concerns(event) {
         return Ok(());
     }
-    let attempt = async || {
-        let Some(member) = Member::load(app, entry.session_id).await? else { return Ok(()) };
-        let commit = match event {
-            E::LateSpend { .. } => account::count(app, &member.chain.value).await?,
-            E::Closed {} | E::Approved { .. } => ending::complete(app, member)?,
-            _ => next_step(app, member).await?,
-        };
-        match commit {
-            Some(commit) => Ok(app.store.commit(commit).await?),
-            None => Ok(()),
-        }
+    let load = async || match Member::load(app, entry.session_id).await? {
+        Some(member) => StepState::load(app, member, event).await,
+        None => Ok(None),
     };
-    RetryPolicy::EVENT.retry(attempt).await
+    let decide = |state: Option<StepState>, ctx: &mut DomainContext<'_>| {
+        let commit = match state {
+            Some(state) => state.decide(app, ctx)?,
+            None => None,
+        };
+        Ok(commit.into())
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
 /// Reacts to `event` of a chain.
@@ -98,22 +102,57 @@ impl Member {
     }
 }
 
-/// Decides the next step for a session with an exhausted context.
-async fn next_step(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
-    let session = &member.loaded.conversation.session;
-    if session.status() != AgentSessionStatus::ContextExhausted {
-        return Ok(None);
+/// The next step after an event of a session, with everything that its decision depends on.
+enum StepState {
+    CountLateSpend(LateSpend),
+    CompleteChain(Member),
+    HandOver(HandoverState),
+    RecordDocument(Member),
+    SendLateDocument(LateDocument),
+    CancelMessages(Member),
+}
+
+impl StepState {
+    async fn load(app: &App, member: Member, event: &SessionEvent) -> Result<Option<Self>, Problem> {
+        use SessionEvent as E;
+        match event {
+            E::LateSpend { .. } => {
+                Ok(LateSpend::load(app, &member.chain.value).await?.map(Self::CountLateSpend))
+            }
+            E::Closed {} | E::Approved { .. } => Ok(Some(Self::CompleteChain(member))),
+            _ => Self::load_exhausted(app, member).await,
+        }
     }
-    if member.chain.value.waits_for_continuation(session) {
-        return handing_over::hand_over(app, member).await;
+
+    /// The next step of a session with an exhausted context.
+    async fn load_exhausted(app: &App, member: Member) -> Result<Option<Self>, Problem> {
+        let session = &member.loaded.conversation.session;
+        if session.status() != AgentSessionStatus::ContextExhausted {
+            return Ok(None);
+        }
+        if member.chain.value.waits_for_continuation(session) {
+            return Ok(Some(Self::HandOver(HandoverState::load(app, member).await?)));
+        }
+        if !member.is_current() {
+            return Ok(LateDocument::load(app, member).await?.map(Self::SendLateDocument));
+        }
+        Ok(Some(match member.chain.value.status() {
+            SessionChainStatus::Active => Self::RecordDocument(member),
+            SessionChainStatus::Completed | SessionChainStatus::Cancelled => Self::CancelMessages(member),
+        }))
     }
-    if !member.is_current() {
-        return documents::give_late(app, member).await;
+
+    /// The commit of the step; `None` if nothing changes.
+    fn decide(self, app: &App, ctx: &mut DomainContext<'_>) -> Result<Option<Commit>, Problem> {
+        match self {
+            Self::CountLateSpend(state) => account::count(app, state, ctx),
+            Self::CompleteChain(member) => ending::complete(app, member, ctx),
+            Self::HandOver(state) => handing_over::hand_over(app, state, ctx),
+            Self::RecordDocument(member) => documents::note(app, member),
+            Self::SendLateDocument(state) => documents::give_late(app, state, ctx),
+            Self::CancelMessages(member) => ending::abandon(app, member),
+        }
     }
-    if member.chain.value.status() == pilothouse_domain::chain::SessionChainStatus::Active {
-        return documents::note(app, member);
-    }
-    ending::abandon(app, member)
 }
 
 fn cause(function: &str) -> Cause {
