@@ -50,6 +50,11 @@ pub struct WorkerOffer<'a> {
 }
 
 impl WorkerOffer<'_> {
+    /// Whether it runs the sessions of `owner`.
+    pub fn serves(&self, owner: &UserId) -> bool {
+        self.shared || self.owner == owner
+    }
+
     const fn has_free_capacity(&self) -> bool {
         self.assigned < self.capacity as usize
     }
@@ -138,6 +143,69 @@ pub enum Reassignment {
     Possible,
 }
 
+/// A run that is offered to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfferedRun<'a> {
+    pub assignment: CurrentAssignment<'a>,
+    pub needs: RunNeeds<'a>,
+    /// Whether it is still the current run of its session.
+    pub is_current: bool,
+    pub folders: SessionFolders<'a>,
+}
+
+/// What happens to a run that is offered to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferDecision {
+    /// The run stays where it is.
+    Leave,
+    /// See [`Reassignment::ResendOrder`].
+    ResendOrder {
+        /// Time of the assignment.
+        at: Timestamp,
+    },
+    /// The session has moved on: the run never starts.
+    Close,
+    Assign,
+}
+
+/// The place of a run that a worker claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimedPlace {
+    /// The run is assigned to the worker, which has not claimed it.
+    Assigned,
+    /// The worker has claimed the run.
+    Claimed,
+    /// The run waits, or another worker has it.
+    Elsewhere,
+    Over,
+}
+
+impl ClaimedPlace {
+    /// Decides about a claim. `is_current`: whether the run is still the current one of its session.
+    pub const fn claim(self, is_current: bool) -> ClaimDecision {
+        match (self, is_current) {
+            (Self::Assigned, true) => ClaimDecision::Grant,
+            (Self::Assigned, false) => ClaimDecision::Close,
+            (Self::Claimed, true) => ClaimDecision::AlreadyGranted,
+            // The placement stays open until the worker reports the end of the process.
+            (Self::Claimed, false) | (Self::Over, _) => ClaimDecision::RunIsOver,
+            (Self::Elsewhere, _) => ClaimDecision::HeldByOther,
+        }
+    }
+}
+
+/// The decision about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimDecision {
+    Grant,
+    /// The worker has claimed the run before.
+    AlreadyGranted,
+    /// The session has moved on: the run never starts.
+    Close,
+    RunIsOver,
+    HeldByOther,
+}
+
 /// The rules at one point in time.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacementRules {
@@ -164,7 +232,7 @@ impl PlacementRules {
 
     /// Whether a worker may run the session and has the labels and the capacity for it.
     pub fn fits(&self, worker: &WorkerOffer<'_>, run: &RunNeeds<'_>) -> bool {
-        (worker.shared || worker.owner == run.owner)
+        worker.serves(run.owner)
             && self.accepts_runs(worker)
             && worker.has_free_capacity()
             && run.labels.iter().all(|(name, value)| worker.has_label(name, value))
@@ -202,6 +270,19 @@ impl PlacementRules {
             CurrentAssignment::OtherWorker(Some(holder)) if self.accepts_runs(holder) => Reassignment::Leave,
             CurrentAssignment::SameWorker { .. } | CurrentAssignment::ClaimedOrOver => Reassignment::Leave,
             CurrentAssignment::Unassigned | CurrentAssignment::OtherWorker(_) => Reassignment::Possible,
+        }
+    }
+
+    /// Decides what happens to a run that is offered to a worker.
+    pub fn offer(&self, worker: &WorkerOffer<'_>, run: &OfferedRun<'_>) -> OfferDecision {
+        match self.reassignment(&run.assignment) {
+            Reassignment::Leave => OfferDecision::Leave,
+            Reassignment::ResendOrder { at } => OfferDecision::ResendOrder { at },
+            Reassignment::Possible if !run.is_current => OfferDecision::Close,
+            Reassignment::Possible if self.fits(worker, &run.needs) && run.folders.permit(worker) => {
+                OfferDecision::Assign
+            }
+            Reassignment::Possible => OfferDecision::Leave,
         }
     }
 }

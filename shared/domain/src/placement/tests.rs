@@ -204,3 +204,83 @@ fn folders_permit_only_their_worker() {
     assert!(!folders.permit(&other.offer()) && !folders.permit(&namesake.offer()));
     assert!(SessionFolders::Nowhere.permit(&other.offer()));
 }
+
+fn offered(
+    assignment: CurrentAssignment<'_>,
+    is_current: bool,
+    folders: SessionFolders<'_>,
+) -> OfferDecision {
+    let (owner, labels) = (user("ada"), BTreeMap::new());
+    let needs = RunNeeds { owner: &owner, labels: &labels };
+    rules().offer(&given("w").offer(), &OfferedRun { assignment, needs, is_current, folders })
+}
+
+#[test]
+fn offered_run_is_assigned_if_it_fits() {
+    let unassigned = CurrentAssignment::Unassigned;
+    let (home, other) = (given("w"), given("other"));
+    assert_eq!(offered(unassigned, true, SessionFolders::Nowhere), OfferDecision::Assign);
+    assert_eq!(offered(unassigned, true, SessionFolders::On(home.offer())), OfferDecision::Assign);
+    assert_eq!(offered(unassigned, true, SessionFolders::On(other.offer())), OfferDecision::Leave);
+
+    let (owner, labels) = (user("bob"), BTreeMap::new());
+    let needs = RunNeeds { owner: &owner, labels: &labels };
+    let run =
+        OfferedRun { assignment: unassigned, needs, is_current: true, folders: SessionFolders::Nowhere };
+    assert_eq!(rules().offer(&given("w").offer(), &run), OfferDecision::Leave);
+}
+
+#[test]
+fn offered_run_is_closed_if_its_session_moved_on() {
+    let (silent, other) = (Worker { seen_at: seconds_ago(46), ..given("silent") }, given("other"));
+    let elsewhere = SessionFolders::On(other.offer());
+    assert_eq!(offered(CurrentAssignment::Unassigned, false, SessionFolders::Nowhere), OfferDecision::Close);
+    assert_eq!(offered(CurrentAssignment::Unassigned, false, elsewhere), OfferDecision::Close);
+    let vanished = CurrentAssignment::OtherWorker(Some(silent.offer()));
+    assert_eq!(offered(vanished, false, SessionFolders::Nowhere), OfferDecision::Close);
+}
+
+#[test]
+fn run_of_another_live_worker_is_left_to_it() {
+    let other = given("other");
+    for is_current in [true, false] {
+        let held = CurrentAssignment::OtherWorker(Some(other.offer()));
+        assert_eq!(offered(held, is_current, SessionFolders::Nowhere), OfferDecision::Leave);
+        let claimed = CurrentAssignment::ClaimedOrOver;
+        assert_eq!(offered(claimed, is_current, SessionFolders::Nowhere), OfferDecision::Leave);
+    }
+}
+
+#[test]
+fn offer_resends_an_order_that_may_not_have_been_sent() {
+    let at = seconds_ago(15);
+    let unreported = CurrentAssignment::SameWorker { at, reported: false };
+    assert_eq!(offered(unreported, true, SessionFolders::Nowhere), OfferDecision::ResendOrder { at });
+}
+
+#[test]
+fn claim_of_an_assigned_run_is_granted() {
+    assert_eq!(ClaimedPlace::Assigned.claim(true), ClaimDecision::Grant);
+    assert_eq!(ClaimedPlace::Claimed.claim(true), ClaimDecision::AlreadyGranted);
+}
+
+#[test]
+fn claim_closes_an_unclaimed_run_whose_session_moved_on() {
+    assert_eq!(ClaimedPlace::Assigned.claim(false), ClaimDecision::Close);
+    assert_eq!(ClaimedPlace::Claimed.claim(false), ClaimDecision::RunIsOver);
+}
+
+#[test]
+fn claim_of_a_run_elsewhere_or_over_is_refused() {
+    for is_current in [true, false] {
+        assert_eq!(ClaimedPlace::Elsewhere.claim(is_current), ClaimDecision::HeldByOther);
+        assert_eq!(ClaimedPlace::Over.claim(is_current), ClaimDecision::RunIsOver);
+    }
+}
+
+#[test]
+fn worker_serves_runs_by_owner_or_share() {
+    assert!(given("w").offer().serves(&user("ada")));
+    assert!(!given("w").offer().serves(&user("bob")));
+    assert!(Worker { shared: true, ..given("w") }.offer().serves(&user("bob")));
+}
