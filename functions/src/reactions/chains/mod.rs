@@ -51,7 +51,6 @@ pub(super) const fn concerns_of_chain(event: &ChainEvent) -> bool {
 
 /// Reacts to `event` of a session.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
-    use SessionEvent as E;
     if !concerns(event) {
         return Ok(());
     }

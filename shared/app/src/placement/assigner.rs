@@ -5,25 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_broker::{Broker, OutgoingMessage, QueueError};
-use pilothouse_domain::placement::{Candidates, HeartbeatPolicy, PlacementRules};
+use pilothouse_domain::placement::{HeartbeatPolicy, PlacementRules};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, RunId, Timestamp};
 use pilothouse_runtime::{ReportError, RunEvents as _};
-use pilothouse_store::{
-    Clock, Commit, CommitError, Loaded, Placement, PlacementState, Store, StoreError, WorkerKey, WorkerRecord,
-};
+use pilothouse_store::{Clock, CommitError, Loaded, Placement, Store, StoreError, WorkerKey, WorkerRecord};
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::launch::{LaunchRequest, RunExit};
 use pilothouse_wire::worker::{Order, StopOrder};
 
 use crate::App;
 use crate::http::Problem;
-use crate::placement::facts::{run_needs, session_folders, worker_offer};
+use crate::placement::changes::{AssignmentOutcome, LaunchOrder};
+use crate::placement::facts::worker_offer;
 use crate::queues;
 use crate::run_exit::RunExitReporter;
-use crate::unit_of_work::{LostRace, RetryPolicy};
-
-/// The number of workers per read.
-const PAGE: usize = 100;
+use crate::unit_of_work::{LostRace, UnitOfWork};
 
 /// Assigns runs to workers.
 #[derive(Clone)]
@@ -32,6 +28,7 @@ pub struct WorkerAssigner {
     pub(super) broker: Arc<dyn Broker>,
     pub(super) run_exits: RunExitReporter,
     pub(super) heartbeats: HeartbeatPolicy,
+    deadlines: Deadlines,
     clock: Clock,
 }
 
@@ -91,7 +88,8 @@ impl WorkerAssigner {
         clock: Clock,
     ) -> Self {
         let run_exits = RunExitReporter::new(Arc::clone(&broker), secret, Arc::clone(&clock));
-        Self { store, broker, run_exits, heartbeats: HeartbeatPolicy::of(deadlines), clock }
+        let heartbeats = HeartbeatPolicy::of(deadlines);
+        Self { store, broker, run_exits, heartbeats, deadlines: *deadlines, clock }
     }
 
     /// Creates an assigner with the parts of an app.
@@ -103,6 +101,10 @@ impl WorkerAssigner {
             &app.deadlines,
             Arc::clone(&app.clock),
         )
+    }
+
+    pub(super) fn unit_of_work(&self) -> UnitOfWork<'_> {
+        UnitOfWork::new(&self.store, &self.clock, self.deadlines)
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -134,81 +136,6 @@ impl WorkerAssigner {
         self.rules().is_alive(&worker_offer(worker))
     }
 
-    /// Assigns a run to a worker, or queues it until one is available. If the run is already assigned, the order to the worker is
-    /// sent again.
-    pub async fn launch(&self, request: LaunchRequest) -> Result<(), AssignmentError> {
-        let attempt = async || {
-            let Some(session) = self.session_of(&request).await? else { return Ok(()) };
-            let placement = match self.store.placement(request.run_id).await? {
-                None => Loaded::new(Placement {
-                    owner: session.owner_id().clone(),
-                    request: request.clone(),
-                    place: PlacementState::Waiting,
-                }),
-                Some(known) => match &known.value.place {
-                    PlacementState::Waiting => known,
-                    PlacementState::Given { worker, at } => {
-                        return self.send_launch(worker, &known.value, *at).await;
-                    }
-                    PlacementState::Claimed { .. } | PlacementState::Over { .. } => return Ok(()),
-                },
-            };
-            self.place(placement).await
-        };
-        RetryPolicy::EVENT.retry(attempt).await
-    }
-
-    async fn place(&self, placement: Loaded<Placement>) -> Result<(), AssignmentError> {
-        match self.choose(&placement.value).await? {
-            Some(mut worker) => self.give(placement, &mut worker, None).await,
-            None if placement.version > 0 => Ok(()), // it is already queued
-            None => {
-                tracing::info!(run = %placement.value.request.run_id, "no worker is available; the launch is queued");
-                let mut commit = Commit::new();
-                commit.placement(&placement)?;
-                Ok(self.store.commit(commit).await?)
-            }
-        }
-    }
-
-    /// Chooses a worker ([`PlacementRules::candidates`]). Shared workers are read only if no worker of the owner fits.
-    async fn choose(&self, placement: &Placement) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
-        let home = self.home_of(placement).await?;
-        match self.rules().candidates(&session_folders(home.as_ref()), &run_needs(placement)) {
-            Candidates::FolderWorker => return Ok(home),
-            Candidates::None => return Ok(None),
-            Candidates::LeastLoaded => {}
-        }
-        let mut best = None;
-        let mut after = None;
-        loop {
-            let page = self.store.workers(&placement.owner, PAGE, after).await?;
-            best = self.least_loaded(best, page.items, placement);
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        while best.is_none() {
-            let page = self.store.shared_workers(PAGE, after).await?;
-            best = self.least_loaded(best, page.items, placement);
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    fn least_loaded(
-        &self,
-        best: Option<Loaded<WorkerRecord>>,
-        more: Vec<Loaded<WorkerRecord>>,
-        placement: &Placement,
-    ) -> Option<Loaded<WorkerRecord>> {
-        self.rules().least_loaded(best, more, |worker| worker_offer(&worker.value), &run_needs(placement))
-    }
-
     /// The worker that has the session's folders, if it is still registered (decision 23).
     pub(super) async fn home_of(
         &self,
@@ -220,40 +147,32 @@ impl WorkerAssigner {
         }
     }
 
-    /// Assigns a run to a worker, possibly taking it from a worker that vanished, and sends the order.
-    pub(super) async fn give(
-        &self,
-        mut placement: Loaded<Placement>,
-        to: &mut Loaded<WorkerRecord>,
-        from: Option<Loaded<WorkerRecord>>,
-    ) -> Result<(), AssignmentError> {
-        let (run, at) = (placement.value.request.run_id, self.now());
-        let mut commit = Commit::new();
-        if let Some(mut from) = from {
-            from.value.runs.remove(&run);
-            commit.worker(&from)?;
-        }
-        to.value.runs.insert(run);
-        placement.value.place = PlacementState::Given { worker: to.value.key.clone(), at };
-        commit.worker(to)?;
-        commit.placement(&placement)?;
-        self.store.commit(commit).await?;
-        to.version += 1;
-        tracing::info!(%run, worker = %to.value.key.id, "assigned a run to a worker");
-        self.send_launch(&to.value.key, &placement.value, at).await
-    }
-
     /// Sends a worker the order to launch a run. Repeats have the same message id, so the queue drops them.
-    pub(super) async fn send_launch(
-        &self,
-        worker: &WorkerKey,
-        placement: &Placement,
-        at: Timestamp,
-    ) -> Result<(), AssignmentError> {
-        let request = placement.request.clone();
+    pub(super) async fn send_launch(&self, order: LaunchOrder) -> Result<(), AssignmentError> {
+        let LaunchOrder { worker, request, at } = order;
         let id = format!("launch-{}-{}", request.run_id, at.as_millis());
         let group = request.session_id.to_string();
-        self.send_order(worker, group, id, &Order::Launch { request }).await
+        self.send_order(&worker, group, id, &Order::Launch { request }).await
+    }
+
+    /// Sends the order that follows from an assignment.
+    pub(super) async fn follow_assignment(
+        &self,
+        run: RunId,
+        outcome: AssignmentOutcome,
+    ) -> Result<(), AssignmentError> {
+        match outcome {
+            AssignmentOutcome::Unchanged => Ok(()),
+            AssignmentOutcome::Queued => {
+                tracing::info!(%run, "no worker is available; the launch is queued");
+                Ok(())
+            }
+            AssignmentOutcome::Assigned(order) => {
+                tracing::info!(%run, worker = %order.worker.id, "assigned a run to a worker");
+                self.send_launch(order).await
+            }
+            AssignmentOutcome::OrderPending(order) => self.send_launch(order).await,
+        }
     }
 
     /// Sends a worker the order to end a run.
@@ -272,7 +191,7 @@ impl WorkerAssigner {
         match self.send_order(worker, session_id.to_string(), id, &order).await {
             // The worker was removed, so there is no process to stop.
             Err(AssignmentError::Queue(QueueError::NoSuchQueue(_))) => Ok(()),
-            told => told,
+            sent => sent,
         }
     }
 

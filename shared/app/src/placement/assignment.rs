@@ -1,15 +1,49 @@
 //! Assigns pending runs to a worker that sends a heartbeat: queued launches, and those that a vanished worker never claimed.
 
-use pilothouse_domain::placement::Reassignment;
+use pilothouse_domain::placement::{OfferDecision, OfferedRun, PlacementRules, Reassignment};
+use pilothouse_domain::{DomainContext, RunId};
 use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 
+use crate::placement::changes::{self, AssignmentOutcome, LaunchOrder};
 use crate::placement::facts::{current_assignment, run_needs, session_folders, worker_offer};
 use crate::placement::{AssignmentError, WorkerAssigner};
-use crate::unit_of_work::RetryPolicy;
+use crate::unit_of_work::{Decision, RetryPolicy};
 
 /// The number of launches per read, and the most that one heartbeat examines.
 const PAGE: usize = 50;
 const LOOKED_AT: usize = 500;
+
+/// A run that is offered to a worker, with everything that the rules ask for.
+struct OfferState {
+    /// The rules at the time of the reads.
+    rules: PlacementRules,
+    placement: Loaded<Placement>,
+    /// The other worker that the run is assigned to.
+    holder: Option<Loaded<WorkerRecord>>,
+    /// Whether the run is still the current one of its session.
+    is_current: bool,
+    /// The worker that has the folders of the session.
+    home: Option<Loaded<WorkerRecord>>,
+}
+
+impl OfferState {
+    fn decide(&self, worker: &WorkerRecord) -> OfferDecision {
+        let run = OfferedRun {
+            assignment: current_assignment(&self.placement.value, worker, self.holder.as_ref()),
+            needs: run_needs(&self.placement.value),
+            is_current: self.is_current,
+            folders: session_folders(self.home.as_ref()),
+        };
+        self.rules.offer(&worker_offer(worker), &run)
+    }
+}
+
+/// A worker with a run that it may have claimed.
+struct ReleaseState {
+    worker: Option<Loaded<WorkerRecord>>,
+    /// None: the worker has not claimed the run.
+    placement: Option<Loaded<Placement>>,
+}
 
 impl WorkerAssigner {
     /// Assigns unclaimed runs to a worker while it has capacity, oldest first.
@@ -26,8 +60,15 @@ impl WorkerAssigner {
             let page = self.store.unclaimed(owner, PAGE, after).await?;
             looked_at += page.items.len();
             for placement in page.items {
-                match self.offer(&mut worker, placement).await {
-                    Ok(()) => {}
+                let run = placement.value.request.run_id;
+                match self.offer(&worker, placement).await {
+                    Ok(outcome) => {
+                        if matches!(outcome, AssignmentOutcome::Assigned(_)) {
+                            worker.value.runs.insert(run);
+                            worker.version += 1;
+                        }
+                        self.follow_assignment(run, outcome).await?;
+                    }
                     // Another worker received the run, or the worker was changed.
                     Err(AssignmentError::Contended) => {
                         let Some(again) = self.store.worker(key).await? else { return Ok(()) };
@@ -46,59 +87,56 @@ impl WorkerAssigner {
 
     async fn offer(
         &self,
-        worker: &mut Loaded<WorkerRecord>,
+        worker: &Loaded<WorkerRecord>,
         placement: Loaded<Placement>,
-    ) -> Result<(), AssignmentError> {
+    ) -> Result<AssignmentOutcome, AssignmentError> {
+        let load = async || self.load_offer(&worker.value, placement.clone()).await;
+        let decide = |state: OfferState, ctx: &mut DomainContext<'_>| {
+            let decision = state.decide(&worker.value);
+            let OfferState { placement, holder, .. } = state;
+            match decision {
+                OfferDecision::Leave => Ok(Decision::Unchanged(AssignmentOutcome::Unchanged)),
+                OfferDecision::ResendOrder { at } => {
+                    let (worker, request) = (worker.value.key.clone(), placement.value.request);
+                    let order = LaunchOrder { worker, request, at };
+                    Ok(Decision::Unchanged(AssignmentOutcome::OrderPending(order)))
+                }
+                OfferDecision::Close => Ok(match changes::close(placement, holder, ctx.now)? {
+                    Some(commit) => Decision::Commit(commit, AssignmentOutcome::Unchanged),
+                    None => Decision::Unchanged(AssignmentOutcome::Unchanged),
+                }),
+                OfferDecision::Assign => {
+                    let (commit, order) = changes::assign(placement, worker.clone(), holder, ctx.now)?;
+                    Ok(Decision::Commit(commit, AssignmentOutcome::Assigned(order)))
+                }
+            }
+        };
+        self.unit_of_work().run(RetryPolicy::ONCE, load, decide).await
+    }
+
+    /// Loads what an offer depends on. Reads nothing more as soon as the rules refuse the offer.
+    async fn load_offer(
+        &self,
+        worker: &WorkerRecord,
+        placement: Loaded<Placement>,
+    ) -> Result<OfferState, AssignmentError> {
+        let rules = self.rules();
         let holder = match &placement.value.place {
-            PlacementState::Given { worker: holder, .. } if *holder != worker.value.key => {
+            PlacementState::Given { worker: holder, .. } if *holder != worker.key => {
                 self.store.worker(holder).await?
             }
             _ => None,
         };
-        let current = current_assignment(&placement.value, &worker.value, holder.as_ref());
-        match self.rules().reassignment(&current) {
-            Reassignment::Leave => return Ok(()),
-            Reassignment::ResendOrder { at } => {
-                return self.send_launch(&worker.value.key, &placement.value, at).await;
-            }
-            Reassignment::Possible => {}
+        let mut state = OfferState { rules, placement, holder, is_current: false, home: None };
+        let current = current_assignment(&state.placement.value, worker, state.holder.as_ref());
+        if rules.reassignment(&current) != Reassignment::Possible {
+            return Ok(state);
         }
-        if self.session_of(&placement.value.request).await?.is_none() {
-            return self.close(placement, holder).await;
+        state.is_current = self.session_of(&state.placement.value.request).await?.is_some();
+        if state.is_current && rules.fits(&worker_offer(worker), &run_needs(&state.placement.value)) {
+            state.home = self.home_of(&state.placement.value).await?;
         }
-        if !self.rules().fits(&worker_offer(&worker.value), &run_needs(&placement.value)) {
-            return Ok(());
-        }
-        let home = self.home_of(&placement.value).await?;
-        if !session_folders(home.as_ref()).permit(&worker_offer(&worker.value)) {
-            return Ok(());
-        }
-        self.give(placement, worker, holder).await
-    }
-
-    /// Closes the placement of a run that will never start or has ended.
-    pub(super) async fn close(
-        &self,
-        mut placement: Loaded<Placement>,
-        holder: Option<Loaded<WorkerRecord>>,
-    ) -> Result<(), AssignmentError> {
-        let run = placement.value.request.run_id;
-        let at = self.now();
-        let mut commit = Commit::new();
-        let worker = match placement.value.place {
-            PlacementState::Claimed { worker, .. } => Some(worker),
-            PlacementState::Waiting | PlacementState::Given { .. } => None,
-            PlacementState::Over { .. } => return Ok(()),
-        };
-        placement.value.place = PlacementState::Over { worker, at };
-        commit.placement(&placement)?;
-        if let Some(mut holder) = holder
-            && holder.value.runs.remove(&run)
-        {
-            holder.value.reported.remove(&run);
-            commit.worker(&holder)?;
-        }
-        Ok(self.store.commit(commit).await?)
+        Ok(state)
     }
 
     /// Reconciles the assigned runs with those that the worker reported. An order for an unclaimed run is still on the worker's
@@ -124,27 +162,26 @@ impl WorkerAssigner {
     }
 
     /// Removes an ended run from a worker. Runs of other workers are left alone.
-    pub async fn release(
-        &self,
-        key: &WorkerKey,
-        run: pilothouse_domain::RunId,
-    ) -> Result<(), AssignmentError> {
-        let attempt = async || {
+    pub async fn release(&self, key: &WorkerKey, run: RunId) -> Result<(), AssignmentError> {
+        let load = async || {
             let worker = self.store.worker(key).await?;
-            let placement = self.store.placement(run).await?;
             let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Claimed { worker, .. } if worker == key);
-            match (placement.filter(is_its), worker) {
-                (Some(placement), worker) => self.close(placement, worker).await,
-                (None, Some(mut worker)) if worker.value.runs.contains(&run) => {
-                    worker.value.runs.remove(&run);
-                    worker.value.reported.remove(&run);
-                    let mut commit = Commit::new();
-                    commit.worker(&worker)?;
-                    Ok(self.store.commit(commit).await?)
-                }
-                (None, _) => Ok(()),
-            }
+            let placement = self.store.placement(run).await?.filter(is_its);
+            Ok(ReleaseState { worker, placement })
         };
-        RetryPolicy::EVENT.retry(attempt).await
+        let decide = |ReleaseState { worker, placement }: ReleaseState, ctx: &mut DomainContext<'_>| {
+            if let Some(placement) = placement {
+                return Ok(changes::close(placement, worker, ctx.now)?.into());
+            }
+            let Some(mut worker) = worker.filter(|worker| worker.value.runs.contains(&run)) else {
+                return Ok(Decision::Unchanged(()));
+            };
+            worker.value.runs.remove(&run);
+            worker.value.reported.remove(&run);
+            let mut commit = Commit::new();
+            commit.worker(&worker)?;
+            Ok(Decision::Commit(commit, ()))
+        };
+        self.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
     }
 }

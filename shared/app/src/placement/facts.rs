@@ -1,7 +1,7 @@
 //! Maps records of workers and placements to the input of the placement rules ([`pilothouse_domain::placement`]).
 
-use pilothouse_domain::placement::{CurrentAssignment, RunNeeds, SessionFolders, WorkerOffer};
-use pilothouse_store::{Loaded, Placement, PlacementState, WorkerRecord};
+use pilothouse_domain::placement::{ClaimedPlace, CurrentAssignment, RunNeeds, SessionFolders, WorkerOffer};
+use pilothouse_store::{Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 
 pub(super) fn worker_offer(worker: &WorkerRecord) -> WorkerOffer<'_> {
     WorkerOffer {
@@ -41,5 +41,17 @@ pub(super) fn current_assignment<'a>(
             CurrentAssignment::OtherWorker(holder.map(|holder| worker_offer(&holder.value)))
         }
         PlacementState::Claimed { .. } | PlacementState::Over { .. } => CurrentAssignment::ClaimedOrOver,
+    }
+}
+
+/// The place of a run as `worker` sees it, which claims the run.
+pub(super) fn claimed_place(placement: &Placement, worker: &WorkerKey) -> ClaimedPlace {
+    match &placement.place {
+        PlacementState::Given { worker: key, .. } if key == worker => ClaimedPlace::Assigned,
+        PlacementState::Claimed { worker: key, .. } if key == worker => ClaimedPlace::Claimed,
+        PlacementState::Over { .. } => ClaimedPlace::Over,
+        PlacementState::Waiting | PlacementState::Given { .. } | PlacementState::Claimed { .. } => {
+            ClaimedPlace::Elsewhere
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Heartbeats of workers, which register workers and report their runs.
 
-use pilothouse_domain::RunId;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilothouse_domain::{DomainContext, RunId, Timestamp};
 use pilothouse_store::{Commit, Loaded, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::worker::{Heartbeat, RunState};
 
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::queues;
-use crate::unit_of_work::RetryPolicy;
+use crate::unit_of_work::{Decision, RetryPolicy};
 
 impl WorkerAssigner {
     /// Returns the runs that the worker reports as alive although they ended, because they were declared lost (decision 13).
@@ -31,36 +33,41 @@ impl WorkerAssigner {
         key: &WorkerKey,
         heartbeat: &Heartbeat,
     ) -> Result<(), AssignmentError> {
-        let attempt = async || {
-            let now = self.now();
+        let load = async || {
             let known = self.store.worker(key).await?;
             if known.is_none() {
                 queues::create_worker(self.broker.as_ref(), key, self.heartbeats.alive).await?;
             }
-            let mut worker = known.unwrap_or_else(|| {
-                Loaded::new(WorkerRecord {
-                    key: key.clone(),
-                    shared: false,
-                    labels: heartbeat.labels.clone(),
-                    capacity: heartbeat.capacity,
-                    draining: false,
-                    runs: std::collections::BTreeSet::new(),
-                    reported: std::collections::BTreeMap::new(),
-                    seen_at: now,
-                    registered_at: now,
-                })
-            });
+            Ok(known)
+        };
+        let decide = |known: Option<Loaded<WorkerRecord>>, ctx: &mut DomainContext<'_>| {
+            let mut worker = known.unwrap_or_else(|| Loaded::new(new_worker(key, heartbeat, ctx.now)));
             let record = &mut worker.value;
             record.shared = heartbeat.shared;
             record.labels.clone_from(&heartbeat.labels);
             record.capacity = heartbeat.capacity;
             record.draining = heartbeat.draining;
             record.reported = heartbeat.runs.iter().map(|run| (run.run_id, run.state)).collect();
-            record.seen_at = now;
+            record.seen_at = ctx.now;
             let mut commit = Commit::new();
             commit.worker(&worker)?;
-            Ok(self.store.commit(commit).await?)
+            Ok(Decision::Commit(commit, ()))
         };
-        RetryPolicy::EVENT.retry(attempt).await
+        self.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+    }
+}
+
+/// A worker that sends its first heartbeat.
+fn new_worker(key: &WorkerKey, heartbeat: &Heartbeat, now: Timestamp) -> WorkerRecord {
+    WorkerRecord {
+        key: key.clone(),
+        shared: heartbeat.shared,
+        labels: heartbeat.labels.clone(),
+        capacity: heartbeat.capacity,
+        draining: heartbeat.draining,
+        runs: BTreeSet::new(),
+        reported: BTreeMap::new(),
+        seen_at: now,
+        registered_at: now,
     }
 }

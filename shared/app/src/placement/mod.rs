@@ -10,9 +10,11 @@
 
 mod assigner;
 mod assignment;
+mod changes;
 mod claim;
 mod facts;
 mod heartbeat;
+mod launch;
 mod launch_request;
 mod removal;
 mod runtime;

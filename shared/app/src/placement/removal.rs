@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pilothouse_store::{Commit, CommitError, PlacementState, WorkerKey, WorkerRecord};
+use pilothouse_domain::{DomainContext, RunId};
+use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::launch::LaunchRequest;
 
 use crate::http::Problem;
 use crate::placement::{AssignmentError, WorkerAssigner};
-use crate::unit_of_work::RetryPolicy;
+use crate::unit_of_work::{Decision, RetryPolicy};
 
 impl WorkerAssigner {
     /// Removes a worker. Returns whether it existed.
@@ -57,18 +58,20 @@ impl WorkerAssigner {
 
     /// Queues an unclaimed run of the removed worker for another worker. If this fails, the heartbeat of another worker finds the
     /// run.
-    async fn take_back(&self, key: &WorkerKey, run: pilothouse_domain::RunId) -> Result<(), AssignmentError> {
-        let Some(mut placement) = self.store.placement(run).await? else { return Ok(()) };
-        if !matches!(&placement.value.place, PlacementState::Given { worker, .. } if worker == key) {
-            return Ok(());
-        }
-        placement.value.place = PlacementState::Waiting;
-        let mut commit = Commit::new();
-        commit.placement(&placement)?;
-        match self.store.commit(commit).await {
-            Ok(()) => self.launch(placement.value.request).await,
-            Err(CommitError::Conflict) => Ok(()), // claimed, or given to another
-            Err(error) => Err(error.into()),
+    async fn take_back(&self, key: &WorkerKey, run: RunId) -> Result<(), AssignmentError> {
+        let load = async || Ok(self.store.placement(run).await?);
+        let decide = |placement: Option<Loaded<Placement>>, _: &mut DomainContext<'_>| {
+            let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Given { worker, .. } if worker == key);
+            let Some(mut placement) = placement.filter(is_its) else { return Ok(Decision::Unchanged(None)) };
+            placement.value.place = PlacementState::Waiting;
+            let mut commit = Commit::new();
+            commit.placement(&placement)?;
+            Ok(Decision::Commit(commit, Some(placement.value.request)))
+        };
+        match self.unit_of_work().run(RetryPolicy::ONCE, load, decide).await {
+            Ok(Some(request)) => self.launch(request).await,
+            Ok(None) | Err(AssignmentError::Contended) => Ok(()), // claimed, or given to another
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,19 +1,39 @@
 //! The runtime that runs sidecars on remote workers.
 
 use async_trait::async_trait;
-use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_domain::{AgentSessionId, DomainContext, RunId};
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
-use pilothouse_store::PlacementState;
+use pilothouse_store::{Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::worker::{RunState, StopOrder};
 
+use crate::placement::changes;
 use crate::placement::{AssignmentError, WorkerAssigner};
-use crate::unit_of_work::RetryPolicy;
+use crate::unit_of_work::{Decision, RetryPolicy};
 
 /// Runs sidecars on workers (`pilothouse worker`).
 #[derive(Clone)]
 pub struct WorkerRuntime {
     assigner: WorkerAssigner,
+}
+
+/// A run that is stopped.
+struct StopState {
+    placement: Loaded<Placement>,
+    /// The worker that the run is assigned to. None: a worker has claimed the run, or none has it.
+    holder: Option<Loaded<WorkerRecord>>,
+}
+
+/// The message that follows a stop.
+enum StopFollowUp {
+    Nothing,
+    /// The worker has claimed the run, and ends it.
+    SendOrder {
+        worker: WorkerKey,
+        request: LaunchRequest,
+    },
+    /// The run never starts.
+    ReportNeverStarted(LaunchRequest),
 }
 
 impl WorkerRuntime {
@@ -55,29 +75,58 @@ impl WorkerRuntime {
 
     async fn end(&self, session: AgentSessionId, run: RunId, mode: StopOrder) -> Result<(), AssignmentError> {
         let assigner = &self.assigner;
-        let attempt = async || {
-            let Some(placement) = assigner.store.placement(run).await? else { return Ok(()) };
-            let request = placement.value.request.clone();
-            if request.session_id != session {
-                return Ok(());
-            }
-            let holder = match &placement.value.place {
-                PlacementState::Waiting => None,
-                PlacementState::Given { worker, .. } => assigner.store.worker(worker).await?,
-                PlacementState::Claimed { worker, .. } => {
-                    return assigner.send_stop(worker, &request, mode).await;
-                }
-                PlacementState::Over { worker: Some(_), .. } => return Ok(()),
-                PlacementState::Over { worker: None, .. } => return self.never_started(&request).await,
+        let load = async || self.load_stop(session, run).await;
+        let decide = |state: Option<StopState>, ctx: &mut DomainContext<'_>| {
+            let Some(StopState { placement, holder }) = state else {
+                return Ok(Decision::Unchanged(StopFollowUp::Nothing));
             };
-            assigner.close(placement, holder).await?;
-            self.never_started(&request).await
+            let request = placement.value.request.clone();
+            match &placement.value.place {
+                PlacementState::Claimed { worker, .. } => {
+                    let worker = worker.clone();
+                    Ok(Decision::Unchanged(StopFollowUp::SendOrder { worker, request }))
+                }
+                PlacementState::Over { worker: Some(_), .. } => {
+                    Ok(Decision::Unchanged(StopFollowUp::Nothing))
+                }
+                PlacementState::Over { worker: None, .. }
+                | PlacementState::Waiting
+                | PlacementState::Given { .. } => {
+                    let never_started = StopFollowUp::ReportNeverStarted(request);
+                    Ok(match changes::close(placement, holder, ctx.now)? {
+                        Some(commit) => Decision::Commit(commit, never_started),
+                        None => Decision::Unchanged(never_started),
+                    })
+                }
+            }
         };
-        RetryPolicy::EVENT.retry(attempt).await
+        match assigner.unit_of_work().run(RetryPolicy::EVENT, load, decide).await? {
+            StopFollowUp::Nothing => Ok(()),
+            StopFollowUp::SendOrder { worker, request } => assigner.send_stop(&worker, &request, mode).await,
+            StopFollowUp::ReportNeverStarted(request) => self.report_never_started(&request).await,
+        }
+    }
+
+    /// Loads a run of a session.
+    async fn load_stop(
+        &self,
+        session: AgentSessionId,
+        run: RunId,
+    ) -> Result<Option<StopState>, AssignmentError> {
+        let store = &self.assigner.store;
+        let placement = store.placement(run).await?;
+        let Some(placement) = placement.filter(|it| it.value.request.session_id == session) else {
+            return Ok(None);
+        };
+        let holder = match &placement.value.place {
+            PlacementState::Given { worker, .. } => store.worker(worker).await?,
+            _ => None,
+        };
+        Ok(Some(StopState { placement, holder }))
     }
 
     /// Reports the end of a run that never started, unless its session has already moved on.
-    async fn never_started(&self, request: &LaunchRequest) -> Result<(), AssignmentError> {
+    async fn report_never_started(&self, request: &LaunchRequest) -> Result<(), AssignmentError> {
         match self.assigner.session_of(request).await? {
             Some(_) => self.assigner.report_over(request, "the run was stopped before it started").await,
             None => Ok(()),
