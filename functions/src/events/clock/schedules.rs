@@ -21,10 +21,8 @@ struct DueTemplate {
 
 /// What a due time starts.
 enum DueStart {
-    Session {
-        plan: SessionPlan,
-        state: StartState,
-    },
+    /// A session, with the state that its opening depends on.
+    Session(Box<(SessionPlan, StartState)>),
     /// No session can start.
     Skip(ScheduleSkip),
 }
@@ -38,7 +36,7 @@ pub async fn carry_out(app: &App, id: AgentTemplateId) -> Result<(), Problem> {
     let decide = |due: Option<DueTemplate>, ctx: &mut DomainContext<'_>| {
         let Some(DueTemplate { mut template, start }) = due else { return Ok(Decision::Unchanged(())) };
         let (mut commit, events) = match start {
-            DueStart::Session { plan, state } => open(app, &mut template.value, plan, state, ctx)?,
+            DueStart::Session(start) => open(app, &mut template.value, *start, ctx)?,
             DueStart::Skip(reason) => (Commit::new(), template.value.record_skip(reason, ctx)),
         };
         app.record_aggregate(&mut commit, &template, Cause::Clock, events)?;
@@ -65,7 +63,7 @@ async fn load_start(app: &App, template: &AgentTemplate, spec: SessionSpec) -> R
     match app.refuse_unmetered(&plan.session.new).await {
         Ok(()) => {
             let state = app.load_start(&plan).await?;
-            Ok(DueStart::Session { plan, state })
+            Ok(DueStart::Session(Box::new((plan, state))))
         }
         Err(Problem::UnmeteredStart) => Ok(DueStart::Skip(ScheduleSkip::Unmetered)),
         Err(other) => Err(other),
@@ -76,8 +74,7 @@ async fn load_start(app: &App, template: &AgentTemplate, spec: SessionSpec) -> R
 fn open(
     app: &App,
     template: &mut AgentTemplate,
-    plan: SessionPlan,
-    state: StartState,
+    (plan, state): (SessionPlan, StartState),
     ctx: &mut DomainContext<'_>,
 ) -> Result<(Commit, Vec<TemplateEvent>), Problem> {
     let session = plan.session.new.id;

@@ -276,13 +276,12 @@ impl PlacementRules {
     /// Decides what happens to a run that is offered to a worker.
     pub fn offer(&self, worker: &WorkerOffer<'_>, run: &OfferedRun<'_>) -> OfferDecision {
         match self.reassignment(&run.assignment) {
-            Reassignment::Leave => OfferDecision::Leave,
             Reassignment::ResendOrder { at } => OfferDecision::ResendOrder { at },
             Reassignment::Possible if !run.is_current => OfferDecision::Close,
             Reassignment::Possible if self.fits(worker, &run.needs) && run.folders.permit(worker) => {
                 OfferDecision::Assign
             }
-            Reassignment::Possible => OfferDecision::Leave,
+            Reassignment::Leave | Reassignment::Possible => OfferDecision::Leave,
         }
     }
 }
