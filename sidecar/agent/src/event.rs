@@ -18,11 +18,11 @@ pub enum SessionEvent {
     },
     /// The context is about to be sent to the model.
     TurnStart,
-    /// The answer and the results of its tools are complete.
+    /// The reply and the results of its tools are complete.
     TurnEnd,
-    /// A piece of the answer's text.
+    /// A piece of the reply's text.
     TextDelta(String),
-    /// A piece of the answer's thoughts.
+    /// A piece of the reply's thoughts.
     ThinkingDelta(String),
     /// A message is complete and in the tree (S1 9, `message_end`).
     MessageEnd {
@@ -61,7 +61,7 @@ pub enum SessionEvent {
         provider: String,
         model: String,
         usage: Usage,
-        /// Whether the usage was estimated from the request and the received part of an answer that broke off,
+        /// Whether the usage was estimated from the request and the received part of a reply that broke off,
         /// because the provider did not report it.
         estimated: bool,
         /// Tokens in the context window now.

@@ -45,7 +45,7 @@ pub enum UserContent {
     },
 }
 
-/// An answer of the model.
+/// A reply of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
@@ -58,7 +58,7 @@ pub struct AssistantMessage {
     /// The error, if `stop_reason` is [`StopReason::Error`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When the answer was complete.
+    /// When the reply was complete.
     pub timestamp: Timestamp,
 }
 
@@ -81,7 +81,7 @@ impl AssistantMessage {
     }
 }
 
-/// A block of the model's answer.
+/// A block of the model's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AssistantContent {
@@ -157,7 +157,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All tokens: the fill level of the context window when the answer was complete.
+    /// All tokens: the fill level of the context window when the reply was complete.
     pub const fn total(&self) -> u64 {
         self.input + self.output + self.cache_read + self.cache_write
     }
@@ -167,7 +167,7 @@ impl Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
-    /// The answer is complete.
+    /// The reply is complete.
     Stop,
     /// The output limit was reached.
     Length,

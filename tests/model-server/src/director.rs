@@ -21,10 +21,10 @@ pub(crate) struct Director {
 pub(crate) struct Choice {
     /// Name of the conversation, with the key after `#` if the marker has one.
     pub(crate) conversation: String,
-    /// Index of the step; `None` for the script's default answer.
+    /// Index of the step; `None` for the script's default reply.
     pub(crate) index: Option<usize>,
     pub(crate) step: Step,
-    /// The failure to play instead of the answer.
+    /// The failure to play instead of the reply.
     pub(crate) failure: Option<Failure>,
     /// Tokens of the conversation that are in the provider's cache.
     pub(crate) cached: u64,
@@ -38,23 +38,23 @@ impl Director {
         };
         let size = crate::tokens::of_bytes(prompt.bytes);
         let cached = self.seen.insert(key.clone(), size).unwrap_or(0);
-        let answers = match conversation.progress {
+        let replies = match conversation.progress {
             Progress::Order => None,
-            Progress::History => Some(prompt.answers_since(since)),
+            Progress::History => Some(prompt.replies_since(since)),
         };
         let out_of_turn = (0..conversation.steps.len()).find(|index| {
             let step = &conversation.steps[*index];
             let said = |text: &String| prompt.recent_text().any(|recent_text| recent_text.contains(text));
-            step.when.as_ref().is_some_and(said) && (answers.is_some() || self.is_left(&key, *index, step))
+            step.when.as_ref().is_some_and(said) && (replies.is_some() || self.is_left(&key, *index, step))
         });
         let in_order = || {
             let mut plain =
                 (0..conversation.steps.len()).filter(|index| conversation.steps[*index].when.is_none());
-            match answers {
-                Some(answers) => {
+            match replies {
+                Some(replies) => {
                     let plain: Vec<_> = plain.collect();
                     let last = plain.last().filter(|last| conversation.steps[**last].repeat);
-                    plain.get(answers).or(last).copied()
+                    plain.get(replies).or(last).copied()
                 }
                 None => plain.find(|index| self.is_left(&key, *index, &conversation.steps[*index])),
             }

@@ -31,7 +31,7 @@ pub enum Failure {
         #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
         headers: std::collections::BTreeMap<String, String>,
     },
-    /// The connection breaks after some pieces of the answer.
+    /// The connection breaks after some pieces of the reply.
     Cut {
         /// Number of complete pieces.
         #[serde(default)]

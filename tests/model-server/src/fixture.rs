@@ -20,7 +20,7 @@ pub fn broken_calculator(folder: &Path) -> io::Result<()> {
 
 /// The script for the task: it reads files, runs the tests, edits, and repeats that until they pass. It knows the
 /// tools of the native agent and of Claude Code, and its progress follows the history. The tests really run, but the
-/// answers do not depend on their results; the edits fit only the files that the prompt names.
+/// replies do not depend on their results; the edits fit only the files that the prompt names.
 pub fn make_the_tests_pass() -> Result<Script, ScriptError> {
     Script::parse(include_str!("../../fixtures/broken-calculator.json"))
 }

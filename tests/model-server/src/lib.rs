@@ -1,7 +1,7 @@
 //! A scripted model server for tests. It implements the protocols of model providers and can fail like them.
 //!
 //! Only the model is fake. The server implements Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and
-//! Gemini over plain HTTP on a loopback port, with and without streaming, and takes its answers from a [`Script`]. It
+//! Gemini over plain HTTP on a loopback port, with and without streaming, and takes its replies from a [`Script`]. It
 //! validates requests like a provider: a client that breaks the pairing of calls and results gets the same 400 as
 //! from the real one.
 //!
@@ -20,13 +20,13 @@
 //! # Ok(()) }
 //! ```
 
-mod answer;
 mod anthropic;
 mod chat;
 mod director;
 mod failure;
 pub mod fixture;
 mod gemini;
+mod http_response;
 mod prompt;
 mod reply;
 mod responses;

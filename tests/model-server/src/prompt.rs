@@ -8,7 +8,7 @@
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Prompt {
     pub(crate) model: String,
-    /// Whether to stream the answer.
+    /// Whether to stream the reply.
     pub(crate) stream: bool,
     pub(crate) system: String,
     /// The conversation, in order.
@@ -23,7 +23,7 @@ pub(crate) struct Prompt {
     pub(crate) thinks: bool,
     /// Whether the end of a stream should report the usage.
     pub(crate) wants_usage: bool,
-    /// Whether the answer must be JSON with a given schema.
+    /// Whether the reply must be JSON with a given schema.
     pub(crate) structured: bool,
     /// Size of the request's body in bytes.
     pub(crate) bytes: usize,
@@ -51,7 +51,7 @@ impl Prompt {
         })
     }
 
-    /// Texts since the model's last answer.
+    /// Texts since the model's last reply.
     pub(crate) fn recent_text(&self) -> impl Iterator<Item = &str> {
         let since = self.turns.iter().rposition(|turn| *turn == Turn::Assistant).map_or(0, |index| index + 1);
         self.turns[since..].iter().filter_map(|turn| match turn {
@@ -60,8 +60,8 @@ impl Prompt {
         })
     }
 
-    /// Number of the model's answers since a turn.
-    pub(crate) fn answers_since(&self, index: usize) -> usize {
+    /// Number of the model's replies since a turn.
+    pub(crate) fn replies_since(&self, index: usize) -> usize {
         self.turns[index.min(self.turns.len())..].iter().filter(|turn| **turn == Turn::Assistant).count()
     }
 

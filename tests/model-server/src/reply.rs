@@ -1,189 +1,132 @@
-//! HTTP responses: errors, complete answers, and streams that may break.
+//! A reply independent of the protocol, and the events of its stream.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
-
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
-use bytes::Bytes;
-use futures_util::stream;
-use jiff::{Timestamp, ToSpan as _};
 use serde_json::Value;
 
 use crate::{
-    answer::Event,
-    failure::Failure,
-    server::{Exchange, Gates, Outcome},
+    director::Choice,
+    prompt::Prompt,
+    script::{Script, Stop, Tokens},
+    template::Source,
+    tokens,
 };
 
-/// An error response of a provider.
+/// Default number of characters in a piece.
+const CHUNK: usize = 16;
+
+/// A reply of the model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) status: u16,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Value,
+pub(crate) struct Reply {
+    /// Unique id of the reply.
+    pub(crate) id: String,
+    pub(crate) model: String,
+    /// The thought and the provider's signature.
+    pub(crate) thinking: Option<(String, String)>,
+    pub(crate) text: Option<String>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) usage: Tokens,
+    pub(crate) stop: Stop,
+    /// Characters in a piece.
+    pub(crate) chunk: usize,
+    /// Whether the end of the stream reports the usage.
+    pub(crate) tells_usage: bool,
 }
 
-impl Refusal {
-    /// An error response without additional headers.
-    pub(crate) fn new(status: u16, body: Value) -> Self {
-        Self { status, headers: BTreeMap::new(), body }
-    }
-
-    pub(crate) fn into_response(self) -> Response {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
-                headers.insert(name, value);
-            }
-        }
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, headers, axum::Json(self.body)).into_response()
-    }
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Id without the provider's prefix.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Arguments as text.
+    pub(crate) arguments: String,
+    /// Text before this call, after everything earlier.
+    pub(crate) says: Option<String>,
 }
 
-/// Adds the `retry-after` header of a failure.
-pub(crate) fn retry_after(mut refusal: Refusal, failure: &Failure) -> Refusal {
-    if let Failure::RateLimited { retry_after, retry_after_date } = failure {
-        let date = retry_after_date.map(http_date);
-        if let Some(value) = retry_after.map(|seconds| seconds.to_string()).or(date) {
-            refusal.headers.insert("retry-after".to_owned(), value);
-        }
-    }
-    refusal
-}
-
-/// Seconds since the epoch, `from_now` seconds in the future.
-pub(crate) fn epoch_seconds(from_now: u64) -> i64 {
-    Timestamp::now().as_second().saturating_add(i64::try_from(from_now).unwrap_or(i64::MAX))
-}
-
-fn http_date(from_now: u64) -> String {
-    let seconds = i64::try_from(from_now).unwrap_or(i64::MAX);
-    let then = Timestamp::now().checked_add(seconds.seconds()).unwrap_or(Timestamp::MAX);
-    then.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
-}
-
-/// The course of a stream, including its failure.
-pub(crate) struct StreamPlan {
-    /// The events to send.
-    pub(crate) events: Vec<Event>,
-    /// The gate after the first piece.
-    pub(crate) wait_inside: Option<String>,
-    /// Delay between two pieces.
-    pub(crate) pace: Duration,
-    /// Whether the connection breaks at the end.
-    pub(crate) breaks: bool,
-    /// Half an event, sent before the break.
-    pub(crate) partial_event: Option<String>,
-}
-
-impl StreamPlan {
-    /// The events of an answer, up to the failure if there is one.
-    pub(crate) fn new(mut events: Vec<Event>, failure: Option<&Failure>, error: Event) -> Self {
-        let mut plan = Self {
-            events: Vec::new(),
-            wait_inside: None,
-            pace: Duration::ZERO,
-            breaks: false,
-            partial_event: None,
-        };
-        match failure {
-            Some(Failure::Cut { pieces, mid_event }) => {
-                let rest = split_off(&mut events, *pieces);
-                plan.breaks = true;
-                plan.partial_event = rest.first().filter(|_| *mid_event).map(|event| {
-                    let bytes = event.bytes();
-                    bytes.chars().take(bytes.chars().count() / 2).collect()
-                });
-            }
-            Some(Failure::Short { pieces }) => {
-                split_off(&mut events, *pieces);
-            }
-            Some(Failure::ErrorEvent { pieces }) => {
-                split_off(&mut events, *pieces);
-                events.push(error);
-            }
-            _ => {}
-        }
-        plan.events = events;
-        plan
-    }
-
-    /// Converts to a response with server-sent events. It holds `exchange` until the last event was sent or the
-    /// client has disconnected.
-    pub(crate) fn into_response(self, gates: Arc<Gates>, exchange: Exchange) -> Response {
-        let state =
-            StreamState { events: self.events.clone().into(), plan: self, gates, exchange, pieces: 0 };
-        let body = stream::unfold(Some(state), |state| async move {
-            let mut state = state?;
-            match state.next().await {
-                Some(Ok(bytes)) => Some((Ok(bytes), Some(state))),
-                Some(Err(broken)) => {
-                    state.exchange.end(Outcome::Failed);
-                    Some((Err(broken), None))
-                }
-                None => {
-                    state.exchange.end(Outcome::Sent);
-                    None
-                }
-            }
+impl Reply {
+    /// Converts a selected step to the reply to a request.
+    pub(crate) fn new(choice: &Choice, script: &Script, prompt: &Prompt, id: &str) -> Self {
+        let step = &choice.step;
+        let source = Source { prompt, vars: &script.vars };
+        let calls = step.tools.iter().enumerate().map(|(place, tool)| Call {
+            id: match &tool.id {
+                Some(name) => format!("{id}{place}_{name}"),
+                None => format!("{id}{place}"),
+            },
+            name: tool.name.clone(),
+            says: tool.says.as_ref().map(|says| source.fill(says)).filter(|says| !says.is_empty()),
+            arguments: match (&tool.raw_input, &tool.input) {
+                (Some(raw), _) => raw.clone(),
+                (None, Value::Null) => "{}".to_owned(),
+                (None, input) => source.fill_value(input).to_string(),
+            },
         });
-        let kind =
-            [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
-        (kind, Body::from_stream(body)).into_response()
-    }
-}
-
-/// A stream that is being sent.
-struct StreamState {
-    events: VecDeque<Event>,
-    plan: StreamPlan,
-    gates: Arc<Gates>,
-    exchange: Exchange,
-    pieces: usize,
-}
-
-impl StreamState {
-    /// The next bytes, or an error to break the connection.
-    async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
-        let Some(event) = self.events.pop_front() else {
-            if let Some(partial_event) = self.plan.partial_event.take() {
-                return Some(Ok(partial_event.into()));
-            }
-            if self.plan.breaks {
-                // Flushes what was written before the next event.
-                tokio::task::yield_now().await;
-                return Some(Err(std::io::ErrorKind::ConnectionAborted.into()));
-            }
-            return None;
+        let natural = if step.tools.is_empty() { Stop::End } else { Stop::ToolUse };
+        let signed = |thinking: &String| {
+            let thinking = source.fill(thinking);
+            let signature = step.signature.clone().unwrap_or_else(|| signature(&thinking));
+            (thinking, signature)
         };
-        if self.pieces == 1
-            && let Some(gate) = self.plan.wait_inside.take()
-        {
-            self.gates.pass(&gate).await;
+        Self {
+            id: id.to_owned(),
+            model: prompt.model.clone(),
+            thinking: step.thinking.as_ref().filter(|_| prompt.thinks).map(signed),
+            text: step.text.as_ref().map(|text| source.fill(text)).filter(|text| !text.is_empty()),
+            calls: calls.collect(),
+            usage: tokens::usage(step, prompt, choice.cached),
+            stop: step.stop.unwrap_or(natural),
+            chunk: step.chunk.unwrap_or(CHUNK).max(1),
+            tells_usage: prompt.wants_usage,
         }
-        if event.is_piece {
-            if self.pieces > 0 && !self.plan.pace.is_zero() {
-                tokio::time::sleep(self.plan.pace).await;
-            }
-            self.pieces += 1;
-        }
-        Some(Ok(event.bytes().into()))
+    }
+
+    /// The pieces of a text.
+    pub(crate) fn pieces(&self, text: &str) -> Vec<String> {
+        let characters: Vec<char> = text.chars().collect();
+        characters.chunks(self.chunk).map(|piece| piece.iter().collect()).collect()
     }
 }
 
-/// Splits after the given number of pieces. Keeps the first part and returns the rest.
-fn split_off(events: &mut Vec<Event>, pieces: usize) -> Vec<Event> {
-    let at =
-        events.iter().enumerate().filter(|(_, event)| event.is_piece).nth(pieces).map(|(index, _)| index);
-    // An answer with fewer pieces ends before its final event.
-    let at = at.unwrap_or_else(|| events.len().saturating_sub(1));
-    events.split_off(at)
+/// The signature of a thought. It depends only on the text, so that another server process accepts it as well.
+pub(crate) fn signature(thinking: &str) -> String {
+    // FNV-1a: it need not be secure, it only detects changes.
+    let hash = thinking.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("c2lnbmVk{hash:016x}")
+}
+
+/// A server-sent event (SSE).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The event's name, in protocols with named events.
+    pub(crate) name: Option<&'static str>,
+    pub(crate) data: String,
+    /// Whether the event contains a piece of the reply.
+    pub(crate) is_piece: bool,
+}
+
+impl Event {
+    pub(crate) fn named(name: &'static str, data: &Value) -> Self {
+        Self { name: Some(name), data: data.to_string(), is_piece: false }
+    }
+
+    /// An event without a name.
+    pub(crate) fn data(data: &(impl ToString + ?Sized)) -> Self {
+        Self { name: None, data: data.to_string(), is_piece: false }
+    }
+
+    /// Marks the event as a piece of the reply.
+    pub(crate) fn piece(mut self) -> Self {
+        self.is_piece = true;
+        self
+    }
+
+    /// The event in the SSE format.
+    pub(crate) fn bytes(&self) -> String {
+        match self.name {
+            Some(name) => format!("event: {name}\ndata: {}\n\n", self.data),
+            None => format!("data: {}\n\n", self.data),
+        }
+    }
 }

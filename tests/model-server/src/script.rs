@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The answers of a server to all clients.
+/// The replies of a server to all clients.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Script {
     /// The conversations, in order of precedence.
     pub conversations: Vec<Conversation>,
-    /// The answer if no conversation has a step for a request. Default: a 400 with an explanation.
+    /// The reply if no conversation has a step for a request. Default: a 400 with an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Step>,
     /// Size of the context window in tokens. Larger requests overflow with the provider's error. Requests are
@@ -100,17 +100,17 @@ pub enum Progress {
     /// Each step once, in order, whatever the request.
     #[default]
     Order,
-    /// By the request's history: the number of the model's answers since the conversation began is the number of
-    /// completed steps. A client that repeats a request after a kill gets the same answer, and any number of sessions
-    /// can play concurrently. Not for conversations that are compacted, because that removes answers.
+    /// By the request's history: the number of the model's replies since the conversation began is the number of
+    /// completed steps. A client that repeats a request after a kill gets the same reply, and any number of sessions
+    /// can play concurrently. Not for conversations that are compacted, because that removes replies.
     History,
 }
 
-/// One answer.
+/// One reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Step {
-    /// Only if the text since the last answer (a user text or a tool result) contains this. Such a step is played out
+    /// Only if the text since the last reply (a user text or a tool result) contains this. Such a step is played out
     /// of order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
@@ -131,30 +131,30 @@ pub struct Step {
     /// Default: according to the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
-    /// The gate that must be open before the answer begins.
+    /// The gate that must be open before the reply begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// The gate that must be open before the answer continues after its first piece.
+    /// The gate that must be open before the reply continues after its first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_inside: Option<String>,
-    /// Milliseconds before the answer begins. For benches and manual trials; tests use gates.
+    /// Milliseconds before the reply begins. For benches and manual trials; tests use gates.
     pub delay_ms: u64,
     /// Milliseconds between two pieces.
     pub pace_ms: u64,
     /// Characters in a piece. Default: 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
-    /// Failures to play before the answer, each once.
+    /// Failures to play before the reply, each once.
     pub fail: Vec<Failure>,
 }
 
 impl Step {
-    /// An answer with a text.
+    /// A reply with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// An answer with a tool call.
+    /// A reply with a tool call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::default().and_tool(name, input)
     }
@@ -180,14 +180,14 @@ impl Step {
         self
     }
 
-    /// Adds failures before the answer.
+    /// Adds failures before the reply.
     #[must_use]
     pub fn failing(mut self, failures: impl IntoIterator<Item = Failure>) -> Self {
         self.fail.extend(failures);
         self
     }
 
-    /// Adds a gate before the answer.
+    /// Adds a gate before the reply.
     #[must_use]
     pub fn waiting(mut self, gate: impl Into<String>) -> Self {
         self.wait = Some(gate.into());
@@ -232,7 +232,7 @@ pub struct Tool {
     pub id: Option<String>,
 }
 
-/// Tokens of an answer. The parts do not overlap.
+/// Tokens of a reply. The parts do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Tokens {
@@ -246,11 +246,11 @@ pub struct Tokens {
     pub cache_write: u64,
 }
 
-/// Why an answer stops.
+/// Why a reply stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stop {
-    /// The answer is complete.
+    /// The reply is complete.
     End,
     /// Tools are called.
     ToolUse,
@@ -258,6 +258,6 @@ pub enum Stop {
     Length,
     /// The model refuses to answer.
     Refusal,
-    /// The provider's filter cut off the answer (OpenAI; a refusal for other providers).
+    /// The provider's filter cut off the reply (OpenAI; a refusal for other providers).
     ContentFilter,
 }

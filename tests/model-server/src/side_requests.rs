@@ -1,16 +1,16 @@
-//! Side requests of runtimes. They get a harmless answer and use no step.
+//! Side requests of runtimes. They get a harmless reply and use no step.
 
 use crate::{
     prompt::Prompt,
     script::{Step, Tokens},
 };
 
-/// Instructions of runtimes that ask for a title, in addition to a schema for the answer.
+/// Instructions of runtimes that ask for a title, in addition to a schema for the reply.
 const TITLES: [&str; 3] =
     ["Generate a concise, sentence-case title", "concise title", "Summarize this coding conversation"];
 
-/// The answer to a side request. `None` if the script answers it.
-pub(crate) fn answer(prompt: &Prompt) -> Option<Step> {
+/// The reply to a side request. `None` if the script answers it.
+pub(crate) fn reply(prompt: &Prompt) -> Option<Step> {
     let usage = Tokens { input: 12, output: 3, ..Tokens::default() };
     let says = |text: &str| Some(Step::text(text).taking(usage));
     // Checks of the quota and of the connection.

@@ -18,7 +18,7 @@ pub(crate) const LOST: &str =
 
 /// The messages as a model sees them, updated as the conversation grows:
 ///
-/// - Failed answers are left out, and so is an unfinished one at the end.
+/// - Failed replies are left out, and so is an unfinished one at the end.
 /// - Each call is followed by exactly one result, in the order of the calls. A missing result is replaced by one
 ///   which says that the call was cut off.
 /// - Results without a call are left out.
@@ -26,10 +26,10 @@ pub(crate) const LOST: &str =
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Paired {
     messages: SharedMessages,
-    /// Position of the result of each open call. Providers that number calls per answer reuse ids; the latest call
+    /// Position of the result of each open call. Providers that number calls per reply reuse ids; the latest call
     /// wins.
     open: HashMap<String, usize>,
-    /// An aborted answer at the end of the conversation.
+    /// An aborted reply at the end of the conversation.
     unfinished: Option<Arc<AgentMessage>>,
 }
 
@@ -42,7 +42,7 @@ impl Paired {
             self.add(&unfinished);
         }
         match &**message {
-            AgentMessage::Assistant(answer) if answer.stop_reason == StopReason::Aborted => {
+            AgentMessage::Assistant(reply) if reply.stop_reason == StopReason::Aborted => {
                 self.unfinished = Some(Arc::clone(message));
             }
             _ => self.add(message),
@@ -62,14 +62,14 @@ impl Paired {
                     *place = Arc::clone(message);
                 }
             }
-            AgentMessage::Assistant(answer) => {
-                if !is_shown(answer) {
+            AgentMessage::Assistant(reply) => {
+                if !is_shown(reply) {
                     return;
                 }
                 messages.push(Arc::clone(message));
-                for call in answer.tool_calls() {
+                for call in reply.tool_calls() {
                     self.open.insert(call.id.clone(), messages.len());
-                    messages.push(Arc::new(AgentMessage::ToolResult(lost(call, answer.timestamp))));
+                    messages.push(Arc::new(AgentMessage::ToolResult(lost(call, reply.timestamp))));
                 }
             }
         }
@@ -87,15 +87,15 @@ pub(crate) fn for_model(messages: impl IntoIterator<Item = Arc<AgentMessage>>) -
     paired.messages
 }
 
-/// The calls of the last answer that have no result, in order. `up` are the entries from the leaf upwards.
+/// The calls of the last reply that have no result, in order. `up` are the entries from the leaf upwards.
 pub(crate) fn unanswered<'a>(up: impl Iterator<Item = &'a Entry>) -> Vec<ToolCall> {
     let mut answered = HashSet::new();
     for entry in up {
         let EntryKind::Message { message } = &entry.kind else { continue };
         match &**message {
             AgentMessage::ToolResult(result) => drop(answered.insert(result.tool_call_id.as_str())),
-            AgentMessage::Assistant(answer) => {
-                let open = answer.tool_calls().filter(|call| !answered.contains(call.id.as_str()));
+            AgentMessage::Assistant(reply) => {
+                let open = reply.tool_calls().filter(|call| !answered.contains(call.id.as_str()));
                 return open.cloned().collect();
             }
             AgentMessage::User(_) | AgentMessage::BashExecution(_) => {}
@@ -104,9 +104,9 @@ pub(crate) fn unanswered<'a>(up: impl Iterator<Item = &'a Entry>) -> Vec<ToolCal
     Vec::new()
 }
 
-fn is_shown(answer: &AssistantMessage) -> bool {
-    answer.stop_reason != StopReason::Error
-        && answer.content.iter().any(|block| match block {
+fn is_shown(reply: &AssistantMessage) -> bool {
+    reply.stop_reason != StopReason::Error
+        && reply.content.iter().any(|block| match block {
             AssistantContent::Text { text } => !text.trim().is_empty(),
             AssistantContent::ToolCall(_) => true,
             AssistantContent::Thinking { .. } => false,
@@ -116,7 +116,7 @@ fn is_shown(answer: &AssistantMessage) -> bool {
 fn is_visible(message: &AgentMessage) -> bool {
     match message {
         AgentMessage::User(_) | AgentMessage::ToolResult(_) => true,
-        AgentMessage::Assistant(answer) => answer.stop_reason != StopReason::Error,
+        AgentMessage::Assistant(reply) => reply.stop_reason != StopReason::Error,
         AgentMessage::BashExecution(bash) => !bash.exclude_from_context,
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         })
     }
 
-    fn answer(stop_reason: StopReason, text: &str, calls: &[&str]) -> AgentMessage {
+    fn reply(stop_reason: StopReason, text: &str, calls: &[&str]) -> AgentMessage {
         let call = |id: &&str| {
             AssistantContent::ToolCall(ToolCall {
                 id: (*id).into(),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn missing_result_is_replaced_by_an_interruption_notice() {
-        let calls = answer(StopReason::ToolUse, "", &["a", "b"]);
+        let calls = reply(StopReason::ToolUse, "", &["a", "b"]);
         let paired = seen(vec![user("go"), calls.clone(), result("b", "B"), user("more")]);
         let AgentMessage::ToolResult(lost) = &paired[2] else { panic!("no result: {paired:?}") };
         assert_eq!((lost.tool_call_id.as_str(), lost.is_error), ("a", true));
@@ -201,47 +201,47 @@ mod tests {
 
     #[test]
     fn late_result_moves_to_its_call() {
-        let calls = answer(StopReason::ToolUse, "", &["a"]);
+        let calls = reply(StopReason::ToolUse, "", &["a"]);
         let paired = seen(vec![calls.clone(), user("in between"), result("a", "A")]);
         assert_eq!(paired, [calls, result("a", "A"), user("in between")]);
     }
 
     #[test]
     fn reused_id_gets_its_own_result() {
-        let calls = answer(StopReason::ToolUse, "", &["call_0"]);
+        let calls = reply(StopReason::ToolUse, "", &["call_0"]);
         let all = [calls.clone(), result("call_0", "first"), calls, result("call_0", "second")];
         assert_eq!(seen(all.to_vec()), all);
     }
 
     #[test]
-    fn unpaired_results_and_failed_answers_are_omitted() {
+    fn unpaired_results_and_failed_replies_are_omitted() {
         let messages = [
             result("x", "nobody asked"),
             user("go"),
-            answer(StopReason::Error, "half", &["a"]),
+            reply(StopReason::Error, "half", &["a"]),
             result("a", "A"),
-            answer(StopReason::Stop, "", &[]),
+            reply(StopReason::Stop, "", &[]),
         ];
         assert_eq!(seen(messages.to_vec()), [user("go")]);
     }
 
     #[test]
-    fn unfinished_answer_is_omitted_only_at_the_end() {
-        let half = answer(StopReason::Aborted, "half", &[]);
+    fn unfinished_reply_is_omitted_only_at_the_end() {
+        let half = reply(StopReason::Aborted, "half", &[]);
         assert_eq!(seen(vec![user("go"), half.clone()]), [user("go")]);
         let all = [user("go"), half, user("go on")];
         assert_eq!(seen(all.to_vec()), all);
     }
 
     #[test]
-    fn calls_without_results_are_those_of_the_last_answer() {
+    fn calls_without_results_are_those_of_the_last_reply() {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
         tree.append_message(user("go")).unwrap();
         assert!(unanswered(tree.up()).is_empty());
         for message in [
-            answer(StopReason::ToolUse, "", &["c"]),
-            answer(StopReason::ToolUse, "", &["a", "b"]),
+            reply(StopReason::ToolUse, "", &["c"]),
+            reply(StopReason::ToolUse, "", &["a", "b"]),
             result("a", "A"),
         ] {
             tree.append_message(message).unwrap();

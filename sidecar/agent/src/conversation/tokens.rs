@@ -39,8 +39,8 @@ pub(crate) fn estimate(message: &AgentMessage) -> u64 {
             AgentMessage::BashExecution(bash) => {
                 COMMAND + estimate_text(&bash.command) + estimate_text(&bash.output)
             }
-            AgentMessage::Assistant(answer) => {
-                let tokens = answer.content.iter().map(|block| match block {
+            AgentMessage::Assistant(reply) => {
+                let tokens = reply.content.iter().map(|block| match block {
                     AssistantContent::Text { text } => estimate_text(text),
                     AssistantContent::Thinking { thinking, signature } => {
                         estimate_text(thinking) + signature.as_deref().map_or(0, estimate_text)

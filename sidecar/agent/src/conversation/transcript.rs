@@ -22,8 +22,8 @@ pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String
             AgentMessage::BashExecution(bash) => {
                 block(&mut text, &format!("User ran `{}`", bash.command), &bash.output);
             }
-            AgentMessage::Assistant(answer) => {
-                for content in &answer.content {
+            AgentMessage::Assistant(reply) => {
+                for content in &reply.content {
                     match content {
                         AssistantContent::Text { text: said } => block(&mut text, "Assistant", said),
                         AssistantContent::Thinking { .. } => {}

@@ -15,7 +15,7 @@ pub(crate) struct ConversationView {
     leaf: Option<EntryId>,
     paired: Paired,
     messages: usize,
-    /// The provider's token count up to and including the last answer.
+    /// The provider's token count up to and including the last reply.
     counted: Option<u64>,
     /// Estimate for later messages.
     after: u64,
@@ -63,11 +63,11 @@ impl ConversationView {
     fn take(&mut self, entry: &Entry, counts: bool) {
         let EntryKind::Message { message } = &entry.kind else { return };
         self.add(message);
-        if let AgentMessage::Assistant(answer) = &**message
+        if let AgentMessage::Assistant(reply) = &**message
             && counts
-            && answer.usage.total() > 0
+            && reply.usage.total() > 0
         {
-            (self.counted, self.after) = (Some(answer.usage.total()), 0);
+            (self.counted, self.after) = (Some(reply.usage.total()), 0);
         }
     }
 
@@ -100,7 +100,7 @@ impl ConversationView {
 /// Fill level of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContextTokens {
-    /// Counted by a provider up to the last answer, including the system prompt and tools.
+    /// Counted by a provider up to the last reply, including the system prompt and tools.
     Counted(u64),
     /// Estimated, without the system prompt and tools.
     Estimated(u64),
@@ -140,7 +140,7 @@ mod tests {
                     _ => StopReason::ToolUse,
                 };
                 let usage = Usage { input: step % 5 * 100, ..Usage::default() };
-                let answer = AssistantMessage {
+                let reply = AssistantMessage {
                     content,
                     provider: "p".into(),
                     model: "m".into(),
@@ -149,7 +149,7 @@ mod tests {
                     error: None,
                     timestamp: Timestamp::from_millis(0),
                 };
-                tree.append_message(AgentMessage::Assistant(answer)).unwrap();
+                tree.append_message(AgentMessage::Assistant(reply)).unwrap();
                 if !step.is_multiple_of(3) {
                     tree.append_message(AgentMessage::ToolResult(tool_result(&call, "it did", false)))
                         .unwrap();

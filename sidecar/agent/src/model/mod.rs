@@ -23,7 +23,7 @@ pub trait LanguageModel: Send + Sync {
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
-/// A streamed answer.
+/// A streamed reply.
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 
 /// A request to a model. Cloning is cheap, however long the conversation is.
@@ -51,7 +51,7 @@ pub struct ToolSpec {
     pub input_schema: Value,
 }
 
-/// A piece of a streamed answer.
+/// A piece of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Text(String),
@@ -67,9 +67,9 @@ pub enum Delta {
         /// Bytes of the arguments so far.
         bytes: u64,
     },
-    /// Usage so far, if the provider reports it before the end. It is charged even if the answer breaks off.
+    /// Usage so far, if the provider reports it before the end. It is charged even if the reply breaks off.
     Usage(Usage),
-    /// The complete answer. Always the last item.
+    /// The complete reply. Always the last item.
     Done(AssistantMessage),
 }
 

@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{AnswerError, End, Failed, RunLoop};
+use super::{End, Failed, ReplyError, RunLoop};
 use crate::compaction::Plan;
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, Verdict};
@@ -17,7 +17,7 @@ use crate::session::shared::Shared;
 pub(super) struct Background {
     plan: Plan,
     cancel: CancellationToken,
-    task: AbortOnDropHandle<Result<String, AnswerError>>,
+    task: AbortOnDropHandle<Result<String, ReplyError>>,
 }
 
 /// A part of the budget that is reserved for a running call.
@@ -67,8 +67,8 @@ impl RunLoop {
         let (request, model) = (plan.request.clone(), plan.model.clone());
         let task = tokio::spawn(async move {
             // A single attempt: the next turn tries again, and a delay would keep the budget reserved.
-            let answer = writer.stream(request, &model, purpose, input).await;
-            let summary = answer.map_err(Failed::for_good).and_then(|answer| writer.paid(&answer, &model));
+            let reply = writer.stream(request, &model, purpose, input).await;
+            let summary = reply.map_err(Failed::for_good).and_then(|reply| writer.paid(&reply, &model));
             drop(reserved);
             summary
         });

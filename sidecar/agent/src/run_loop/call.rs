@@ -1,4 +1,4 @@
-//! One answer of the model: priced before the call (decision 32), streamed, and retried on failure (S1 6.2).
+//! One reply of the model: priced before the call (decision 32), streamed, and retried on failure (S1 6.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,30 +14,30 @@ use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage, now};
 use crate::model::info::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
 
-/// Why there is no answer.
-pub(crate) enum AnswerError {
+/// Why there is no reply.
+pub(crate) enum ReplyError {
     End(End),
     /// The conversation does not fit into the context window.
     Overflow(String),
 }
 
-impl std::convert::From<End> for AnswerError {
+impl std::convert::From<End> for ReplyError {
     fn from(end: End) -> Self {
         Self::End(end)
     }
 }
 
 impl RunLoop {
-    /// Adds the next answer to the conversation. If the conversation does not fit, it is compacted and the model is
+    /// Adds the next reply to the conversation. If the conversation does not fit, it is compacted and the model is
     /// asked once more (S1 6.1).
-    pub(super) async fn answer(&mut self) -> Result<(AssistantMessage, ModelInfo), End> {
+    pub(super) async fn reply(&mut self) -> Result<(AssistantMessage, ModelInfo), End> {
         let mut compacted = false;
         loop {
             let (request, model) = self.request();
             let failed = match self.ask(request, &model, CallPurpose::Turn).await {
-                Ok(answer) => return Ok((answer, model)),
-                Err(AnswerError::End(end)) => return Err(self.ended(&model, end)),
-                Err(AnswerError::Overflow(message)) => message,
+                Ok(reply) => return Ok((reply, model)),
+                Err(ReplyError::End(end)) => return Err(self.ended(&model, end)),
+                Err(ReplyError::Overflow(message)) => message,
             };
             if !self.compacts() {
                 return Err(End::Exhausted);
@@ -50,8 +50,8 @@ impl RunLoop {
             }
             compacted = true;
             self.compact(CompactionReason::Overflow, None).await.map_err(|error| match error {
-                AnswerError::End(end) => end,
-                AnswerError::Overflow(message) => {
+                ReplyError::End(end) => end,
+                ReplyError::Overflow(message) => {
                     End::Failed(format!("{failed}; its summary failed: {message}"))
                 }
             })?;
@@ -96,22 +96,22 @@ impl RunLoop {
         (request, model)
     }
 
-    /// Retries until there is an answer or a retry cannot succeed. Failed answers leave nothing in the conversation.
+    /// Retries until there is a reply or a retry cannot succeed. Failed replies leave nothing in the conversation.
     pub(crate) async fn ask(
         &self,
         mut request: ModelRequest,
         model: &ModelInfo,
         purpose: CallPurpose,
-    ) -> Result<AssistantMessage, AnswerError> {
+    ) -> Result<AssistantMessage, ReplyError> {
         let input = self.fit(&mut request, model, purpose);
         let policy = self.shared.config.retry;
         let mut attempts = 0;
         loop {
             self.may_call(&request, model, purpose, input).await?;
             let failed = match self.stream(request.clone(), model, purpose, input).await {
-                Ok(answer) => {
+                Ok(reply) => {
                     self.retried(attempts, true);
-                    return Ok(answer);
+                    return Ok(reply);
                 }
                 Err(failed) => failed,
             };
@@ -228,22 +228,22 @@ impl RunLoop {
         let done = self.cancel.run_until_cancelled(self.deltas(request, &mut partial)).await;
         let events = &self.shared.events;
         let failed = match done {
-            Some(Ok(answer)) => return Ok(answer),
+            Some(Ok(reply)) => return Ok(reply),
             Some(Err(failed)) => failed,
             None => Failed::Aborted,
         };
         let taken = partial.taken(input, matches!(failed, Failed::Aborted));
         let mut state = self.shared.state();
-        // The part of an answer that was shown before an abort is kept. A failed attempt is repeated from the
+        // The part of a reply that was shown before an abort is kept. A failed attempt is repeated from the
         // beginning.
         let kept = match failed {
             Failed::Aborted => partial.cut_off(info, taken),
             Failed::End(_) | Failed::Model(_) => None,
         };
-        let counted = kept.as_ref().is_some_and(|answer| answer.usage != Usage::default());
+        let counted = kept.as_ref().is_some_and(|reply| reply.usage != Usage::default());
         let written = match kept {
-            Some(answer) if counted => state.append_answer(answer, info, events),
-            Some(answer) => state.append(AgentMessage::Assistant(answer), events).map(drop),
+            Some(reply) if counted => state.append_reply(reply, info, events),
+            Some(reply) => state.append(AgentMessage::Assistant(reply), events).map(drop),
             None => Ok(()),
         };
         let written = written.and_then(|()| match taken {
@@ -262,7 +262,7 @@ impl RunLoop {
         let mut stream = self.shared.config.language_model.stream(request).await?;
         while let Some(delta) = stream.next().await {
             let delta = match delta? {
-                Delta::Done(answer) => return Ok(answer),
+                Delta::Done(reply) => return Ok(reply),
                 delta => delta,
             };
             partial.take(&delta);
@@ -280,7 +280,7 @@ impl RunLoop {
     }
 }
 
-/// Lower bound for the output limit, however full the window is. A shorter answer would be useless.
+/// Lower bound for the output limit, however full the window is. A shorter reply would be useless.
 const MIN_OUTPUT: u64 = 1_024;
 
 pub(crate) enum Failed {
@@ -291,7 +291,7 @@ pub(crate) enum Failed {
 
 impl Failed {
     /// The outcome if there is no further retry.
-    pub(crate) fn for_good(self) -> AnswerError {
+    pub(crate) fn for_good(self) -> ReplyError {
         match self {
             Self::Aborted => End::Aborted.into(),
             Self::End(end) => end.into(),
@@ -306,9 +306,9 @@ impl std::convert::From<ModelError> for Failed {
     }
 }
 
-fn for_good(error: ModelError) -> AnswerError {
+fn for_good(error: ModelError) -> ReplyError {
     match error {
-        ModelError::ContextOverflow { message } => AnswerError::Overflow(message),
+        ModelError::ContextOverflow { message } => ReplyError::Overflow(message),
         ModelError::QuotaExceeded { message, reset_at } => End::Quota { message, reset_at }.into(),
         error @ (ModelError::Rejected { .. } | ModelError::Transient { .. }) => {
             End::Failed(error.to_string()).into()

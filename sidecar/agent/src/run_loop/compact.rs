@@ -1,6 +1,6 @@
-//! Runs a compaction: the summary is a paid answer of the model (S1 6.1).
+//! Runs a compaction: the summary is a paid reply of the model (S1 6.1).
 
-use super::{AnswerError, End, RunLoop};
+use super::{End, ReplyError, RunLoop};
 use crate::compaction::{self, Plan};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::CallPurpose;
@@ -14,7 +14,7 @@ impl RunLoop {
         &self,
         reason: CompactionReason,
         instructions: Option<&str>,
-    ) -> Result<CompactionResult, AnswerError> {
+    ) -> Result<CompactionResult, ReplyError> {
         let tokens_before = self.shared.state().context_tokens().value();
         self.shared.events.emit(SessionEvent::CompactionStart { reason });
         let result = self.summarise(instructions).await;
@@ -26,23 +26,23 @@ impl RunLoop {
         &self,
         reason: CompactionReason,
         tokens_before: u64,
-        result: &Result<CompactionResult, AnswerError>,
+        result: &Result<CompactionResult, ReplyError>,
     ) {
         let reported = match result {
             Ok(result) => Ok(result.summary.clone()),
-            Err(AnswerError::Overflow(message) | AnswerError::End(End::Failed(message))) => {
+            Err(ReplyError::Overflow(message) | ReplyError::End(End::Failed(message))) => {
                 Err(message.clone())
             }
-            Err(AnswerError::End(end)) => Err(end.to_string()),
+            Err(ReplyError::End(end)) => Err(end.to_string()),
         };
         self.shared.events.emit(SessionEvent::CompactionEnd { reason, tokens_before, result: reported });
     }
 
-    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, AnswerError> {
+    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, ReplyError> {
         let plan = self.plan_compaction(instructions);
         let plan = plan.ok_or_else(|| End::Failed("there is nothing to summarise yet".into()))?;
-        let answer = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
-        let summary = self.paid(&answer, &plan.model)?;
+        let reply = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
+        let summary = self.paid(&reply, &plan.model)?;
         self.apply_compaction(&plan, summary)
     }
 
@@ -52,11 +52,11 @@ impl RunLoop {
         Some(compaction::plan(selection, instructions))
     }
 
-    /// Extracts the summary from an answer. The answer is charged even if it has none.
-    pub(super) fn paid(&self, answer: &AssistantMessage, model: &ModelInfo) -> Result<String, AnswerError> {
+    /// Extracts the summary from a reply. The reply is charged even if it has none.
+    pub(super) fn paid(&self, reply: &AssistantMessage, model: &ModelInfo) -> Result<String, ReplyError> {
         let mut state = self.shared.state();
-        state.append_usage(model, &answer.usage, false, &self.shared.events).map_err(End::from)?;
-        let summary = answer.text().trim().to_owned();
+        state.append_usage(model, &reply.usage, false, &self.shared.events).map_err(End::from)?;
+        let summary = reply.text().trim().to_owned();
         if summary.is_empty() {
             return Err(End::Failed("the model gave no summary".into()).into());
         }
@@ -67,7 +67,7 @@ impl RunLoop {
         &self,
         plan: &Plan,
         summary: String,
-    ) -> Result<CompactionResult, AnswerError> {
+    ) -> Result<CompactionResult, ReplyError> {
         let applied = compaction::apply(&mut self.shared.state(), plan, summary);
         Ok(applied.map_err(SessionError::from).map_err(End::from)?)
     }

@@ -2,7 +2,7 @@
 
 use pilothouse_domain::value::ContextPolicy;
 
-use super::call::AnswerError;
+use super::call::ReplyError;
 use super::{End, RunLoop};
 use crate::event::CompactionReason;
 use crate::message::user_message;
@@ -37,9 +37,9 @@ impl RunLoop {
             let compacted = self.compact(CompactionReason::Manual, request.instructions.as_deref()).await;
             let (reply, end) = match compacted {
                 Ok(result) => (Ok(result), None),
-                Err(AnswerError::Overflow(message)) => (Err(SessionError::Compaction(message)), None),
-                Err(AnswerError::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
-                Err(AnswerError::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
+                Err(ReplyError::Overflow(message)) => (Err(SessionError::Compaction(message)), None),
+                Err(ReplyError::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
+                Err(ReplyError::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
             };
             // The caller may be gone.
             let _ = request.reply.send(reply);
@@ -71,8 +71,8 @@ impl RunLoop {
             }
             // A failed summary is tried again after the next turn, because the conversation still fits.
             return match self.compact(CompactionReason::Threshold, None).await {
-                Ok(_) | Err(AnswerError::Overflow(_) | AnswerError::End(End::Failed(_))) => Ok(ended),
-                Err(AnswerError::End(end)) => Err(end),
+                Ok(_) | Err(ReplyError::Overflow(_) | ReplyError::End(End::Failed(_))) => Ok(ended),
+                Err(ReplyError::End(end)) => Err(end),
             };
         }
         let settings = &self.shared.config.context;

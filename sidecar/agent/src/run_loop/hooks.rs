@@ -39,13 +39,13 @@ impl RunLoop {
     }
 
     /// After a turn: returns whether a hook added a message, which requires another turn.
-    pub(super) async fn turn_end(&self, answer: &AssistantMessage) -> Result<bool, SessionError> {
+    pub(super) async fn turn_end(&self, reply: &AssistantMessage) -> Result<bool, SessionError> {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
             return Ok(false);
         }
-        let tools = answer.tool_calls().map(|call| call.name.clone()).collect();
-        let turn = TurnEnd { turn: self.turns, text: answer.text(), tools };
+        let tools = reply.tool_calls().map(|call| call.name.clone()).collect();
+        let turn = TurnEnd { turn: self.turns, text: reply.text(), tools };
         let said = self.cancel.run_until_cancelled(extensions.turn_end(&turn)).await.unwrap_or_default();
         for text in &said {
             self.shared.state().append(user_message(text, Vec::new()), &self.shared.events)?;

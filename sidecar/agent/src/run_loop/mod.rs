@@ -15,7 +15,7 @@ use pilothouse_domain::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
-pub(crate) use self::call::{AnswerError, Failed};
+pub(crate) use self::call::{Failed, ReplyError};
 use self::context_window::Window;
 use self::tools::AfterTools;
 use crate::event::{AgentOutcome, SessionEvent};
@@ -167,16 +167,16 @@ impl RunLoop {
     async fn turn(&mut self) -> Result<bool, End> {
         self.shared.events.emit(SessionEvent::TurnStart);
         self.turn_start().await;
-        let (answer, model) = self.answer().await?;
-        let calls: Vec<_> = match answer.stop_reason {
+        let (reply, model) = self.reply().await?;
+        let calls: Vec<_> = match reply.stop_reason {
             StopReason::Stop | StopReason::Length | StopReason::ToolUse => {
-                answer.tool_calls().cloned().collect()
+                reply.tool_calls().cloned().collect()
             }
             StopReason::Refusal | StopReason::Error | StopReason::Aborted => Vec::new(),
         };
-        self.shared.state().append_answer(answer.clone(), &model, &self.shared.events)?;
+        self.shared.state().append_reply(reply.clone(), &model, &self.shared.events)?;
         let after = self.tools(&calls).await?;
-        let said = self.turn_end(&answer).await?;
+        let said = self.turn_end(&reply).await?;
         self.shared.events.emit(SessionEvent::TurnEnd);
         Ok(!said && (calls.is_empty() || after == AfterTools::EndTurn))
     }

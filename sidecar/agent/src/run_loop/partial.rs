@@ -1,4 +1,4 @@
-//! An incomplete answer: its content, and its usage as far as it is known.
+//! An incomplete reply: its content, and its usage as far as it is known.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::message::{AssistantContent, AssistantMessage, StopReason, Usage, now}
 use crate::model::Delta;
 use crate::model::info::ModelInfo;
 
-/// The content of an answer so far.
+/// The content of a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
     /// Whether pieces are emitted as they arrive.
@@ -22,7 +22,7 @@ pub(super) struct Partial {
     begun: bool,
 }
 
-/// Usage of an incomplete answer.
+/// Usage of an incomplete reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) usage: Usage,
@@ -72,7 +72,7 @@ impl Partial {
             .then(|| Taken { usage: Usage { input, output, ..Usage::default() }, estimated: true })
     }
 
-    /// The message to keep of an aborted answer. `None` if it has no text and the provider reported no usage. The
+    /// The message to keep of an aborted reply. `None` if it has no text and the provider reported no usage. The
     /// message contains only reported usage, because the next estimate of the context builds on it.
     pub(super) fn cut_off(self, model: &ModelInfo, taken: Option<Taken>) -> Option<AssistantMessage> {
         let usage = taken.filter(|taken| !taken.estimated).map_or_else(Usage::default, |taken| taken.usage);

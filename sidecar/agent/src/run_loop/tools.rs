@@ -1,4 +1,4 @@
-//! Runs the tools of one answer in sequence (S1 3.3), with steering between them (S1 3.4).
+//! Runs the tools of one reply in sequence (S1 3.3), with steering between them (S1 3.4).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const STEERED: &str =
 const TURN_ENDED: &str = "Skipped: an earlier call of the same answer ended the turn.";
 const ABORTED: &str = "Cut off: the user interrupted before it ran.";
 
-/// The next step after the tools of an answer.
+/// The next step after the tools of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterTools {
     /// The model gets the results.

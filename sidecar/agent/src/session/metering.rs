@@ -57,8 +57,8 @@ pub(super) fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
     for entry in tree.entries() {
         match &entry.kind {
             EntryKind::Message { message } => match &**message {
-                AgentMessage::Assistant(answer) if answer.usage != Usage::default() => {
-                    add(&answer.provider, &answer.model, &answer.usage, &mut meters);
+                AgentMessage::Assistant(reply) if reply.usage != Usage::default() => {
+                    add(&reply.provider, &reply.model, &reply.usage, &mut meters);
                 }
                 _ => {}
             },

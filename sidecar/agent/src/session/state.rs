@@ -184,7 +184,7 @@ impl State {
         self.repair(events)
     }
 
-    /// Gives every call of the last answer a result, so that they are paired in the tree, too (decision 40).
+    /// Gives every call of the last reply a result, so that they are paired in the tree, too (decision 40).
     pub(crate) fn repair(&mut self, events: &Events) -> Result<(), SessionError> {
         for call in unanswered(self.tree.up()) {
             self.append(AgentMessage::ToolResult(tool_result(&call, LOST, true)), events)?;
@@ -199,15 +199,15 @@ impl State {
         Ok(id)
     }
 
-    /// Adds an answer and its usage.
-    pub(crate) fn append_answer(
+    /// Adds a reply and its usage.
+    pub(crate) fn append_reply(
         &mut self,
-        answer: AssistantMessage,
+        reply: AssistantMessage,
         model: &ModelInfo,
         events: &Events,
     ) -> Result<(), SessionError> {
-        let usage = answer.usage;
-        self.append(AgentMessage::Assistant(answer), events)?;
+        let usage = reply.usage;
+        self.append(AgentMessage::Assistant(reply), events)?;
         self.pay(model, &usage, false, events);
         Ok(())
     }
@@ -250,7 +250,7 @@ impl State {
         &self.view
     }
 
-    /// Tokens in the context: the provider's count for the last answer, plus an estimate of later messages.
+    /// Tokens in the context: the provider's count for the last reply, plus an estimate of later messages.
     pub(crate) fn context_tokens(&mut self) -> ContextTokens {
         self.view().tokens()
     }

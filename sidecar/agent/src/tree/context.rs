@@ -37,8 +37,8 @@ impl Context {
                 }
                 EntryKind::ThinkingLevelChange { thinking_level } => context.thinking = Some(*thinking_level),
                 EntryKind::Message { message } => {
-                    if let AgentMessage::Assistant(answer) = &**message {
-                        answered_by = Some((answer.provider.clone(), answer.model.clone()));
+                    if let AgentMessage::Assistant(reply) = &**message {
+                        answered_by = Some((reply.provider.clone(), reply.model.clone()));
                     }
                 }
                 _ => {}

@@ -77,14 +77,14 @@ pub enum EntryKind {
         #[serde(with = "shared")]
         message: Arc<AgentMessage>,
     },
-    /// Later answers come from another model.
+    /// Later replies come from another model.
     ModelChange {
         /// The provider's name in the registry.
         provider: String,
         /// The model's id at its provider.
         model_id: String,
     },
-    /// Later answers use another thinking level.
+    /// Later replies use another thinking level.
     ThinkingLevelChange { thinking_level: ThinkingLevel },
     /// A summary of the earlier conversation (S1 6.1).
     Compaction {

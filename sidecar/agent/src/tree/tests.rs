@@ -287,7 +287,7 @@ fn session_file_is_private() {
 #[derive(Debug, Clone)]
 enum Operation {
     Say(String),
-    Answer(String),
+    Reply(String),
     Result(String),
     Run(String),
     Model(String),
@@ -305,7 +305,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let text = "(?s).{0,12}";
     prop_oneof![
         4 => text.prop_map(O::Say),
-        3 => text.prop_map(O::Answer),
+        3 => text.prop_map(O::Reply),
         2 => text.prop_map(O::Result),
         1 => text.prop_map(O::Run),
         1 => text.prop_map(O::Model),
@@ -325,7 +325,7 @@ fn apply(mut tree: SessionTree, operation: Operation) -> SessionTree {
     };
     match operation {
         Operation::Say(text) => _ = tree.append_message(user(&text)).unwrap(),
-        Operation::Answer(text) => _ = tree.append_message(assistant(&text, "m")).unwrap(),
+        Operation::Reply(text) => _ = tree.append_message(assistant(&text, "m")).unwrap(),
         Operation::Result(text) => _ = tree.append_message(tool_result(&text)).unwrap(),
         Operation::Run(text) => _ = tree.append_message(bash(&text)).unwrap(),
         Operation::Model(model) => _ = tree.append_model_change("p", &model).unwrap(),

@@ -110,7 +110,7 @@ impl Governor for Gate {
 }
 
 #[tokio::test]
-async fn steering_during_the_last_answer_precedes_follow_ups() {
+async fn steering_during_the_last_reply_precedes_follow_ups() {
     let gate = Arc::new(Gate::default());
     let model = Scripted::new([say("one"), say("two"), say("three")]);
     let mut stage = Stage::new(model, Vec::new());

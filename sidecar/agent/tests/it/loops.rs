@@ -142,7 +142,7 @@ async fn prompt_during_a_run_is_refused_as_busy() {
 }
 
 #[tokio::test]
-async fn aborted_answer_is_kept_and_the_next_prompt_continues() {
+async fn aborted_reply_is_kept_and_the_next_prompt_continues() {
     let model = Scripted::new([Reply::Hang("half a sentence"), say("yes?")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");

@@ -1,4 +1,4 @@
-//! The model port over real HTTP with a scripted server, in all three protocols: answers and errors of providers.
+//! The model port over real HTTP with a scripted server, in all three protocols: replies and errors of providers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ impl Line {
             let mut deltas = Vec::new();
             while let Some(delta) = stream.next().await {
                 match delta? {
-                    Delta::Done(answer) => {
+                    Delta::Done(reply) => {
                         assert!(stream.next().await.is_none(), "nothing comes after the whole answer");
-                        return Ok((deltas, answer));
+                        return Ok((deltas, reply));
                     }
                     delta => deltas.push(delta),
                 }
@@ -96,7 +96,7 @@ async fn text_calls_and_usage_match_the_response() {
             .and_tool("read", json!({ "path": "a" }))
             .and_tool("read", json!({ "path": "b" }));
         let line = Line::new(api, [step.taking(tokens)]).await;
-        let (deltas, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let (deltas, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
         let text: String = deltas
             .iter()
             .filter_map(|delta| match delta {
@@ -105,13 +105,13 @@ async fn text_calls_and_usage_match_the_response() {
             })
             .collect();
         assert_eq!(text, "I look at both.", "{api:?}");
-        assert_eq!(answer.text(), "I look at both.", "{api:?}");
+        assert_eq!(reply.text(), "I look at both.", "{api:?}");
         let calls: Vec<_> =
-            answer.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
+            reply.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
         assert_eq!(calls, [("read".into(), json!({ "path": "a" })), ("read".into(), json!({ "path": "b" }))]);
-        assert_eq!(answer.stop_reason, StopReason::ToolUse, "{api:?}");
-        assert_eq!(answer.usage, Usage { input: 70, output: 9, cache_read: 30, cache_write: 0 }, "{api:?}");
-        assert_eq!((answer.provider.as_str(), answer.model.as_str()), ("test", "small"));
+        assert_eq!(reply.stop_reason, StopReason::ToolUse, "{api:?}");
+        assert_eq!(reply.usage, Usage { input: 70, output: 9, cache_read: 30, cache_write: 0 }, "{api:?}");
+        assert_eq!((reply.provider.as_str(), reply.model.as_str()), ("test", "small"));
         assert_eq!(line.body()["model"], "small");
     }
 }
@@ -125,8 +125,8 @@ async fn text_between_two_calls_keeps_its_position_both_ways() {
             json!({ "path": "b" }),
         );
         let line = Line::new(api, [step, Step::text("done")]).await;
-        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
-        let order: Vec<String> = answer
+        let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let order: Vec<String> = reply
             .content
             .iter()
             .map(|block| match block {
@@ -136,9 +136,9 @@ async fn text_between_two_calls_keeps_its_position_both_ways() {
             })
             .collect();
         assert_eq!(order, ["I look at a.", "\"a\"", "Now at b.", "\"b\""], "{api:?}");
-        let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+        let ids: Vec<String> = reply.tool_calls().map(|call| call.id.clone()).collect();
         let seen = || vec![UserContent::Text { text: "seen".into() }];
-        let mut messages = vec![user("go"), AgentMessage::Assistant(answer)];
+        let mut messages = vec![user("go"), AgentMessage::Assistant(reply)];
         messages.extend(ids.iter().map(|id| result(id, seen(), false)));
         line.ask(request("small", messages)).await.unwrap();
         let body = line.body();
@@ -166,8 +166,8 @@ async fn text_between_two_calls_keeps_its_position_both_ways() {
 async fn anthropic_cache_writes_are_counted_and_marked() {
     let tokens = Tokens { input: 5, output: 2, cache_read: 100, cache_write: 50 };
     let line = Line::new(Api::AnthropicMessages, [Step::text("hi").taking(tokens)]).await;
-    let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
-    assert_eq!(answer.usage, Usage { input: 5, output: 2, cache_read: 100, cache_write: 50 });
+    let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
+    assert_eq!(reply.usage, Usage { input: 5, output: 2, cache_read: 100, cache_write: 50 });
     let body = line.body();
     assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
     assert_eq!(body["messages"][0]["content"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
@@ -183,14 +183,14 @@ async fn results_and_images_are_sent_as_each_provider_requires() {
             content: vec![UserContent::Text { text: "go".into() }, image.clone()],
             timestamp: Timestamp::from_millis(0),
         })];
-        let (_, answer) = line.ask(request("small", messages.clone())).await.unwrap();
-        let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
-        messages.push(AgentMessage::Assistant(answer));
+        let (_, reply) = line.ask(request("small", messages.clone())).await.unwrap();
+        let ids: Vec<String> = reply.tool_calls().map(|call| call.id.clone()).collect();
+        messages.push(AgentMessage::Assistant(reply));
         messages.push(result(&ids[0], vec![UserContent::Text { text: "shows".into() }, image], false));
         messages.push(result(&ids[1], vec![UserContent::Text { text: "no such file".into() }], true));
         messages.push(user("look"));
-        let (_, answer) = line.ask(request("small", messages)).await.unwrap();
-        assert_eq!((answer.text().as_str(), answer.stop_reason), ("done", StopReason::Stop), "{api:?}");
+        let (_, reply) = line.ask(request("small", messages)).await.unwrap();
+        assert_eq!((reply.text().as_str(), reply.stop_reason), ("done", StopReason::Stop), "{api:?}");
         let body = line.body().to_string();
         assert_eq!(body.matches("iVBORw0KGgo=").count(), 2, "{api:?}: {body}");
         assert!(body.contains("no such file"));
@@ -199,13 +199,13 @@ async fn results_and_images_are_sent_as_each_provider_requires() {
 }
 
 #[tokio::test]
-async fn results_of_an_answer_are_sent_as_one_message_where_required() {
+async fn results_of_a_reply_are_sent_as_one_message_where_required() {
     let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
     let line = Line::new(Api::AnthropicMessages, [step, Step::text("done")]).await;
     let mut messages = vec![user("go")];
-    let (_, answer) = line.ask(request("small", messages.clone())).await.unwrap();
-    let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
-    messages.push(AgentMessage::Assistant(answer));
+    let (_, reply) = line.ask(request("small", messages.clone())).await.unwrap();
+    let ids: Vec<String> = reply.tool_calls().map(|call| call.id.clone()).collect();
+    messages.push(AgentMessage::Assistant(reply));
     messages.extend(ids.iter().map(|id| result(id, vec![UserContent::Text { text: id.clone() }], false)));
     line.ask(request("small", messages)).await.unwrap();
     let body = line.body();
@@ -226,16 +226,16 @@ async fn signed_thoughts_are_returned_only_to_their_model() {
     };
     let line = Line::new(Api::AnthropicMessages, steps()).await;
     let thinking = |messages| ModelRequest { thinking: ThinkingLevel::Low, ..request("large", messages) };
-    let (deltas, answer) = line.ask(thinking(vec![user("go")])).await.unwrap();
+    let (deltas, reply) = line.ask(thinking(vec![user("go")])).await.unwrap();
     assert!(deltas.iter().any(|delta| matches!(delta, Delta::Thinking(_))));
-    let thought = answer.content.first().cloned();
+    let thought = reply.content.first().cloned();
     let expected =
         AssistantContent::Thinking { thinking: "Let me see.".into(), signature: Some("c2lnbmF0dXJl".into()) };
     assert_eq!(thought, Some(expected));
-    let id = answer.tool_calls().next().unwrap().id.clone();
+    let id = reply.tool_calls().next().unwrap().id.clone();
     let messages = vec![
         user("go"),
-        AgentMessage::Assistant(answer),
+        AgentMessage::Assistant(reply),
         result(&id, vec![UserContent::Text { text: "x".into() }], false),
     ];
     line.ask(thinking(messages.clone())).await.unwrap();
@@ -307,14 +307,14 @@ async fn refusals_and_output_limits_are_distinguished() {
         let refused = Step { stop: Some(Stop::Refusal), ..Step::text("I will not.") };
         let cut = Step { stop: Some(Stop::Length), ..Step::text("and then") };
         let line = Line::new(api, [refused, cut]).await;
-        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
         assert_eq!(
-            (answer.stop_reason, answer.text().as_str()),
+            (reply.stop_reason, reply.text().as_str()),
             (StopReason::Refusal, "I will not."),
             "{api:?}"
         );
-        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
-        assert_eq!((answer.stop_reason, answer.text().as_str()), (StopReason::Length, "and then"), "{api:?}");
+        let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        assert_eq!((reply.stop_reason, reply.text().as_str()), (StopReason::Length, "and then"), "{api:?}");
     }
 }
 
@@ -427,7 +427,7 @@ async fn session_survives_failures_of_every_provider() {
 }
 
 #[tokio::test]
-async fn usage_reported_before_a_broken_answer_is_charged() {
+async fn usage_reported_before_a_broken_reply_is_charged() {
     let tokens = Tokens { input: 1_000, output: 5, cache_read: 100, cache_write: 10 };
     let step = |text: &str| Step::text(text).taking(tokens);
     let cut = Failure::Cut { pieces: 1, mid_event: false };
@@ -451,7 +451,7 @@ async fn usage_reported_before_a_broken_answer_is_charged() {
 }
 
 #[tokio::test]
-async fn unreported_usage_of_a_broken_answer_is_estimated() {
+async fn unreported_usage_of_a_broken_reply_is_estimated() {
     for api in [Api::OpenaiChat, Api::OpenaiResponses] {
         let tokens = Tokens { input: 1_000, output: 5, ..Tokens::default() };
         let cut = Failure::Cut { pieces: 3, mid_event: false };
@@ -477,7 +477,7 @@ async fn unreported_usage_of_a_broken_answer_is_estimated() {
             told.into_iter().filter_map(usage).collect()
         };
         let [broken] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
-        // Eight hundred bytes of prompt, and the 33 characters of the answer, at three bytes per token.
+        // Eight hundred bytes of prompt, and the 33 characters of the reply, at three bytes per token.
         assert!(broken.input >= 800 / 3 && broken.output == 11, "{api:?}: {broken:?}");
         assert_eq!(open.session.state().meters.total().usage.input, 1_000 + broken.input, "{api:?}");
 

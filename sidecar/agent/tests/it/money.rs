@@ -74,7 +74,7 @@ async fn meters_continue_exactly_over_resume_branch_and_fork() {
             ..
         }
     )));
-    // Back to before the answer: its cost stays.
+    // Back to before the reply: its cost stays.
     open.session.branch(first.as_deref()).unwrap();
     within(open.session.resume()).await.unwrap();
     let meters = open.session.state().meters;

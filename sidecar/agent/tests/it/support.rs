@@ -30,7 +30,7 @@ pub(crate) enum Reply {
     Break(&'static str),
 }
 
-/// A fake model that gives prepared answers and checks each request like a provider.
+/// A fake model that gives prepared replies and checks each request like a provider.
 #[derive(Default)]
 pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
@@ -77,9 +77,9 @@ impl LanguageModel for Scripted {
         let reply = self.replies.lock().unwrap().pop_front().or_else(|| self.otherwise.clone());
         let delta = |text: &str| Ok(Delta::Text(text.to_owned()));
         Ok(match reply.expect("the script is over") {
-            Reply::Say(answer) => {
-                let thoughts: Vec<_> = answer.content.iter().filter_map(thought).collect();
-                let said = [delta(&answer.text()), Ok(Delta::Done(answer))];
+            Reply::Say(reply) => {
+                let thoughts: Vec<_> = reply.content.iter().filter_map(thought).collect();
+                let said = [delta(&reply.text()), Ok(Delta::Done(reply))];
                 stream::iter(thoughts.into_iter().map(Ok).chain(said)).boxed()
             }
             Reply::Fail(error) => return Err(error),
@@ -101,8 +101,8 @@ pub(crate) fn check_pairing(messages: &[Arc<AgentMessage>]) {
     let mut at = 0;
     while at < messages.len() {
         match &*messages[at] {
-            AgentMessage::Assistant(answer) => {
-                for call in answer.tool_calls() {
+            AgentMessage::Assistant(reply) => {
+                for call in reply.tool_calls() {
                     at += 1;
                     match messages.get(at).map(|message| &**message) {
                         Some(AgentMessage::ToolResult(result)) if result.tool_call_id == call.id => {}
@@ -131,7 +131,7 @@ pub(crate) fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantMessage {
+fn reply(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantMessage {
     AssistantMessage {
         content,
         provider: "test".into(),
@@ -144,18 +144,18 @@ fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantM
 }
 
 pub(crate) fn say(text: &str) -> Reply {
-    Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
+    Reply::Say(reply(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
-/// An answer with a thought.
+/// A reply with a thought.
 pub(crate) fn thinking(thought: &str, text: &str) -> Reply {
     let thought = AssistantContent::Thinking { thinking: thought.into(), signature: None };
-    Reply::Say(answer(vec![thought, AssistantContent::Text { text: text.into() }], StopReason::Stop))
+    Reply::Say(reply(vec![thought, AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
 pub(crate) fn say_taking(text: &str, usage: Usage) -> Reply {
     let content = vec![AssistantContent::Text { text: text.into() }];
-    Reply::Say(AssistantMessage { usage, ..answer(content, StopReason::Stop) })
+    Reply::Say(AssistantMessage { usage, ..reply(content, StopReason::Stop) })
 }
 
 pub(crate) fn call(calls: &[(&str, &str, Value)]) -> Reply {
@@ -170,7 +170,7 @@ pub(crate) fn call_taking(calls: &[(&str, &str, Value)], usage: Usage) -> Reply 
             arguments: arguments.clone(),
         })
     });
-    Reply::Say(AssistantMessage { usage, ..answer(content.collect(), StopReason::ToolUse) })
+    Reply::Say(AssistantMessage { usage, ..reply(content.collect(), StopReason::ToolUse) })
 }
 
 pub(crate) fn transient(message: &str, retry_after: Option<Duration>) -> Reply {
@@ -364,11 +364,11 @@ pub(crate) fn texts(messages: &[Arc<AgentMessage>]) -> Vec<String> {
     for message in messages {
         match &**message {
             AgentMessage::User(user) => all.push(format!("user: {}", joined(&user.content))),
-            AgentMessage::Assistant(answer) => {
-                if !answer.text().is_empty() {
-                    all.push(format!("assistant: {}", answer.text()));
+            AgentMessage::Assistant(reply) => {
+                if !reply.text().is_empty() {
+                    all.push(format!("assistant: {}", reply.text()));
                 }
-                all.extend(answer.tool_calls().map(|call| format!("call {}", call.id)));
+                all.extend(reply.tool_calls().map(|call| format!("call {}", call.id)));
             }
             AgentMessage::ToolResult(result) => {
                 let mark = if result.is_error { "error" } else { "result" };

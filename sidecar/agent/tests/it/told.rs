@@ -105,7 +105,7 @@ async fn each_tool_publishes_its_start_and_end() {
 }
 
 #[tokio::test]
-async fn answer_is_published_while_it_streams() {
+async fn reply_is_published_while_it_streams() {
     let model = Scripted::new([Reply::Hang("half a sentence")]);
     let stage = Stage::new(model, Vec::new());
     let mut open = stage.open();

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
+    http_response::{Refusal, epoch_seconds, retry_after},
     prompt::InvalidRequest,
-    reply::{Refusal, epoch_seconds, retry_after},
 };
 
 /// The response to an invalid request.

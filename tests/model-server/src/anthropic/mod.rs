@@ -11,5 +11,5 @@ pub(crate) use response::{complete, error_event, events};
 
 /// Prefix of call ids.
 const CALL: &str = "toolu_";
-/// Follows the prefix if the model thought before the call. Such an answer must be sent back with its thought.
+/// Follows the prefix if the model thought before the call. Such a reply must be sent back with its thought.
 const THOUGHT: &str = "thought";

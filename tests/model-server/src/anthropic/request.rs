@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::pairing::{pairing, thought};
 use crate::{
-    answer,
     prompt::{InvalidRequest, Prompt, Turn},
+    reply,
 };
 
 /// The beta feature that permits system messages between turns.
@@ -185,7 +185,7 @@ fn blocks(
             ("assistant", "thinking") => {
                 let thinking = block["thinking"].as_str().unwrap_or_default();
                 let signature = block["signature"].as_str().unwrap_or_default();
-                if signature != answer::signature(thinking) && !signatures.contains(signature) {
+                if signature != reply::signature(thinking) && !signatures.contains(signature) {
                     let words = format!("{place}: Invalid `signature` in `thinking` block");
                     return Err(InvalidRequest::invalid(words));
                 }

@@ -1,42 +1,41 @@
-//! Answers in the format of Anthropic Messages.
+//! Replies in the format of Anthropic Messages.
 
 use serde_json::{Value, json};
 
 use super::{CALL, THOUGHT};
 use crate::{
-    answer::{Answer, Call, Event},
+    reply::{Call, Event, Reply},
     script::{Stop, Tokens},
 };
 
-/// An answer without streaming.
-pub(crate) fn complete(answer: &Answer) -> Value {
+/// A reply without streaming.
+pub(crate) fn complete(reply: &Reply) -> Value {
     let mut content = Vec::new();
-    if let Some((thinking, signature)) = &answer.thinking {
+    if let Some((thinking, signature)) = &reply.thinking {
         content.push(json!({ "type": "thinking", "thinking": thinking, "signature": signature }));
     }
-    if let Some(text) = &answer.text {
+    if let Some(text) = &reply.text {
         content.push(json!({ "type": "text", "text": text }));
     }
-    for call in &answer.calls {
+    for call in &reply.calls {
         if let Some(says) = &call.says {
             content.push(json!({ "type": "text", "text": says }));
         }
         let input = serde_json::from_str::<Value>(&call.arguments).unwrap_or_else(|_| json!({}));
-        content
-            .push(json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": input }));
+        content.push(json!({ "type": "tool_use", "id": id(reply, call), "name": call.name, "input": input }));
     }
     json!({
-        "id": format!("msg_{}", answer.id), "type": "message", "role": "assistant", "model": answer.model,
-        "content": content, "stop_reason": stop(answer.stop), "stop_sequence": null, "usage": usage(answer.usage),
+        "id": format!("msg_{}", reply.id), "type": "message", "role": "assistant", "model": reply.model,
+        "content": content, "stop_reason": stop(reply.stop), "stop_sequence": null, "usage": usage(reply.usage),
     })
 }
 
-/// An answer as a stream.
-pub(crate) fn events(answer: &Answer) -> Vec<Event> {
-    let mut begun = usage(answer.usage);
+/// A reply as a stream.
+pub(crate) fn events(reply: &Reply) -> Vec<Event> {
+    let mut begun = usage(reply.usage);
     begun["output_tokens"] = json!(1);
     let message = json!({
-        "id": format!("msg_{}", answer.id), "type": "message", "role": "assistant", "model": answer.model,
+        "id": format!("msg_{}", reply.id), "type": "message", "role": "assistant", "model": reply.model,
         "content": [], "stop_reason": null, "stop_sequence": null, "usage": begun,
     });
     let mut events = vec![named("message_start", json!({ "message": message })), named("ping", json!({}))];
@@ -48,29 +47,29 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         index += 1;
         block
     };
-    if let Some((thinking, signature)) = &answer.thinking {
+    if let Some((thinking, signature)) = &reply.thinking {
         let mut deltas: Vec<_> =
-            answer.pieces(thinking).into_iter().map(|piece| delta("thinking", &piece).piece()).collect();
+            reply.pieces(thinking).into_iter().map(|piece| delta("thinking", &piece).piece()).collect();
         deltas.push(delta("signature", signature));
         events.extend(block(json!({ "type": "thinking", "thinking": "", "signature": "" }), deltas));
     }
-    if let Some(text) = &answer.text {
-        let deltas = answer.pieces(text).into_iter().map(|piece| delta("text", &piece).piece()).collect();
+    if let Some(text) = &reply.text {
+        let deltas = reply.pieces(text).into_iter().map(|piece| delta("text", &piece).piece()).collect();
         events.extend(block(json!({ "type": "text", "text": "" }), deltas));
     }
-    for call in &answer.calls {
+    for call in &reply.calls {
         if let Some(says) = &call.says {
-            let deltas = answer.pieces(says).into_iter().map(|piece| delta("text", &piece).piece()).collect();
+            let deltas = reply.pieces(says).into_iter().map(|piece| delta("text", &piece).piece()).collect();
             events.extend(block(json!({ "type": "text", "text": "" }), deltas));
         }
         let pieces =
-            answer.pieces(&call.arguments).into_iter().map(|piece| delta("input_json", &piece).piece());
+            reply.pieces(&call.arguments).into_iter().map(|piece| delta("input_json", &piece).piece());
         let deltas = std::iter::once(delta("input_json", "")).chain(pieces).collect();
-        let start = json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": {} });
+        let start = json!({ "type": "tool_use", "id": id(reply, call), "name": call.name, "input": {} });
         events.extend(block(start, deltas));
     }
     let end = json!({
-        "delta": { "stop_reason": stop(answer.stop), "stop_sequence": null }, "usage": usage(answer.usage),
+        "delta": { "stop_reason": stop(reply.stop), "stop_sequence": null }, "usage": usage(reply.usage),
     });
     events.push(named("message_delta", end));
     events.push(named("message_stop", json!({})));
@@ -101,8 +100,8 @@ fn indexed(mut event: Event, index: usize) -> Event {
     event
 }
 
-fn id(answer: &Answer, call: &Call) -> String {
-    let thought = if answer.thinking.is_some() { THOUGHT } else { "" };
+fn id(reply: &Reply, call: &Call) -> String {
+    let thought = if reply.thinking.is_some() { THOUGHT } else { "" };
     format!("{CALL}{thought}{}", call.id)
 }
 

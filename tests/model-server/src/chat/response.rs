@@ -1,52 +1,52 @@
-//! Answers in the format of Chat Completions.
+//! Replies in the format of Chat Completions.
 
 use serde_json::{Value, json};
 
 use super::CALL;
 use crate::{
-    answer::{Answer, Event},
-    reply::epoch_seconds,
+    http_response::epoch_seconds,
+    reply::{Event, Reply},
     script::{Stop, Tokens},
 };
 
-/// An answer without streaming.
-pub(crate) fn complete(answer: &Answer) -> Value {
+/// A reply without streaming.
+pub(crate) fn complete(reply: &Reply) -> Value {
     let mut message = json!({ "role": "assistant", "content": null, "refusal": null });
-    if let Some((thinking, _)) = &answer.thinking {
+    if let Some((thinking, _)) = &reply.thinking {
         message["reasoning_content"] = json!(thinking);
     }
-    let said: Vec<&str> = answer
+    let said: Vec<&str> = reply
         .text
         .iter()
-        .chain(answer.calls.iter().filter_map(|call| call.says.as_ref()))
+        .chain(reply.calls.iter().filter_map(|call| call.says.as_ref()))
         .map(String::as_str)
         .collect();
     if !said.is_empty() {
-        message[said_in(answer)] = json!(said.concat());
+        message[said_in(reply)] = json!(said.concat());
     }
-    if !answer.calls.is_empty() {
-        let calls = answer.calls.iter().map(|call| {
+    if !reply.calls.is_empty() {
+        let calls = reply.calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
             json!({ "id": format!("{CALL}{}", call.id), "type": "function", "function": function })
         });
         message["tool_calls"] = calls.collect();
     }
     let choice =
-        json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": stop(answer.stop) });
+        json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": stop(reply.stop) });
     json!({
-        "id": format!("chatcmpl-{}", answer.id), "object": "chat.completion", "created": epoch_seconds(0),
-        "model": answer.model, "choices": [choice], "usage": usage(answer.usage), "service_tier": "default",
+        "id": format!("chatcmpl-{}", reply.id), "object": "chat.completion", "created": epoch_seconds(0),
+        "model": reply.model, "choices": [choice], "usage": usage(reply.usage), "service_tier": "default",
     })
 }
 
-/// An answer as a stream.
-pub(crate) fn events(answer: &Answer) -> Vec<Event> {
+/// A reply as a stream.
+pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     let chunk = |choices: Value| {
         let mut chunk = json!({
-            "id": format!("chatcmpl-{}", answer.id), "object": "chat.completion.chunk", "created": epoch_seconds(0),
-            "model": answer.model, "choices": choices,
+            "id": format!("chatcmpl-{}", reply.id), "object": "chat.completion.chunk", "created": epoch_seconds(0),
+            "model": reply.model, "choices": choices,
         });
-        if answer.tells_usage {
+        if reply.tells_usage {
             chunk["usage"] = Value::Null;
         }
         chunk
@@ -55,20 +55,20 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         Event::data(&chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }])))
     };
     let mut events = vec![delta(json!({ "role": "assistant", "content": "", "refusal": null }))];
-    if let Some((thinking, _)) = &answer.thinking {
+    if let Some((thinking, _)) = &reply.thinking {
         events.extend(
-            answer
+            reply
                 .pieces(thinking)
                 .into_iter()
                 .map(|piece| delta(json!({ "reasoning_content": piece })).piece()),
         );
     }
-    if let Some(text) = &answer.text {
-        let field = said_in(answer);
-        events.extend(answer.pieces(text).into_iter().map(|piece| delta(json!({ field: piece })).piece()));
+    if let Some(text) = &reply.text {
+        let field = said_in(reply);
+        events.extend(reply.pieces(text).into_iter().map(|piece| delta(json!({ field: piece })).piece()));
     }
-    for (index, call) in answer.calls.iter().enumerate() {
-        let says = call.says.as_deref().map(|says| answer.pieces(says)).unwrap_or_default();
+    for (index, call) in reply.calls.iter().enumerate() {
+        let says = call.says.as_deref().map(|says| reply.pieces(says)).unwrap_or_default();
         events.extend(says.into_iter().map(|piece| delta(json!({ "content": piece })).piece()));
         let part = |part: Value| delta(json!({ "tool_calls": [part] }));
         events.push(part(json!({
@@ -76,17 +76,17 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
             "function": { "name": call.name, "arguments": "" },
         })));
         events.extend(
-            answer
+            reply
                 .pieces(&call.arguments)
                 .into_iter()
                 .map(|piece| part(json!({ "index": index, "function": { "arguments": piece } })).piece()),
         );
     }
-    let end = json!([{ "index": 0, "delta": {}, "logprobs": null, "finish_reason": stop(answer.stop) }]);
+    let end = json!([{ "index": 0, "delta": {}, "logprobs": null, "finish_reason": stop(reply.stop) }]);
     events.push(Event::data(&chunk(end)));
-    if answer.tells_usage {
+    if reply.tells_usage {
         let mut last = chunk(json!([]));
-        last["usage"] = usage(answer.usage);
+        last["usage"] = usage(reply.usage);
         events.push(Event::data(&last));
     }
     events.push(Event::data("[DONE]"));
@@ -102,8 +102,8 @@ pub(crate) fn error_event() -> Event {
 }
 
 /// The field that contains the text.
-fn said_in(answer: &Answer) -> &'static str {
-    if answer.stop == Stop::Refusal { "refusal" } else { "content" }
+fn said_in(reply: &Reply) -> &'static str {
+    if reply.stop == Stop::Refusal { "refusal" } else { "content" }
 }
 
 fn usage(tokens: Tokens) -> Value {
@@ -117,7 +117,7 @@ fn usage(tokens: Tokens) -> Value {
 
 fn stop(stop: Stop) -> &'static str {
     match stop {
-        // Here a refusal is a separate field, and the answer ends like any other.
+        // Here a refusal is a separate field, and the reply ends like any other.
         Stop::End | Stop::Refusal => "stop",
         Stop::ToolUse => "tool_calls",
         Stop::Length => "length",

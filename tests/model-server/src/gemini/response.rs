@@ -1,35 +1,35 @@
-//! Answers and errors in the format of `generateContent`.
+//! Replies and errors in the format of `generateContent`.
 
 use serde_json::{Value, json};
 
 use crate::{
-    answer::{Answer, Event},
     failure::Failure,
+    http_response::Refusal,
     prompt::InvalidRequest,
-    reply::Refusal,
+    reply::{Event, Reply},
     script::{Stop, Tokens},
 };
 
-/// An answer without streaming.
-pub(crate) fn complete(answer: &Answer) -> Value {
-    let mut parts: Vec<_> = answer.thinking.iter().map(thought).collect();
-    parts.extend(answer.text.iter().map(|text| json!({ "text": text })));
-    for call in calls(answer) {
+/// A reply without streaming.
+pub(crate) fn complete(reply: &Reply) -> Value {
+    let mut parts: Vec<_> = reply.thinking.iter().map(thought).collect();
+    parts.extend(reply.text.iter().map(|text| json!({ "text": text })));
+    for call in calls(reply) {
         parts.extend(call);
     }
-    response(answer, &parts, true)
+    response(reply, &parts, true)
 }
 
-/// An answer as a stream. Each event is a response with some of the parts.
-pub(crate) fn events(answer: &Answer) -> Vec<Event> {
-    let part = |part: &Value| Event::data(&response(answer, std::slice::from_ref(part), false)).piece();
-    let mut events: Vec<_> = answer.thinking.iter().map(|given| part(&thought(given))).collect();
-    let pieces = answer.text.as_deref().map(|text| answer.pieces(text)).unwrap_or_default();
+/// A reply as a stream. Each event is a response with some of the parts.
+pub(crate) fn events(reply: &Reply) -> Vec<Event> {
+    let part = |part: &Value| Event::data(&response(reply, std::slice::from_ref(part), false)).piece();
+    let mut events: Vec<_> = reply.thinking.iter().map(|given| part(&thought(given))).collect();
+    let pieces = reply.text.as_deref().map(|text| reply.pieces(text)).unwrap_or_default();
     events.extend(pieces.iter().map(|piece| part(&json!({ "text": piece }))));
-    for call in calls(answer) {
+    for call in calls(reply) {
         events.extend(call.iter().map(part));
     }
-    events.push(Event::data(&response(answer, &[json!({ "text": "" })], true)));
+    events.push(Event::data(&response(reply, &[json!({ "text": "" })], true)));
     events
 }
 
@@ -80,8 +80,8 @@ fn thought((text, signature): &(String, String)) -> Value {
 }
 
 /// The parts of each call: the text before it, and the call.
-fn calls(answer: &Answer) -> impl Iterator<Item = Vec<Value>> {
-    answer.calls.iter().map(|call| {
+fn calls(reply: &Reply) -> impl Iterator<Item = Vec<Value>> {
+    reply.calls.iter().map(|call| {
         let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
         let said = call.says.iter().map(|text| json!({ "text": text }));
         let made = json!({ "functionCall": { "id": call.id, "name": call.name, "args": arguments } });
@@ -89,11 +89,12 @@ fn calls(answer: &Answer) -> impl Iterator<Item = Vec<Value>> {
     })
 }
 
-fn response(answer: &Answer, parts: &[Value], is_last: bool) -> Value {
+fn response(reply: &Reply, parts: &[Value], is_last: bool) -> Value {
     let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
-    let mut response = json!({ "modelVersion": answer.model, "responseId": answer.id, "usageMetadata": usage(answer.usage) });
+    let mut response =
+        json!({ "modelVersion": reply.model, "responseId": reply.id, "usageMetadata": usage(reply.usage) });
     if is_last {
-        candidate["finishReason"] = json!(stop(answer.stop));
+        candidate["finishReason"] = json!(stop(reply.stop));
     }
     response["candidates"] = json!([candidate]);
     response

@@ -91,7 +91,7 @@ fn read_item(item: &Value, place: usize, prompt: &mut Prompt) -> Result<(), Inva
     Ok(())
 }
 
-/// Consecutive items of one answer are one turn.
+/// Consecutive items of one reply are one turn.
 fn answered(prompt: &mut Prompt) {
     if prompt.turns.last() != Some(&Turn::Assistant) {
         prompt.turns.push(Turn::Assistant);

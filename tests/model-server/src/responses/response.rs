@@ -1,38 +1,37 @@
-//! Answers in the format of Responses.
+//! Replies in the format of Responses.
 
 use serde_json::{Value, json};
 
 use crate::{
-    answer::{Answer, Event},
     chat::CALL,
-    reply::epoch_seconds,
+    http_response::epoch_seconds,
+    reply::{Event, Reply},
     script::{Stop, Tokens},
 };
 
-/// An answer without streaming.
-pub(crate) fn complete(answer: &Answer) -> Value {
-    let output: Vec<_> = parts(answer).iter().map(Part::done).collect();
-    response(answer, status(answer.stop), &output, Some(answer.usage))
+/// A reply without streaming.
+pub(crate) fn complete(reply: &Reply) -> Value {
+    let output: Vec<_> = parts(reply).iter().map(Part::done).collect();
+    response(reply, status(reply.stop), &output, Some(reply.usage))
 }
 
-/// An answer as a stream.
-pub(crate) fn events(answer: &Answer) -> Vec<Event> {
+/// A reply as a stream.
+pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     let mut stream = Numbered::default();
-    stream.push("response.created", json!({ "response": response(answer, "in_progress", &[], None) }));
-    stream.push("response.in_progress", json!({ "response": response(answer, "in_progress", &[], None) }));
-    let parts = parts(answer);
+    stream.push("response.created", json!({ "response": response(reply, "in_progress", &[], None) }));
+    stream.push("response.in_progress", json!({ "response": response(reply, "in_progress", &[], None) }));
+    let parts = parts(reply);
     for (index, part) in parts.iter().enumerate() {
         stream.push("response.output_item.added", json!({ "output_index": index, "item": part.begun() }));
-        part.stream(answer, index, &mut stream);
+        part.stream(reply, index, &mut stream);
         stream.push("response.output_item.done", json!({ "output_index": index, "item": part.done() }));
     }
     let output: Vec<_> = parts.iter().map(Part::done).collect();
-    let end = match status(answer.stop) {
+    let end = match status(reply.stop) {
         "incomplete" => "response.incomplete",
         _ => "response.completed",
     };
-    stream
-        .push(end, json!({ "response": response(answer, status(answer.stop), &output, Some(answer.usage)) }));
+    stream.push(end, json!({ "response": response(reply, status(reply.stop), &output, Some(reply.usage)) }));
     stream.events
 }
 
@@ -81,7 +80,7 @@ impl Part<'_> {
         }
     }
 
-    fn stream(&self, answer: &Answer, index: usize, stream: &mut Numbered) {
+    fn stream(&self, reply: &Reply, index: usize, stream: &mut Numbered) {
         match self {
             Self::Reasoning { id, text } => {
                 let mut say = |name, field: &str, value: Value, is_piece| {
@@ -91,7 +90,7 @@ impl Part<'_> {
                 };
                 let summary = |text: &str| json!({ "type": "summary_text", "text": text });
                 say("response.reasoning_summary_part.added", "part", summary(""), false);
-                for piece in answer.pieces(text) {
+                for piece in reply.pieces(text) {
                     say("response.reasoning_summary_text.delta", "delta", json!(piece), true);
                 }
                 say("response.reasoning_summary_text.done", "text", json!(text), false);
@@ -109,7 +108,7 @@ impl Part<'_> {
                     stream.push_as(name, data, is_piece);
                 };
                 say("response.content_part.added", "part", content("", *refuses), false);
-                for piece in answer.pieces(text) {
+                for piece in reply.pieces(text) {
                     say(delta, "delta", json!(piece), true);
                 }
                 say(done, field, json!(text), false);
@@ -120,7 +119,7 @@ impl Part<'_> {
                     let data = json!({ "item_id": id, "output_index": index, field: value });
                     stream.push_as(name, data, is_piece);
                 };
-                for piece in answer.pieces(arguments) {
+                for piece in reply.pieces(arguments) {
                     say("response.function_call_arguments.delta", "delta", &piece, true);
                 }
                 say("response.function_call_arguments.done", "arguments", arguments, false);
@@ -147,16 +146,16 @@ impl Numbered {
     }
 }
 
-fn parts(answer: &Answer) -> Vec<Part<'_>> {
+fn parts(reply: &Reply) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
-    if let Some((text, _)) = &answer.thinking {
-        parts.push(Part::Reasoning { id: format!("rs_{}", answer.id), text });
+    if let Some((text, _)) = &reply.thinking {
+        parts.push(Part::Reasoning { id: format!("rs_{}", reply.id), text });
     }
-    if let Some(text) = &answer.text {
-        let refuses = answer.stop == Stop::Refusal;
-        parts.push(Part::Message { id: format!("msg_{}", answer.id), text, refuses });
+    if let Some(text) = &reply.text {
+        let refuses = reply.stop == Stop::Refusal;
+        parts.push(Part::Message { id: format!("msg_{}", reply.id), text, refuses });
     }
-    for call in &answer.calls {
+    for call in &reply.calls {
         if let Some(text) = &call.says {
             parts.push(Part::Message { id: format!("msg_{}", call.id), text, refuses: false });
         }
@@ -178,15 +177,15 @@ fn content(text: &str, refuses: bool) -> Value {
     }
 }
 
-fn response(answer: &Answer, status: &str, output: &[Value], usage: Option<Tokens>) -> Value {
-    let incomplete = match answer.stop {
+fn response(reply: &Reply, status: &str, output: &[Value], usage: Option<Tokens>) -> Value {
+    let incomplete = match reply.stop {
         Stop::Length if status == "incomplete" => json!({ "reason": "max_output_tokens" }),
         Stop::ContentFilter if status == "incomplete" => json!({ "reason": "content_filter" }),
         _ => Value::Null,
     };
     json!({
-        "id": format!("resp_{}", answer.id), "object": "response", "created_at": epoch_seconds(0), "status": status,
-        "error": null, "incomplete_details": incomplete, "model": answer.model, "output": output,
+        "id": format!("resp_{}", reply.id), "object": "response", "created_at": epoch_seconds(0), "status": status,
+        "error": null, "incomplete_details": incomplete, "model": reply.model, "output": output,
         "parallel_tool_calls": true, "store": false, "usage": usage.map(told),
     })
 }

@@ -1,4 +1,4 @@
-//! Gates that block answers until a test opens them.
+//! Gates that block replies until a test opens them.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ impl Gates {
     /// Waits until a gate is open.
     pub(crate) async fn pass(&self, name: &str) {
         let mut gate = self.with(name, watch::Sender::subscribe);
-        // A gate lives as long as the server, so this fails only when nobody waits for an answer.
+        // A gate lives as long as the server, so this fails only when nobody waits for a reply.
         let _ = gate.wait_for(|is_open| *is_open).await;
     }
 

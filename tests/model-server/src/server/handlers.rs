@@ -1,4 +1,4 @@
-//! Answers prompts: checks them, selects a step, and plays the answer or the failure.
+//! Answers prompts: checks them, selects a step, and plays the reply or the failure.
 
 use std::{
     collections::BTreeSet,
@@ -19,13 +19,13 @@ use serde_json::Value;
 
 use super::{Dialect, Exchange, Kind, Outcome, Request, routes::Shared};
 use crate::{
-    answer::Answer,
     anthropic, chat,
     director::Choice,
     failure::Failure,
     gemini,
+    http_response::{Refusal, StreamPlan},
     prompt::{InvalidRequest, Prompt},
-    reply::{Refusal, StreamPlan},
+    reply::Reply,
     responses,
     script::{Script, Step},
     side_requests, tokens,
@@ -85,7 +85,7 @@ impl Incoming {
     }
 }
 
-pub(super) async fn answer(shared: &Arc<Shared>, dialect: Dialect, incoming: Incoming) -> Response {
+pub(super) async fn reply(shared: &Arc<Shared>, dialect: Dialect, incoming: Incoming) -> Response {
     let script = shared.script();
     let mut record = incoming.record(dialect, Kind::Prompt);
     let prompt = match read(dialect, &incoming, &script, false) {
@@ -95,7 +95,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, dialect: Dialect, incoming: Inc
             return refuse(Exchange::begin(&shared.records, record), error(dialect, &refused));
         }
     };
-    if let Some(step) = side_requests::answer(&prompt) {
+    if let Some(step) = side_requests::reply(&prompt) {
         record.kind = Kind::Side;
         let choice = Choice { conversation: String::new(), index: None, step, failure: None, cached: 0 };
         return play(shared, dialect, &script, &prompt, choice, record).await;
@@ -116,7 +116,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, dialect: Dialect, incoming: Inc
     }
 }
 
-/// Plays the selected answer or failure.
+/// Plays the selected reply or failure.
 async fn play(
     shared: &Arc<Shared>,
     dialect: Dialect,
@@ -156,24 +156,24 @@ async fn play(
             }
         }
     }
-    let answer = Answer::new(&choice, script, prompt, &next_id());
-    exchange.usage(answer.usage);
+    let reply = Reply::new(&choice, script, prompt, &next_id());
+    exchange.usage(reply.usage);
     exchange.status(200);
     if !prompt.stream {
         if matches!(choice.failure, Some(Failure::Cut { .. } | Failure::Short { .. })) {
-            // Without streaming, half an answer is half of its JSON.
-            let text = value(dialect, &answer).to_string();
+            // Without streaming, half a reply is half of its JSON.
+            let text = value(dialect, &reply).to_string();
             exchange.end(Outcome::Failed);
             let half: String = text.chars().take(text.chars().count() / 2).collect();
             return ([(header::CONTENT_TYPE, "application/json")], half).into_response();
         }
-        return complete(exchange, &value(dialect, &answer));
+        return complete(exchange, &value(dialect, &reply));
     }
     let (events, error) = match dialect {
-        Dialect::Anthropic | Dialect::None => (anthropic::events(&answer), anthropic::error_event()),
-        Dialect::Chat => (chat::events(&answer), chat::error_event()),
-        Dialect::Responses => (responses::events(&answer), responses::error_event()),
-        Dialect::Gemini => (gemini::events(&answer), gemini::error_event()),
+        Dialect::Anthropic | Dialect::None => (anthropic::events(&reply), anthropic::error_event()),
+        Dialect::Chat => (chat::events(&reply), chat::error_event()),
+        Dialect::Responses => (responses::events(&reply), responses::error_event()),
+        Dialect::Gemini => (gemini::events(&reply), gemini::error_event()),
     };
     let mut plan = StreamPlan::new(events, choice.failure.as_ref(), error);
     plan.wait_inside = wait_inside;
@@ -241,16 +241,16 @@ fn failure(dialect: Dialect, what: &Failure, size: u64, window: u64) -> Option<R
     }
 }
 
-fn value(dialect: Dialect, answer: &Answer) -> Value {
+fn value(dialect: Dialect, reply: &Reply) -> Value {
     match dialect {
-        Dialect::Anthropic | Dialect::None => anthropic::complete(answer),
-        Dialect::Chat => chat::complete(answer),
-        Dialect::Responses => responses::complete(answer),
-        Dialect::Gemini => gemini::complete(answer),
+        Dialect::Anthropic | Dialect::None => anthropic::complete(reply),
+        Dialect::Chat => chat::complete(reply),
+        Dialect::Responses => responses::complete(reply),
+        Dialect::Gemini => gemini::complete(reply),
     }
 }
 
-/// Responds with a complete answer.
+/// Responds with a complete reply.
 pub(super) fn complete(mut exchange: Exchange, body: &Value) -> Response {
     exchange.status(200);
     exchange.end(Outcome::Sent);

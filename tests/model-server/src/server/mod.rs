@@ -92,7 +92,7 @@ impl ModelServer {
         }
     }
 
-    /// Opens a gate for current and later answers.
+    /// Opens a gate for current and later replies.
     pub fn open(&self, gate: &str) {
         self.shared.gates.open(gate);
     }

@@ -28,7 +28,7 @@ pub struct Request {
     pub conversation: Option<String>,
     /// Index of the step within its conversation.
     pub step: Option<usize>,
-    /// The tokens that the answer reports; `None` until there is one.
+    /// The tokens that the reply reports; `None` until there is one.
     pub usage: Option<Tokens>,
     /// The response's status; `None` until there is a response.
     pub status: Option<u16>,
@@ -80,9 +80,9 @@ pub enum Kind {
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It waits, or its answer is being sent.
+    /// It waits, or its reply is being sent.
     Open,
-    /// The complete answer or error was sent.
+    /// The complete reply or error was sent.
     Sent,
     /// It failed on purpose: its stream was broken.
     Failed,
@@ -138,7 +138,7 @@ impl Exchange {
         Self { records: Arc::clone(records), place, is_over: false }
     }
 
-    /// Records the tokens that the answer reports.
+    /// Records the tokens that the reply reports.
     pub(crate) fn usage(&self, usage: Tokens) {
         self.records.change(|all| all[self.place].usage = Some(usage));
     }

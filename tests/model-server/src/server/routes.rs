@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Dialect, Exchange, Gates, Kind, Request,
-    handlers::{Incoming, answer, complete, read, refuse},
+    handlers::{Incoming, complete, read, refuse, reply},
     record::Records,
 };
 use crate::{anthropic, chat, director::Director, prompt::InvalidRequest, script::Script, tokens};
@@ -60,21 +60,21 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
 }
 
 async fn messages(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&state, Dialect::Anthropic, Incoming::new(method, uri, headers, &body)).await
+    reply(&state, Dialect::Anthropic, Incoming::new(method, uri, headers, &body)).await
 }
 
 async fn completions(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&state, Dialect::Chat, Incoming::new(method, uri, headers, &body)).await
+    reply(&state, Dialect::Chat, Incoming::new(method, uri, headers, &body)).await
 }
 
 async fn respond(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&state, Dialect::Responses, Incoming::new(method, uri, headers, &body)).await
+    reply(&state, Dialect::Responses, Incoming::new(method, uri, headers, &body)).await
 }
 
 async fn generate(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let incoming = Incoming::new(method, uri, headers, &body);
     if !incoming.uri.path().ends_with(":countTokens") {
-        return answer(&state, Dialect::Gemini, incoming).await;
+        return reply(&state, Dialect::Gemini, incoming).await;
     }
     let exchange = Exchange::begin(&state.records, incoming.record(Dialect::Gemini, Kind::Count));
     complete(exchange, &json!({ "totalTokens": tokens::of_bytes(incoming.bytes) }))

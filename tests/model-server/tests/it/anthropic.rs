@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{asked, events, messages, says, send, serve, steps};
 
 #[tokio::test]
-async fn answer_arrives_whole() {
+async fn reply_arrives_whole() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "There is {{result}}.", "usage": { "input": 7, "output": 5, "cacheRead": 3, "cacheWrite": 2 } },
@@ -36,7 +36,7 @@ async fn answer_arrives_whole() {
 }
 
 #[tokio::test]
-async fn streamed_answer_adds_up_to_the_script() {
+async fn streamed_reply_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "They want to see the files of this folder.", "text": "I look around first.", "chunk": 5,
         "tools": [{ "name": "bash", "input": { "command": "ls -la" } }, { "name": "read", "input": { "path": "ä.py" } }],

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{events, openai, says, send, serve, steps};
 
 #[tokio::test]
-async fn answer_arrives_whole_and_its_result_is_accepted() {
+async fn reply_arrives_whole_and_its_result_is_accepted() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "{{result}}" },
@@ -36,7 +36,7 @@ async fn answer_arrives_whole_and_its_result_is_accepted() {
 }
 
 #[tokio::test]
-async fn streamed_answer_adds_up_to_the_script() {
+async fn streamed_reply_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "Well now.", "text": "I look around first.", "chunk": 4,
         "tools": [{ "name": "bash", "input": { "command": "ls" } }, { "name": "read", "input": { "path": "a.py" } }],
@@ -86,8 +86,8 @@ async fn refusal_cut_off_and_broken_arguments_can_be_scripted() {
     let body = json!({ "model": "m", "messages": says("look") });
     let mut choices = Vec::new();
     for _ in 0..4 {
-        let (_, answer) = send(openai(&server, "chat/completions", &body)).await;
-        choices.push(answer["choices"][0].clone());
+        let (_, reply) = send(openai(&server, "chat/completions", &body)).await;
+        choices.push(reply["choices"][0].clone());
     }
     assert_eq!(choices[0]["message"]["refusal"], "I cannot help with that.");
     assert_eq!(choices[0]["message"]["content"], Value::Null);

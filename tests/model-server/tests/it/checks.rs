@@ -156,9 +156,9 @@ async fn anthropic_checks_keys_limits_and_tools() {
         let url = format!("{}/v1/messages", server.base_url());
         let request =
             reqwest::Client::new().post(url).bearer_auth("right").header("anthropic-version", "2023-06-01");
-        let (status, answer) = send(request.json(&body)).await;
+        let (status, reply) = send(request.json(&body)).await;
         assert_eq!(status, 400, "{body}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(words), "{reply}");
     }
 }
 
@@ -186,9 +186,9 @@ async fn chat_refuses_unpaired_calls() {
     ];
     for (conversation, words) in cases {
         let body = json!({ "model": "m", "messages": conversation });
-        let (status, answer) = send(openai(&server, "chat/completions", &body)).await;
+        let (status, reply) = send(openai(&server, "chat/completions", &body)).await;
         assert_eq!(status, 400, "{body}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(words), "{reply}");
     }
     let (status, _) = send(openai(
         &server,
@@ -218,10 +218,10 @@ async fn responses_refuses_unpaired_calls() {
         (json!([{ "type": "dance" }]), "Invalid value: 'dance'"),
     ];
     for (input, words) in cases {
-        let (status, answer) =
+        let (status, reply) =
             send(openai(&server, "responses", &json!({ "model": "m", "input": input }))).await;
         assert_eq!(status, 400, "{input}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(words), "{reply}");
     }
     let fine = json!({ "model": "m", "input": [user, call, done] });
     assert_eq!(send(openai(&server, "responses", &fine)).await.0, 200);

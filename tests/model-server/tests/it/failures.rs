@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{asked, messages, openai, parse, read, says, send, serve, soon, steps};
 
 #[tokio::test]
-async fn failures_precede_the_answer_in_order() {
+async fn failures_precede_the_reply_in_order() {
     let failures = json!([
         { "kind": "rateLimited", "retryAfter": 7 }, { "kind": "rateLimited", "retryAfterDate": 60 },
         { "kind": "overloaded" }, { "kind": "serverError" }, { "kind": "unauthorized" },
@@ -48,8 +48,8 @@ async fn openai_fails_with_its_own_error_format() {
     let body = json!({ "model": "m", "messages": says("go") });
     let mut told = Vec::new();
     for _ in 0..6 {
-        let (status, answer) = send(openai(&server, "chat/completions", &body)).await;
-        told.push((status, answer["error"].clone()));
+        let (status, reply) = send(openai(&server, "chat/completions", &body)).await;
+        told.push((status, reply["error"].clone()));
     }
     assert_eq!(told[0].0, 503);
     assert_eq!((told[1].0, &told[1].1["code"]), (400, &json!("context_length_exceeded")));

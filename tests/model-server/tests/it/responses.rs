@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{events, openai, send, serve, steps};
 
 #[tokio::test]
-async fn answer_arrives_whole_and_its_result_is_accepted() {
+async fn reply_arrives_whole_and_its_result_is_accepted() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "{{result}}" },
@@ -27,7 +27,7 @@ async fn answer_arrives_whole_and_its_result_is_accepted() {
 }
 
 #[tokio::test]
-async fn streamed_answer_adds_up_to_the_script() {
+async fn streamed_reply_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "Well now.", "text": "I look around first.", "chunk": 4,
         "tools": [{ "name": "bash", "input": { "command": "ls" } }],
@@ -61,7 +61,7 @@ async fn streamed_answer_adds_up_to_the_script() {
 }
 
 #[tokio::test]
-async fn an_answer_at_the_limit_is_incomplete() {
+async fn a_reply_at_the_limit_is_incomplete() {
     let server = serve(steps(json!([{ "text": "Once upon a", "stop": "length" }]))).await;
     let events =
         events(openai(&server, "responses", &json!({ "model": "m", "stream": true, "input": "look" }))).await;

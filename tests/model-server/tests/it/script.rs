@@ -64,21 +64,21 @@ async fn history_mode_derives_the_step_from_the_request() {
         { "name": "h", "progress": "history", "steps": [{ "text": "a" }, { "text": "b" }, { "text": "c", "repeat": true }] },
     ] }))
     .await;
-    let after = |answers: usize| {
+    let after = |replies: usize| {
         let mut conversation = vec![json!({ "role": "user", "content": "[[script:h]]" })];
-        for _ in 0..answers {
+        for _ in 0..replies {
             conversation.push(json!({ "role": "assistant", "content": "x" }));
             conversation.push(json!({ "role": "user", "content": "y" }));
         }
         json!(conversation)
     };
-    for (answers, expected) in [(0, "a"), (0, "a"), (1, "b"), (0, "a"), (2, "c"), (7, "c")] {
-        assert_eq!(said(&server, after(answers)).await, expected, "after {answers} answers");
+    for (replies, expected) in [(0, "a"), (0, "a"), (1, "b"), (0, "a"), (2, "c"), (7, "c")] {
+        assert_eq!(said(&server, after(replies)).await, expected, "after {replies} answers");
     }
 }
 
 #[tokio::test]
-async fn an_answer_waits_for_its_gates() {
+async fn a_reply_waits_for_its_gates() {
     let server =
         serve(steps(json!([{ "text": "one two", "chunk": 4, "wait": "begin", "waitInside": "go on" }])))
             .await;

@@ -19,7 +19,7 @@ pub(super) struct Frames {
 
 #[derive(Debug, Default)]
 struct StreamState {
-    answers: bool,
+    replies: bool,
     refusal: Option<String>,
     filtered: bool,
     failed: Option<Value>,
@@ -42,12 +42,12 @@ impl Frames {
         self.state().refusal.take()
     }
 
-    /// Whether a filter cut off the answer.
+    /// Whether a filter cut off the reply.
     pub(super) fn is_filtered(&self) -> bool {
         self.state().filtered
     }
 
-    /// Usage at the start of the answer. Returned once.
+    /// Usage at the start of the reply. Returned once.
     pub(super) fn begun(&self) -> Option<Usage> {
         self.state().begun.take()
     }
@@ -75,7 +75,7 @@ impl Frames {
 
 impl ChatFrameSink for Frames {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
-        if !std::mem::replace(&mut self.state().answers, true) {
+        if !std::mem::replace(&mut self.state().replies, true) {
             self.first.notify_one();
         }
         // Most frames are irrelevant and are not parsed twice.
@@ -118,7 +118,7 @@ impl ChatFrameSink for Frames {
     }
 }
 
-/// Anthropic's usage at the start of an answer.
+/// Anthropic's usage at the start of a reply.
 fn begun(usage: &Value) -> Usage {
     let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
     Usage {

@@ -1,11 +1,11 @@
-//! The order of an answer's blocks. The `genai` crate returns thoughts first, all text in one piece, and calls last.
+//! The order of a reply's blocks. The `genai` crate returns thoughts first, all text in one piece, and calls last.
 //! Text between two calls would end up before both.
 
 use serde_json::Value;
 
 use crate::message::AssistantContent;
 
-/// The blocks of an answer in the order in which they began.
+/// The blocks of a reply in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     blocks: Vec<Block>,

@@ -1,11 +1,11 @@
 //! Implements the model port with the `genai` crate: Anthropic Messages, `OpenAI` Chat Completions and Responses, and
 //! compatible servers.
 
-mod answer;
 mod connections;
 mod failure;
 mod frames;
 mod layout;
+mod reply;
 mod request;
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use self::frames::Frames;
 use super::registry::{ModelRegistry, ProviderConfig};
 use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
 
-/// Longest silence of a provider, before and during its answer.
+/// Longest silence of a provider, before and during its reply.
 const SILENCE: Duration = Duration::from_mins(5);
 
 /// Calls the providers of a registry.
@@ -76,7 +76,7 @@ impl LanguageModel for GenaiModel {
     }
 }
 
-/// An answer that is being received.
+/// A reply that is being received.
 struct Reading {
     chat: ChatStream,
     frames: Arc<Frames>,
@@ -144,8 +144,8 @@ impl Reading {
                 }
                 ChatStreamEvent::End(end) => {
                     let (provider, model) = std::mem::take(&mut self.name);
-                    let answer = answer::complete(end, self.provider.api, &self.frames, provider, model)?;
-                    return Ok(Delta::Done(answer));
+                    let reply = reply::complete(end, self.provider.api, &self.frames, provider, model)?;
+                    return Ok(Delta::Done(reply));
                 }
             }
         }

@@ -72,7 +72,7 @@ pub(super) fn options(
     options
 }
 
-/// Thinking counts as output. At least half of the limit is left for the answer.
+/// Thinking counts as output. At least half of the limit is left for the reply.
 fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<ReasoningEffort> {
     if !thinks || level == ThinkingLevel::Off {
         // For Anthropic, thinking is disabled explicitly. Other providers keep their default.
@@ -117,16 +117,16 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
     while let Some(message) = conversation.next() {
         match message {
             AgentMessage::User(user) => messages.push(ChatMessage::user(parts(&user.content))),
-            AgentMessage::Assistant(answer) => {
-                let same = answer.provider == request.provider && answer.model == request.model;
-                let parts = assistant(answer, api, same);
+            AgentMessage::Assistant(reply) => {
+                let same = reply.provider == request.provider && reply.model == request.model;
+                let parts = assistant(reply, api, same);
                 let pieces = if api == Api::OpenaiResponses { apart(parts) } else { vec![parts] };
                 messages.extend(
                     pieces.into_iter().map(|p| ChatMessage::assistant(MessageContent::from_parts(p))),
                 );
             }
             AgentMessage::ToolResult(result) => {
-                // All results of an answer are sent together (S1 3.3).
+                // All results of a reply are sent together (S1 3.3).
                 let mut results = vec![result];
                 while let Some(AgentMessage::ToolResult(result)) =
                     conversation.next_if(|next| matches!(next, AgentMessage::ToolResult(_)))
@@ -169,9 +169,9 @@ fn parts<'a>(content: impl IntoIterator<Item = &'a UserContent>) -> MessageConte
 }
 
 /// Thoughts are sent only to the model that wrote them: other models cannot use their signatures.
-fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
-    let mut parts = Vec::with_capacity(answer.content.len());
-    for block in &answer.content {
+fn assistant(reply: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
+    let mut parts = Vec::with_capacity(reply.content.len());
+    for block in &reply.content {
         match block {
             AssistantContent::Text { text } if text.is_empty() => {}
             AssistantContent::Text { text } => parts.push(ContentPart::from_text(text.as_str())),

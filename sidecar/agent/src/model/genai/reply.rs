@@ -1,4 +1,4 @@
-//! Converts a complete answer from the types of the `genai` crate.
+//! Converts a complete reply from the types of the `genai` crate.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, U
 use crate::model::ModelError;
 use crate::model::registry::Api;
 
-/// The answer at the end of a stream. Without a stop reason, it was cut off.
+/// The reply at the end of a stream. Without a stop reason, it was cut off.
 pub(super) fn complete(
     end: StreamEnd,
     api: Api,
@@ -86,7 +86,7 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
 }
 
 /// Assigns ids to calls whose provider gave none. The `genai` crate numbers such calls from the beginning in each
-/// answer.
+/// reply.
 fn unique_ids(content: &mut [AssistantContent]) {
     let mut seen = HashSet::new();
     for block in content {
