@@ -81,13 +81,13 @@ pub fn deadline(session: AgentSessionId, due: Timestamp, now: Timestamp) -> Opti
 }
 
 /// Returns the delayed message for a deadline of another aggregate.
-pub fn deadline_of_owned(
+pub fn deadline_of_aggregate(
     aggregate: &AggregateRef,
     due: Timestamp,
     now: Timestamp,
 ) -> Option<OutgoingMessage> {
     let AggregateRef { kind, id } = aggregate;
-    reminder(format!("{kind}-{id}"), &DeadlineOf::Owned(aggregate.clone()), due, now)
+    reminder(format!("{kind}-{id}"), &DeadlineOf::Aggregate(aggregate.clone()), due, now)
 }
 
 fn reminder(whose: String, of: &DeadlineOf, due: Timestamp, now: Timestamp) -> Option<OutgoingMessage> {

@@ -100,8 +100,8 @@ fn exit_of(task: &Task) -> RunExit {
         (None, None) => "the sidecar did not start".to_owned(),
     };
     let reasons = [task.stopped_reason.as_deref(), sidecar.and_then(|container| container.reason.as_deref())];
-    let told = reasons.into_iter().flatten().filter(|reason| !reason.is_empty());
-    let detail = told.fold(what, |what, reason| format!("{what}; {reason}"));
+    let given = reasons.into_iter().flatten().filter(|reason| !reason.is_empty());
+    let detail = given.fold(what, |what, reason| format!("{what}; {reason}"));
     RunExit { code, signal, drained: false, detail: Some(detail) }
 }
 
@@ -159,23 +159,23 @@ mod tests {
 
     #[test]
     fn exit_codes_signals_and_failed_starts_are_distinguished() {
-        let told = |containers: Value, reason: &str| {
+        let reported = |containers: Value, reason: &str| {
             let exit = exit_of(&task(&containers, reason));
             assert!(!exit.drained);
             (exit.code, exit.signal, exit.detail.unwrap())
         };
         assert_eq!(
-            told(json!([{ "name": "sidecar", "exitCode": 6 }]), "Essential container in task exited"),
+            reported(json!([{ "name": "sidecar", "exitCode": 6 }]), "Essential container in task exited"),
             (Some(6), None, "the sidecar exited with code 6; Essential container in task exited".to_owned())
         );
         let killed = json!([{ "name": "sidecar", "exitCode": 137, "reason": "OutOfMemoryError: killed" }]);
         assert_eq!(
-            told(killed, ""),
+            reported(killed, ""),
             (None, Some(9), "the sidecar was ended by signal 9; OutOfMemoryError: killed".to_owned())
         );
         let missing = "CannotPullContainerError: not found";
         assert_eq!(
-            told(json!([{ "name": "sidecar" }]), missing),
+            reported(json!([{ "name": "sidecar" }]), missing),
             (None, None, format!("the sidecar did not start; {missing}"))
         );
     }

@@ -37,7 +37,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 #[serde(untagged)]
 enum Pointer {
     Session(SessionPointer),
-    Owned(OwnedPointer),
+    Aggregate(AggregatePointer),
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ struct SessionPointer {
 /// A reference to an entry of an aggregate other than a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OwnedPointer {
+struct AggregatePointer {
     #[serde(flatten)]
     aggregate: AggregateRef,
     sequence: u64,
@@ -93,8 +93,8 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
 
 fn message_for_entry_of<E>(entry: &AggregateJournalEntry<E>) -> Option<OutgoingMessage> {
     let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
-    let pointer = OwnedPointer { aggregate, sequence: entry.sequence };
-    let body = serde_json::to_string(&Pointer::Owned(pointer)).ok()?;
+    let pointer = AggregatePointer { aggregate, sequence: entry.sequence };
+    let body = serde_json::to_string(&Pointer::Aggregate(pointer)).ok()?;
     Some(OutgoingMessage::new(format!("{}-{}", entry.kind, entry.aggregate_id), entry.id.to_string(), body))
 }
 
@@ -124,12 +124,12 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
 async fn react(app: &App, body: &str) -> Result<(), Problem> {
     match serde_json::from_str(body).map_err(Problem::internal)? {
         Pointer::Session(pointer) => react_to_session(app, pointer).await,
-        Pointer::Owned(pointer) => react_to_owned(app, &pointer).await,
+        Pointer::Aggregate(pointer) => react_to_aggregate(app, &pointer).await,
     }
 }
 
-async fn react_to_owned(app: &App, pointer: &OwnedPointer) -> Result<(), Problem> {
-    let OwnedPointer { aggregate, sequence } = pointer;
+async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(), Problem> {
+    let AggregatePointer { aggregate, sequence } = pointer;
     let Some(entry) = app.store.aggregate_journal_entry(aggregate, *sequence).await? else {
         let AggregateRef { kind, id } = aggregate;
         return Err(Problem::internal(format!("journal entry {sequence} of {kind} {id} is missing")));

@@ -231,8 +231,8 @@ impl ConnectionPusher {
             (at.after, at.seen) = (entry.sequence, 0);
         }
         if page.len() < READ && !at.caught_up {
-            let told = StreamMessage { cursor: cursor(at.after), body: StreamBody::CaughtUp {} };
-            if let Err(error) = self.post(&told).await? {
+            let caught_up = StreamMessage { cursor: cursor(at.after), body: StreamBody::CaughtUp {} };
+            if let Err(error) = self.post(&caught_up).await? {
                 return Ok(Some(PushStop::Post(error)));
             }
             at.caught_up = true;

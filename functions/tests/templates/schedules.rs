@@ -142,7 +142,7 @@ async fn due_time_is_found_a_minute_ahead_and_counted_once() {
     fixture.set("2026-05-01T23:59:30.000Z");
     let due = fixture.app.store.due_aggregates(fixture.app.now() + relay::SOON, 10).await.unwrap();
     let (template, at) = due.first().unwrap();
-    let message = relay::deadline_of_owned(template, *at, fixture.app.now()).unwrap();
+    let message = relay::deadline_of_aggregate(template, *at, fixture.app.now()).unwrap();
     assert_eq!((due.len(), message.delay), (1, Duration::from_secs(30)));
     fixture.set("2026-05-01T23:58:59.000Z");
     assert!(fixture.app.store.due_aggregates(fixture.app.now() + relay::SOON, 10).await.unwrap().is_empty());

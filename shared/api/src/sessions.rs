@@ -458,7 +458,7 @@ impl SessionView {
                 .adjustments()
                 .map(|pending| AdjustmentView {
                     adjustment: pending.adjustment.clone(),
-                    late: pending.order.late,
+                    late: pending.command.late,
                 })
                 .collect(),
             last_outcome: session.last_outcome(),

@@ -98,5 +98,5 @@ pub enum DeadlineOf {
         session_id: AgentSessionId,
     },
     /// An aggregate other than a session.
-    Owned(AggregateRef),
+    Aggregate(AggregateRef),
 }

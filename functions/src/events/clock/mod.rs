@@ -63,7 +63,7 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
         }
     }
     for (aggregate, _) in app.store.due_aggregates(app.now(), A_TICK).await? {
-        if let Err(cause) = carry_out_owned(app, &aggregate).await {
+        if let Err(cause) = carry_out_aggregate(app, &aggregate).await {
             let AggregateRef { kind, id } = aggregate;
             tracing::warn!(%kind, %id, cause = %error_chain(&cause), "failed to process a due deadline");
         }
@@ -76,7 +76,7 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
 }
 
 /// Processes the due deadline of an aggregate other than a session. Only templates have deadlines.
-async fn carry_out_owned(app: &App, aggregate: &AggregateRef) -> Result<(), Problem> {
+async fn carry_out_aggregate(app: &App, aggregate: &AggregateRef) -> Result<(), Problem> {
     match aggregate.kind.as_str() {
         AgentTemplate::KIND => {
             schedules::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await
@@ -94,7 +94,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     for message in batch {
         let carried_out = match serde_json::from_str::<DeadlineOf>(&message.body) {
             Ok(DeadlineOf::Session { session_id }) => carry_out(app, session_id).await,
-            Ok(DeadlineOf::Owned(aggregate)) => carry_out_owned(app, &aggregate).await,
+            Ok(DeadlineOf::Aggregate(aggregate)) => carry_out_aggregate(app, &aggregate).await,
             Err(unreadable) => Err(Problem::internal(unreadable)),
         };
         match carried_out {
@@ -119,7 +119,7 @@ pub async fn sweep(app: &App) -> Result<usize, Problem> {
     let due = app.store.due_times(now + relay::SOON, MAX_DUE_PER_SWEEP).await?;
     let mut messages: Vec<_> = due.iter().filter_map(|(id, at)| relay::deadline(*id, *at, now)).collect();
     let aggregate = app.store.due_aggregates(now + relay::SOON, MAX_DUE_PER_SWEEP).await?;
-    messages.extend(aggregate.iter().filter_map(|(of, at)| relay::deadline_of_owned(of, *at, now)));
+    messages.extend(aggregate.iter().filter_map(|(of, at)| relay::deadline_of_aggregate(of, *at, now)));
     for batch in messages.chunks(MAX_BATCH) {
         let sent = app.broker.send(&queues::deadlines(), batch.to_vec()).await.map_err(Problem::internal)?;
         if let Some((_, error)) = sent.failed.into_iter().next() {

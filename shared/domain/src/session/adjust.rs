@@ -94,8 +94,8 @@ impl AgentSession {
         if command.is_none() && !waits {
             return vec![requested, self.make_adjustment(adjustment.clone())];
         }
-        let order = PendingCommand::new(command, ctx);
-        self.adjustments.add(adjustment.clone(), order);
+        let pending = PendingCommand::new(command, ctx);
+        self.adjustments.add(adjustment.clone(), pending);
         vec![requested]
     }
 
@@ -193,13 +193,13 @@ impl AgentSession {
 
     /// When the next pending adjustment is late. A late one is not reported again.
     pub(super) fn adjustment_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
-        let overdue = |pending: &PendingAdjustment| self.overdue(&pending.order, limits);
+        let overdue = |pending: &PendingAdjustment| self.overdue(&pending.command, limits);
         self.adjustments.pending().iter().filter_map(overdue).min()
     }
 
-    fn overdue(&self, order: &PendingCommand, limits: &Deadlines) -> Option<Timestamp> {
-        (order.attempt > 0 && !order.late).then(|| match order.received_at {
-            None => self.run_state.counted_from(order.sent_at) + limits.received_timeout,
+    fn overdue(&self, command: &PendingCommand, limits: &Deadlines) -> Option<Timestamp> {
+        (command.attempt > 0 && !command.late).then(|| match command.received_at {
+            None => self.run_state.counted_from(command.sent_at) + limits.received_timeout,
             Some(received) => self.run_state.counted_from(received) + limits.reload_timeout,
         })
     }
@@ -208,7 +208,7 @@ impl AgentSession {
     pub(super) fn on_adjustment_deadline(&mut self, ctx: &DomainContext<'_>) -> Events {
         let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
         let due = |pending: &PendingAdjustment| {
-            self.overdue(&pending.order, &ctx.deadlines).is_some_and(|at| at <= ctx.now)
+            self.overdue(&pending.command, &ctx.deadlines).is_some_and(|at| at <= ctx.now)
         };
         let at = self.adjustments.pending().iter().position(due);
         at.and_then(|at| self.adjustments.resend(at, run_id, ctx.now)).into_iter().collect()
@@ -225,8 +225,8 @@ impl AgentSession {
         run.allowance_told = Some(allowance_usd);
         let command = self.run_state.command(ctx)?;
         let adjustment = Adjustment::SetAllowance { allowance_usd: Some(allowance_usd.to_string()) };
-        let order = PendingCommand::new(Some(command), ctx);
-        self.adjustments.set_allowance(adjustment, order);
+        let pending = PendingCommand::new(Some(command), ctx);
+        self.adjustments.set_allowance(adjustment, pending);
         Some(SessionEvent::AllowanceChanged { allowance_usd, command })
     }
 

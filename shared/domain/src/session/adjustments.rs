@@ -27,7 +27,8 @@ pub(super) struct Adjustments {
 pub struct PendingAdjustment {
     pub adjustment: Adjustment,
     /// The command that carries it; attempt 0 while it waits for a sidecar.
-    pub order: PendingCommand,
+    #[serde(rename = "order")]
+    pub command: PendingCommand,
 }
 
 impl PendingAdjustment {
@@ -47,40 +48,40 @@ impl Adjustments {
     }
 
     pub(super) fn get(&self, command: CommandId) -> Option<&Adjustment> {
-        let pending = self.pending.iter().find(|p| p.order.command_id == command)?;
+        let pending = self.pending.iter().find(|p| p.command.command_id == command)?;
         Some(&pending.adjustment)
     }
 
-    pub(super) fn add(&mut self, adjustment: Adjustment, order: PendingCommand) {
-        self.pending.push(PendingAdjustment { adjustment, order });
+    pub(super) fn add(&mut self, adjustment: Adjustment, command: PendingCommand) {
+        self.pending.push(PendingAdjustment { adjustment, command });
     }
 
     /// Adds an allowance. It replaces the one before, because only the latest counts.
-    pub(super) fn set_allowance(&mut self, adjustment: Adjustment, order: PendingCommand) {
+    pub(super) fn set_allowance(&mut self, adjustment: Adjustment, command: PendingCommand) {
         self.pending.retain(PendingAdjustment::is_of_owner);
-        self.add(adjustment, order);
+        self.add(adjustment, command);
     }
 
     pub(super) fn take(&mut self, command: CommandId) -> Option<PendingAdjustment> {
-        let at = self.pending.iter().position(|p| p.order.command_id == command)?;
+        let at = self.pending.iter().position(|p| p.command.command_id == command)?;
         Some(self.pending.remove(at))
     }
 
     /// Records that the sidecar stored the command in its spool.
     pub(super) fn record_received(&mut self, command: CommandId, at: Timestamp) {
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.order.command_id == command) {
-            pending.order.received_at.get_or_insert(at);
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.command.command_id == command) {
+            pending.command.received_at.get_or_insert(at);
         }
     }
 
     /// Whether an adjustment waits for a run.
     pub(super) fn waits_for_run(&self) -> bool {
-        self.pending.iter().any(|pending| pending.order.attempt == 0)
+        self.pending.iter().any(|pending| pending.command.attempt == 0)
     }
 
     /// Whether an adjustment is pending that is not late.
     pub(super) fn is_under_way(&self) -> bool {
-        self.pending.iter().any(|pending| !pending.order.late)
+        self.pending.iter().any(|pending| !pending.command.late)
     }
 
     /// Whether an allowance was sent and not acknowledged yet.
@@ -90,14 +91,14 @@ impl Adjustments {
 
     /// Drops the adjustments that were not sent, at the end of the session.
     pub(super) fn drop_unsent(&mut self) {
-        self.pending.retain(|pending| pending.order.attempt > 0);
+        self.pending.retain(|pending| pending.command.attempt > 0);
     }
 
     /// Takes all adjustments at the end of a run. If `keep_unsent`, those that were not sent keep waiting.
     pub(super) fn take_at_run_end(&mut self, keep_unsent: bool) -> Vec<PendingAdjustment> {
         let (kept, ended) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|pending| keep_unsent && pending.order.attempt == 0);
+            .partition(|pending| keep_unsent && pending.command.attempt == 0);
         self.pending = kept;
         ended
     }
@@ -106,7 +107,7 @@ impl Adjustments {
     pub(super) fn send_waiting(&mut self, run_id: RunId, can: Capabilities, now: Timestamp) -> Events {
         let mut events = Vec::new();
         self.pending.retain_mut(|pending| {
-            if pending.order.attempt > 0 {
+            if pending.command.attempt > 0 {
                 return true;
             }
             if !can.can_adjust(&pending.adjustment) {
@@ -115,8 +116,8 @@ impl Adjustments {
                 events.push(SessionEvent::AdjustmentAbandoned { adjustment, reason });
                 return false;
             }
-            (pending.order.attempt, pending.order.sent_at) = (1, now);
-            let command = CommandRef { command_id: pending.order.command_id, run_id, attempt: 1 };
+            (pending.command.attempt, pending.command.sent_at) = (1, now);
+            let command = CommandRef { command_id: pending.command.command_id, run_id, attempt: 1 };
             events.push(SessionEvent::CommandReissued { kind: LifecycleCommand::Adjust, command });
             true
         });
@@ -126,13 +127,13 @@ impl Adjustments {
     /// Sends the adjustment at `at` once more if its `received` is missing, otherwise marks it late.
     pub(super) fn resend(&mut self, at: usize, run_id: RunId, now: Timestamp) -> Option<SessionEvent> {
         let kind = LifecycleCommand::Adjust;
-        let order = &mut self.pending.get_mut(at)?.order;
-        if order.received_at.is_none() && order.attempt < 2 {
-            (order.attempt, order.sent_at) = (order.attempt + 1, now);
-            let command = CommandRef { command_id: order.command_id, run_id, attempt: order.attempt };
+        let pending = &mut self.pending.get_mut(at)?.command;
+        if pending.received_at.is_none() && pending.attempt < 2 {
+            (pending.attempt, pending.sent_at) = (pending.attempt + 1, now);
+            let command = CommandRef { command_id: pending.command_id, run_id, attempt: pending.attempt };
             return Some(SessionEvent::CommandReissued { kind, command });
         }
-        order.late = true;
+        pending.late = true;
         Some(SessionEvent::CommandLate { kind })
     }
 }
@@ -177,5 +178,31 @@ impl Adjustments {
         };
         self.agent_settings = Some(settings);
         changed.then_some(event)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::validation::BetweenTurns;
+    use super::*;
+
+    #[test]
+    fn pending_commands_are_stored_as_order() {
+        let command = PendingCommand {
+            command_id: "01900000-0000-7000-8000-000000000001".parse().unwrap(),
+            attempt: 1,
+            sent_at: Timestamp::from_millis(1),
+            received_at: None,
+            late: false,
+        };
+        let adjustment = Adjustment::CycleModel { direction: CycleDirection::Forward };
+        let stored = serde_json::to_value(PendingAdjustment { adjustment, command }).unwrap();
+        assert_eq!(stored["order"], json!(command));
+        let checking = BetweenTurns::Validating { ended: Vec::new(), command: Some(command) };
+        let stored = serde_json::to_value(checking).unwrap();
+        assert_eq!(stored["Validating"]["order"], json!(command));
     }
 }

@@ -136,7 +136,7 @@ pub struct PendingCommand {
 }
 
 impl PendingCommand {
-    /// An order that is sent with `command`, or that waits for a run if there is none.
+    /// A command that is sent as `command`, or that waits for a run if there is none.
     pub(super) fn new(command: Option<CommandRef>, ctx: &mut DomainContext<'_>) -> Self {
         Self {
             command_id: command.map_or_else(|| ctx.command_id(), |c| c.command_id),

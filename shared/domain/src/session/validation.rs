@@ -22,8 +22,9 @@ pub(crate) enum BetweenTurns {
     Validating {
         /// Held facts, in order: the end of the turn, of the conversation, or both.
         ended: Vec<AgentFact>,
-        /// The command, once it was sent.
-        order: Option<PendingCommand>,
+        /// Set once it was sent.
+        #[serde(rename = "order")]
+        command: Option<PendingCommand>,
     },
     /// The criteria are not met, and the agent is about to receive a message to continue.
     Continuing,
@@ -49,19 +50,19 @@ impl AgentSession {
 
     /// Whether the check is due and was not requested yet.
     pub(crate) const fn is_unvalidated(&self) -> bool {
-        matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { order: None, .. }))
+        matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { command: None, .. }))
     }
 
-    const fn validation_order(&self) -> Option<&PendingCommand> {
+    const fn validation_command(&self) -> Option<&PendingCommand> {
         match self.delivery.between_turns() {
-            Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
+            Some(BetweenTurns::Validating { command: Some(command), .. }) => Some(command),
             _ => None,
         }
     }
 
-    const fn validation_order_mut(&mut self) -> Option<&mut PendingCommand> {
+    const fn validation_command_mut(&mut self) -> Option<&mut PendingCommand> {
         match self.delivery.between_turns_mut() {
-            Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
+            Some(BetweenTurns::Validating { command: Some(command), .. }) => Some(command),
             _ => None,
         }
     }
@@ -82,7 +83,7 @@ impl AgentSession {
         }
         self.delivery.close_turn();
         self.delivery.forget_injected(None);
-        self.delivery.enter_between_turns(BetweenTurns::Validating { ended: vec![end], order: None });
+        self.delivery.enter_between_turns(BetweenTurns::Validating { ended: vec![end], command: None });
         self.enter(State::Running);
         self.requests.close_all()
     }
@@ -140,10 +141,11 @@ impl AgentSession {
     /// Sends the command to check the criteria.
     pub(crate) fn order_validation(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let Some(command) = self.run_state.command(ctx) else { return Vec::new() };
-        let Some(BetweenTurns::Validating { order, .. }) = self.delivery.between_turns_mut() else {
+        let Some(BetweenTurns::Validating { command: pending, .. }) = self.delivery.between_turns_mut()
+        else {
             return Vec::new();
         };
-        *order = Some(PendingCommand {
+        *pending = Some(PendingCommand {
             command_id: command.command_id,
             attempt: 1,
             sent_at: ctx.now,
@@ -154,10 +156,10 @@ impl AgentSession {
     }
 
     pub(crate) fn validation_received(&mut self, command: CommandId, ctx: &DomainContext<'_>) {
-        if let Some(order) = self.validation_order_mut()
-            && order.command_id == command
+        if let Some(pending) = self.validation_command_mut()
+            && pending.command_id == command
         {
-            order.received_at.get_or_insert(ctx.now);
+            pending.received_at.get_or_insert(ctx.now);
         }
     }
 
@@ -168,7 +170,7 @@ impl AgentSession {
         results: &[CriterionResult],
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        if self.validation_order().is_none_or(|order| order.command_id != command) {
+        if self.validation_command().is_none_or(|pending| pending.command_id != command) {
             return Err(SessionError::StaleAck);
         }
         let Some(auto) = &self.auto_continue else { return self.release_end(ctx) };
@@ -193,7 +195,7 @@ impl AgentSession {
         command: CommandId,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        if self.validation_order().is_none_or(|order| order.command_id != command) {
+        if self.validation_command().is_none_or(|pending| pending.command_id != command) {
             return Ok(Vec::new());
         }
         let reason = "The sidecar refused to check its criteria.".to_owned();
@@ -279,10 +281,10 @@ impl AgentSession {
     /// When the validation is late: first its `received`, then its result. The sidecar enforces the time limit of the criteria;
     /// this deadline adds a margin.
     pub(crate) fn validation_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
-        let order = self.validation_order()?;
+        let pending = self.validation_command()?;
         let most = self.auto_continue.as_ref().map_or(0, |auto| auto.validation_timeout_seconds);
-        Some(match order.received_at {
-            None => self.run_state.counted_from(order.sent_at) + limits.received_timeout,
+        Some(match pending.received_at {
+            None => self.run_state.counted_from(pending.sent_at) + limits.received_timeout,
             Some(received_at) => {
                 self.run_state.counted_from(received_at) + Duration::from_secs(most) + limits.stop_timeout
             }
@@ -296,17 +298,17 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let Some(run_id) = self.run_state.current_id() else { return Ok(Vec::new()) };
-        let Some(order) = self.validation_order_mut() else { return Ok(Vec::new()) };
-        if order.received_at.is_some() {
+        let Some(pending) = self.validation_command_mut() else { return Ok(Vec::new()) };
+        if pending.received_at.is_some() {
             let reason = "The sidecar did not report in time.".to_owned();
             return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), ctx);
         }
-        if order.attempt >= 2 {
+        if pending.attempt >= 2 {
             return Ok(self.order_kill(false, ctx));
         }
-        order.attempt += 1;
-        order.sent_at = ctx.now;
-        let command = CommandRef { command_id: order.command_id, run_id, attempt: order.attempt };
+        pending.attempt += 1;
+        pending.sent_at = ctx.now;
+        let command = CommandRef { command_id: pending.command_id, run_id, attempt: pending.attempt };
         Ok(vec![SessionEvent::CommandReissued { kind: LifecycleCommand::Validate, command }])
     }
 }

@@ -33,7 +33,7 @@ fn fork() -> Adjustment {
 
 /// The command of the oldest pending adjustment.
 fn asked(scenario: &Scenario) -> CommandId {
-    scenario.conv.session.adjustments().next().expect("a change is under way").order.command_id
+    scenario.conv.session.adjustments().next().expect("a change is under way").command.command_id
 }
 
 fn made(scenario: Scenario) -> Scenario {
