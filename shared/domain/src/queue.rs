@@ -341,3 +341,11 @@ impl SessionMessageQueue {
         }
     }
 }
+
+/// Moving a queue to another session.
+impl SessionMessageQueue {
+    /// Moves all messages to the session that continues the work (decision 30). Uncertain messages stay uncertain.
+    pub(crate) fn hand_off(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}

@@ -5,7 +5,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::journal_views;
 use pilothouse_domain::chain::ChainError;
-use pilothouse_domain::value::{HandoffDocument, HandoffSource};
+use pilothouse_domain::value::HandoffDocument;
 use pilothouse_domain::{AgentSession, DomainContext, Events};
 use pilothouse_store::{Commit, LoadedConversation, LoadedPool, WorkerKey};
 use pilothouse_wire::RawEvent;
@@ -88,7 +88,7 @@ fn synthesize(session: &mut AgentSession, last_messages: &[String], ctx: &mut Do
     if session.handoff_document().is_some() {
         return Events::new();
     }
-    let document = HandoffDocument::synthesized(HandoffSource { session, last_messages });
+    let document = HandoffDocument::synthesized(session.handoff_source(last_messages));
     session.record_handoff(document, ctx)
 }
 

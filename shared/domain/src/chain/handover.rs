@@ -2,10 +2,9 @@
 
 use super::{ChainError, ChainEvent, ChainOperation, SessionChain, SessionChainStatus};
 use crate::conversation::Conversation;
-use crate::queue::SessionMessageQueue;
-use crate::session::{AgentSession, AgentSessionStatus};
+use crate::session::{AgentSession, AgentSessionStatus, ChainPlace};
 use crate::value::RecordedHandoff;
-use crate::{AgentSessionId, DomainContext, Events, SessionEvent};
+use crate::{DomainContext, Events, SessionEvent};
 
 /// The result of a handoff; the caller commits all of it in one transaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +55,15 @@ impl SessionChain {
         }
     }
 
+    /// The place of the next session.
+    pub fn next_place(&self) -> ChainPlace {
+        ChainPlace {
+            chain_id: self.id,
+            position: self.next_position(),
+            objective: self.original_objective.clone(),
+        }
+    }
+
     /// Hands over to a new session: records the document, creates the session with the inherited state, and moves the waiting
     /// messages. `document` is the one that the predecessor holds.
     pub fn hand_over(
@@ -66,8 +74,9 @@ impl SessionChain {
     ) -> Result<HandedOver, ChainError> {
         let (before, new) = (from.session.id(), ctx.session_id());
         let mut of_chain = self.initiate_handoff(before, document)?;
-        let position = self.next_position();
-        let (session, mut of_continuation) = from.session.continued(new, self, ctx);
+        let place = self.next_place();
+        let position = place.position;
+        let (session, mut of_continuation) = from.session.continued(new, place, ctx);
         of_chain.extend(self.attach_session(new, ctx.now)?);
 
         let queue = from.queue.hand_off();
@@ -109,37 +118,5 @@ impl SessionChain {
         };
         let of_current = current.session.hand_off(self.id, id, message_ids);
         Ok(Admitted { of_chain, of_current, of_new: vec![taken_up] })
-    }
-}
-
-impl Conversation {
-    /// Handles a handoff document that arrives after the continuation was created. If the continuation's agent has not started, the
-    /// document replaces the inherited one. Otherwise the agent receives it as a message (decision 34).
-    pub fn receive_late_document(
-        &mut self,
-        from: AgentSessionId,
-        late: &RecordedHandoff,
-        ctx: &mut DomainContext<'_>,
-    ) -> Events {
-        if self.session.replace_inherited(from, late) {
-            return vec![SessionEvent::HandoffDocumentRecorded { handoff_document_id: Some(late.id) }];
-        }
-        let text = format!("A handoff document of session {from} came late.\n\n{}", late.document.to_text());
-        self.enqueue_internal_parts(&text, ctx)
-    }
-
-    /// Cancels all messages, as no session continues the work.
-    pub fn abandon_queue(&mut self) -> Events {
-        let (gone, events) = self.queue.end();
-        self.closed_messages.extend(gone);
-        events
-    }
-}
-
-/// Moving a queue to another session.
-impl SessionMessageQueue {
-    /// Moves all messages to the session that continues the work (decision 30). Uncertain messages stay uncertain.
-    pub(crate) fn hand_off(&mut self) -> Self {
-        std::mem::take(self)
     }
 }

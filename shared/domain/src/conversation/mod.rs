@@ -8,10 +8,12 @@
 //! | `settle` | the consequences of a change ([`Conversation::settle`]) |
 //! | `delivery` | messages on their way to the agent |
 //! | `requests` | answers of the owner |
+//! | `handoff` | late handoff documents; messages that no session takes over |
 //! | `run_end` | the messages of a run that ends |
 
 mod delivery;
 mod facts;
+mod handoff;
 mod requests;
 mod run_end;
 mod settle;

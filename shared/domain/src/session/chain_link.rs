@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::Objective;
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, SessionChainId};
 
@@ -32,6 +33,16 @@ pub struct Continues {
     pub position: u32,
     /// Document for the agent; `None` if the owner attached the session to the chain.
     pub document: Option<RecordedHandoff>,
+}
+
+/// The place of a continuation in its chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainPlace {
+    pub chain_id: SessionChainId,
+    /// Position in the chain, from 1.
+    pub position: u32,
+    /// Objective of the chain.
+    pub objective: Objective,
 }
 
 impl ChainLink {

@@ -1,8 +1,7 @@
 //! Handoff documents and continuations (S0 8.4, 8.10, decisions 30, 33 to 35).
 
-use super::{AgentSession, AgentSessionStatus, Continues, NewSession, State};
-use crate::chain::SessionChain;
-use crate::value::{HandoffDocument, RecordedHandoff};
+use super::{AgentSession, AgentSessionStatus, ChainPlace, Continues, NewSession, State};
+use crate::value::{HandoffDocument, HandoffSource, RecordedHandoff};
 use crate::{AgentSessionId, DomainContext, Events, MessageId, SessionChainId, SessionEvent, Timestamp, Usd};
 
 /// Read access.
@@ -20,6 +19,15 @@ impl AgentSession {
     /// The session that continues this one's work.
     pub const fn continuation(&self) -> Option<AgentSessionId> {
         self.chain.continuation()
+    }
+
+    /// The records from which a handoff document is synthesized. `last_messages` are those of the agent, oldest first.
+    pub fn handoff_source<'a>(&'a self, last_messages: &'a [String]) -> HandoffSource<'a> {
+        HandoffSource {
+            tasks: self.task_list().map_or(&[][..], |list| &list.tasks),
+            plan: self.plan().and_then(|plan| plan.content.as_ref()),
+            last_messages,
+        }
     }
 
     /// Whether the context is full and the agent may still write the document.
@@ -82,28 +90,28 @@ impl AgentSession {
     pub fn continued(
         &self,
         id: AgentSessionId,
-        chain: &SessionChain,
+        place: ChainPlace,
         ctx: &DomainContext<'_>,
     ) -> (Self, Events) {
+        let ChainPlace { chain_id, position, objective } = place;
         let new = NewSession {
             id,
             owner_id: self.owner_id.clone(),
             template_id: self.definition.template_id,
             name: Some(self.definition.name.clone()),
             working_directory: self.definition.working_directory.clone(),
-            objective: chain.original_objective().clone(),
+            objective: objective.clone(),
             model_id: self.definition.model_id.clone(),
             budget: self.budget().continued(self.budget().account_usd()),
             auto_continue: None,
             settings: self.definition.settings.clone(),
         };
         let (mut session, events) = Self::create(new, ctx);
-        session.definition = self.definition.continued(chain.original_objective().clone());
+        session.definition = self.definition.continued(objective);
         // Continuations count for the work as a whole, so a handoff does not reset the count.
         session.auto_continue.clone_from(&self.auto_continue);
-        let position = chain.next_position();
         let document = self.chain.handoff_document().cloned();
-        session.chain.join(chain.id(), Continues { session_id: self.id, position, document });
+        session.chain.join(chain_id, Continues { session_id: self.id, position, document });
         (session, events)
     }
 

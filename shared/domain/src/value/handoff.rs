@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::session::AgentSession;
-use crate::text::{HandoffText, cut};
-use crate::value::SessionTaskStatus;
+use crate::text::{HandoffText, PlanContent, cut};
+use crate::value::{SessionTask, SessionTaskStatus};
 use crate::{HandoffDocumentId, Timestamp};
 
 /// A document for the next session of a chain, written by the agent or synthesized from the session's records.
@@ -37,8 +36,9 @@ pub struct RecordedHandoff {
 /// Records of a session whose agent wrote no document.
 #[derive(Debug, Clone, Copy)]
 pub struct HandoffSource<'a> {
-    /// The session, with its task list and plan.
-    pub session: &'a AgentSession,
+    /// The task list.
+    pub tasks: &'a [SessionTask],
+    pub plan: Option<&'a PlanContent>,
     /// Last messages of the agent, oldest first.
     pub last_messages: &'a [String],
 }
@@ -71,19 +71,14 @@ impl HandoffDocument {
         }
         Self {
             summary: text_or(&summary, "Nothing was recorded."),
-            remaining_work: text_or(&Self::open_tasks(of.session), "Nothing was recorded."),
-            key_decisions: of
-                .session
-                .plan()
-                .and_then(|plan| plan.content.as_ref())
-                .map(|plan| text_or(&format!("Its plan:\n{plan}"), "It had a plan.")),
+            remaining_work: text_or(&Self::open_tasks(of.tasks), "Nothing was recorded."),
+            key_decisions: of.plan.map(|plan| text_or(&format!("Its plan:\n{plan}"), "It had a plan.")),
             synthesized: true,
         }
     }
 
-    fn open_tasks(session: &AgentSession) -> String {
+    fn open_tasks(tasks: &[SessionTask]) -> String {
         let lines = |wanted: &[SessionTaskStatus]| -> Vec<String> {
-            let tasks = session.task_list().map_or(&[][..], |list| &list.tasks);
             let of = tasks.iter().filter(|task| wanted.contains(&task.status));
             of.map(|task| format!("- {}", cut(&task.subject, 200))).collect()
         };

@@ -174,7 +174,7 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
         SessionChain::from_handoff(&scenario.last, session, scenario.now).expect("a chain begins");
     let ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     let id = AgentSessionId::new(Uuid::from_u128(77));
-    let (next, _) = session.continued(id, &chain, &ctx);
+    let (next, _) = session.continued(id, chain.next_place(), &ctx);
     assert_eq!(next.thinking_level(), Some(ThinkingLevel::Max));
 }
 

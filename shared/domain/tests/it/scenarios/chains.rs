@@ -3,9 +3,7 @@
 use pilothouse_domain::chain::{ChainError, ChainOperation as Op, HandedOver, SessionChainStatus as C};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError};
-use pilothouse_domain::value::{
-    HandoffDocument, HandoffSource, RecordedHandoff, SessionTask, SessionTaskStatus,
-};
+use pilothouse_domain::value::{HandoffDocument, RecordedHandoff, SessionTask, SessionTaskStatus};
 use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, SessionChain, SessionEvent, Usd};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -113,10 +111,8 @@ fn duplicate_handoff_counts_once() {
 #[test]
 fn agent_document_replaces_a_synthesized_one_only() {
     let mut scenario = Scenario::running().told(AgentFact::ContextExhausted);
-    let synthesized = HandoffDocument::synthesized(HandoffSource {
-        session: &scenario.conv.session,
-        last_messages: &["I read the tests.".to_owned()],
-    });
+    let synthesized =
+        HandoffDocument::synthesized(scenario.conv.session.handoff_source(&["I read the tests.".to_owned()]));
     scenario
         .commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized.clone(), ctx)))
         .unwrap();
@@ -139,10 +135,7 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
     let tasks: Vec<_> = (0..100).map(|n| task(&n.to_string(), SessionTaskStatus::Pending)).collect();
     let scenario = Scenario::running().told(AgentFact::TasksReplaced(tasks));
     let words = vec!["ä\0".repeat(5000); 9];
-    let document = HandoffDocument::synthesized(HandoffSource {
-        session: &scenario.conv.session,
-        last_messages: &words,
-    });
+    let document = HandoffDocument::synthesized(scenario.conv.session.handoff_source(&words));
     assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
     assert!(document.remaining_work.as_str().chars().count() <= 4000);
     assert!(document.summary.as_str().chars().count() <= 4000);
