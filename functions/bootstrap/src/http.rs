@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::auth::VerifiedOwner;
-use pilothouse_app::http::keyring::LEEWAY_SECONDS;
+use pilothouse_app::keyring::LEEWAY_SECONDS;
 use pilothouse_domain::UserId;
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;

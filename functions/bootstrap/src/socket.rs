@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use pilothouse_app::error_chain;
 use pilothouse_app::function::{ConnectionEvent, EventContext};
 use pilothouse_app::http::Problem;
-use pilothouse_app::http::keyring::VerifiedToken;
+use pilothouse_app::keyring::VerifiedToken;
 use pilothouse_domain::{Timestamp, UserId};
 use pilothouse_functions::realtime::authorize::{self, Authorizer};
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pilothouse_app::function::requirements::AUTHORIZE;
 use pilothouse_app::function::{EventFunction, Subscription, Trigger};
-use pilothouse_app::http::keyring::{JwksError, VerifiedToken};
 use pilothouse_app::http::{Keyring, Problem};
+use pilothouse_app::keyring::{JwksError, VerifiedToken};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

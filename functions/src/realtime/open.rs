@@ -6,7 +6,7 @@ use pilothouse_app::App;
 use pilothouse_app::function::requirements::OPEN;
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
-use pilothouse_app::http::keyring::VerifiedToken;
+use pilothouse_app::keyring::VerifiedToken;
 use pilothouse_store::{Connection, ConnectionId};
 
 pub const FUNCTION: EventFunction = EventFunction::new(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_app::FreshIds;
 use pilothouse_app::connections::Connections;
-use pilothouse_app::http::keyring::VerifiedToken;
+use pilothouse_app::keyring::VerifiedToken;
 use pilothouse_app::{App, queues};
 use pilothouse_broker::{Broker as _, QueueOptions};
 use pilothouse_domain::conversation::Conversation;

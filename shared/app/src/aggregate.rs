@@ -9,8 +9,9 @@ use pilothouse_domain::{Aggregate, DomainContext, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, layout};
 
 use crate::command::{CommandContext, CommandResponse};
-use crate::http::{PageRequest, Problem};
+use crate::http::PageRequest;
 use crate::paging::Scope;
+use crate::problem::Problem;
 use crate::trace;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};

@@ -15,8 +15,9 @@ use uuid::Uuid;
 
 use crate::change_notifier::ChangeNotifier;
 use crate::disk::DiskSpace;
-use crate::http::{Keyring, Problem};
 use crate::integrations::Integrations;
+use crate::keyring::Keyring;
+use crate::problem::Problem;
 
 /// The target of trace events that carry measurements: `commands`, `conflicts`, `events_applied`, `events_quarantined`,
 /// `event_lag_ms`. Only subscribers that produce metrics use them.

@@ -8,7 +8,7 @@ use pilothouse_broker::{Broker, QueueError, QueueName, Receipt, Received};
 
 use crate::App;
 use crate::error_chain;
-use crate::http::Problem;
+use crate::problem::Problem;
 
 /// The number of receives after which a message that keeps failing becomes a dead letter.
 const MAX_RECEIVES: u32 = 5;

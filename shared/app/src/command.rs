@@ -17,7 +17,7 @@ use pilothouse_wire::keys::sha256_hex;
 
 pub use self::context::CommandContext;
 pub use self::response::CommandResponse;
-use crate::http::Problem;
+use crate::problem::Problem;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 use crate::{texts, trace};

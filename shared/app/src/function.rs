@@ -25,8 +25,8 @@ pub use self::requirements::Requirements;
 use crate::app::App;
 use crate::batch::BatchOutcome;
 use crate::connections::Connections;
-use crate::http::Problem;
-use crate::http::keyring::VerifiedToken;
+use crate::keyring::VerifiedToken;
+use crate::problem::Problem;
 
 /// The maximum size of a sidecar's request body in bytes, except for blobs: a full batch of the largest messages, escaped.
 pub const MAX_SIDECAR_BODY_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;

@@ -3,7 +3,8 @@
 //! | module | contents |
 //! |---|---|
 //! | [`function`] | the declaration of a function: triggers, schemas, permissions; the router and [`openapi`] use it |
-//! | [`http`] | callers, request bodies, path and query parameters, problem documents |
+//! | [`http`] | callers, request bodies, path and query parameters |
+//! | [`problem`], [`keyring`] | problem documents; verifying the tokens of owners |
 //! | [`unit_of_work`] | load, decide, commit, and after a lost race again: every change of the state |
 //! | [`command`], [`aggregate`] | commands: on sessions, and on the other aggregates of an owner |
 //! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
@@ -27,10 +28,12 @@ pub mod function;
 pub mod http;
 pub mod integrations;
 pub mod journal_views;
+pub mod keyring;
 pub mod live_stream;
 pub mod openapi;
 pub mod paging;
 pub mod placement;
+pub mod problem;
 pub mod queues;
 pub mod record_views;
 pub mod run_exit;

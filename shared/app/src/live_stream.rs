@@ -9,8 +9,8 @@ use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::{AgentSession, SessionEvent};
 
-use crate::http::Problem;
 use crate::journal_views;
+use crate::problem::Problem;
 
 /// Parses the position after which a client resumes: the journal sequence, and the number of messages of the next entry that it
 /// has seen. Without a cursor the stream starts at the first entry.

@@ -4,7 +4,8 @@ use pilothouse_api::Page;
 use pilothouse_store::cursor;
 use pilothouse_store::table::{Index, Position};
 
-use crate::http::{PageRequest, Problem};
+use crate::http::PageRequest;
+use crate::problem::Problem;
 
 /// The scope of a cursor: a list with a filter, in a partition of the Listing index or of the table itself.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
 use crate::App;
-use crate::http::Problem;
+use crate::problem::Problem;
 
 /// Composes the current configuration of a session.
 ///

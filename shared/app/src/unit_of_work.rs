@@ -23,7 +23,7 @@ use std::time::Duration;
 use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp};
 use pilothouse_store::{Clock, Commit, CommitError, Store};
 
-use crate::http::Problem;
+use crate::problem::Problem;
 use crate::{App, FreshIds, METRICS};
 
 /// How often a change is attempted while it loses races.

@@ -12,7 +12,8 @@ use crate::App;
 use crate::disk::SERVED_ON_A_FULL_DISK;
 use crate::function::FunctionName;
 use crate::http::auth::Owner;
-use crate::http::{AgentCaller, IfMatch, Problem, RequestId};
+use crate::http::{AgentCaller, IfMatch, RequestId};
+use crate::problem::Problem;
 use crate::unit_of_work::RetryPolicy;
 
 /// The context of a command: the owner, the function and the preconditions of the request.

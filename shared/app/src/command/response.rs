@@ -9,7 +9,7 @@ use pilothouse_store::StoredResponse;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::http::Problem;
+use crate::problem::Problem;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandResponse {

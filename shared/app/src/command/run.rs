@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::context::CommandContext;
 use super::response::CommandResponse;
-use crate::http::Problem;
+use crate::problem::Problem;
 use crate::unit_of_work::{Attempts, Decision, UnitOfWork};
 use crate::{FreshIds, METRICS};
 

@@ -14,9 +14,9 @@ use pilothouse_wire::launch::{LaunchRequest, RunExit};
 use pilothouse_wire::worker::{Order, StopOrder};
 
 use crate::App;
-use crate::http::Problem;
 use crate::placement::changes::{AssignmentOutcome, LaunchOrder};
 use crate::placement::facts::worker_offer;
+use crate::problem::Problem;
 use crate::queues;
 use crate::run_exit::RunExitReporter;
 use crate::unit_of_work::{LostRace, UnitOfWork};

@@ -6,8 +6,8 @@ use pilothouse_domain::{DomainContext, RunId};
 use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
 use pilothouse_wire::launch::LaunchRequest;
 
-use crate::http::Problem;
 use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::problem::Problem;
 use crate::unit_of_work::{Decision, RetryPolicy};
 
 impl WorkerAssigner {

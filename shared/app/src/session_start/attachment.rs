@@ -7,7 +7,7 @@ use pilothouse_domain::{ChainEvent, DomainContext, Events, SessionChain, Session
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
 use crate::App;
-use crate::http::Problem;
+use crate::problem::Problem;
 
 /// A chain that a new session joins.
 pub(super) struct Attachment {

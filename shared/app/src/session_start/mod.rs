@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use self::attachment::Attachment;
 use crate::command::{CommandContext, CommandResponse};
-use crate::http::Problem;
+use crate::problem::Problem;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 

@@ -4,7 +4,7 @@
 use pilothouse_domain::{AgentSkill, AgentSkillId, UserId};
 
 use crate::App;
-use crate::http::Problem;
+use crate::problem::Problem;
 
 impl App {
     /// Returns a template's default skills without those that were deactivated.

@@ -4,7 +4,7 @@ use pilothouse_domain::AgentSession;
 use pilothouse_domain::session::NewSession;
 
 use crate::App;
-use crate::http::Problem;
+use crate::problem::Problem;
 
 /// How many of the owner's latest sessions are read. Each start reads them, so they are few.
 const LATEST: usize = 5;

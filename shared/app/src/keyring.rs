@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use pilothouse_domain::{Timestamp, UserId};
 use serde::Deserialize;
 
-use super::Problem;
+use crate::problem::Problem;
 
 /// The tolerated difference between the clocks of the issuer and this server, in seconds.
 pub const LEEWAY_SECONDS: u64 = 5;
