@@ -1,4 +1,4 @@
-//! The interface that chains, skills and templates (S0 8.4) share.
+//! The interface that all aggregates except sessions share.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub trait Aggregate: Clone + PartialEq + Serialize + DeserializeOwned + Send + S
     /// What can happen to the aggregate. Its journal entries hold these events.
     type Event: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Kind of the aggregate: `chain`, `skill` or `template`. Part of stored keys, so it never changes.
+    /// Kind of the aggregate, such as `chain`. Part of stored keys, so it never changes.
     const KIND: &'static str;
 
     fn id(&self) -> Self::Id;

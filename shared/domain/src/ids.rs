@@ -98,6 +98,8 @@ uuid_ids! {
     AgentLearningId = "a learning id (a UUID)";
     /// Id of a webhook endpoint (decision 37).
     WebhookId = "a webhook id (a UUID)";
+    /// Id of a project of agents (S2).
+    ProjectId = "a project id (a UUID)";
     /// Id of an agent of a project, which outlives its sessions (S2).
     ProjectAgentId = "an agent id (a UUID)";
     /// Id of a decision that waits for a person (S2).

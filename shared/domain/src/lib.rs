@@ -19,14 +19,14 @@
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | merges template and skills into the configuration of a session's agent |
 //! | [`deliverable`] | the `DeliverableStatus` aggregate: goals that an agent sets itself (S4) |
-//! | [`aggregate`] | the trait that chains, skills and templates share |
+//! | [`aggregate`] | the trait that all aggregates except sessions share |
 //! | [`journal`] | journal entries: the cause, domain events and activity lines of one commit |
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
-//! | [`project`] | status of the agents of a project (S2) |
+//! | [`project`], [`project_agent`] | the aggregates `Project` and `ProjectAgent` (S2) |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
@@ -56,6 +56,7 @@ mod names;
 pub mod placement;
 pub mod pool;
 pub mod project;
+pub mod project_agent;
 pub mod queue;
 pub mod rate;
 pub mod session;
@@ -76,6 +77,8 @@ pub use context::{DomainContext, IdSource};
 pub use deadline::Deadlines;
 pub use ids::*;
 pub use money::Usd;
+pub use project::{Project, ProjectEvent};
+pub use project_agent::{ProjectAgent, ProjectAgentEvent};
 pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::{AgentSession, CommandRef, Events, SessionEvent, StopMode};
 pub use skill::{AgentSkill, SkillEvent};

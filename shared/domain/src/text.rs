@@ -163,6 +163,24 @@ texts! {
     ToolDescription: 1..=500, verbatim;
     /// Name by which an agent calls a subagent, trimmed (S0 8.5).
     SubAgentName: 1..=100, trimmed;
+    /// Name of a project, trimmed (S2 `ProjectBrief`).
+    ProjectName: 1..=200, trimmed;
+    /// Purpose and background of a project, for its agents (S2 `ProjectBrief`).
+    ProjectDescription: 1..=4000, verbatim;
+    /// Goal of a project or a workstream (S2 `ProjectBrief`).
+    Goal: 1..=500, verbatim;
+    /// State of the work at which a project's people want to look at it (S2 `ProjectBrief`).
+    Checkpoint: 1..=500, verbatim;
+    /// Rule that agents must follow (S2 `AgentBrief.constraints`).
+    BriefConstraint: 1..=500, verbatim;
+    /// Id of a workstream, unique in its project: `backend`, `docs` (S2 `AgentBrief.workstream`).
+    WorkstreamId: 1..=63, slug;
+    /// Name of a workstream, trimmed.
+    WorkstreamName: 1..=200, trimmed;
+    /// Role of an agent, such as `Code Review Agent`, trimmed (S2 `AgentBrief.role`).
+    AgentRole: 1..=200, trimmed;
+    /// Task of an agent in its project (S2 `AgentBrief.description`).
+    AgentDescription: 1..=2000, verbatim;
 }
 
 impl AdapterName {

@@ -2,7 +2,9 @@
 
 use pilothouse_domain::announcement::Publishable;
 use pilothouse_domain::template::ScheduleSkip;
-use pilothouse_domain::{ChainEvent, SessionEvent, SkillEvent, TemplateEvent};
+use pilothouse_domain::{
+    ChainEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
+};
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
 
@@ -15,6 +17,10 @@ pub trait NotificationText: Publishable {
 }
 
 impl NotificationText for SkillEvent {}
+
+impl NotificationText for ProjectEvent {}
+
+impl NotificationText for ProjectAgentEvent {}
 
 impl NotificationText for SessionEvent {
     fn notification_text(&self) -> String {

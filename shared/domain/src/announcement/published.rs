@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::NotificationKind;
 use crate::journal::{AggregateJournalEntry, JournalEntry};
-use crate::{ChainEvent, SessionEvent, SkillEvent, TemplateEvent};
+use crate::{ChainEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent};
 
 /// Names of the events that are published to other contexts.
 pub const ANNOUNCED_EVENTS: &[&str] = &[
@@ -116,6 +116,26 @@ impl Publishable for ChainEvent {
 }
 
 impl Publishable for SkillEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        None
+    }
+}
+
+impl Publishable for ProjectEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        None
+    }
+}
+
+impl Publishable for ProjectAgentEvent {
     fn name(&self) -> &'static str {
         self.name()
     }

@@ -1,4 +1,4 @@
-//! Journal entries of chains, skills and templates. Each commit of such an aggregate writes one.
+//! Journal entries of aggregates other than sessions. Each commit of such an aggregate writes one.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, ChainEvent, EventId, SessionChain, SkillEvent, TemplateEvent,
-    Timestamp, TraceParent, UserId,
+    AgentSkill, AgentTemplate, Aggregate, ChainEvent, EventId, Project, ProjectAgent, ProjectAgentEvent,
+    ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
 /// A journal entry of an [`Aggregate`] with events `E`.
@@ -37,7 +37,12 @@ pub enum AnyAggregateEntry {
     Chain(AggregateJournalEntry<ChainEvent>),
     Skill(AggregateJournalEntry<SkillEvent>),
     Template(AggregateJournalEntry<TemplateEvent>),
+    Project(AggregateJournalEntry<ProjectEvent>),
+    ProjectAgent(AggregateJournalEntry<ProjectAgentEvent>),
 }
+
+const KINDS: &[&str] =
+    &[SessionChain::KIND, AgentSkill::KIND, AgentTemplate::KIND, Project::KIND, ProjectAgent::KIND];
 
 impl<'de> Deserialize<'de> for AnyAggregateEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -48,10 +53,9 @@ impl<'de> Deserialize<'de> for AnyAggregateEntry {
             SessionChain::KIND => serde_json::from_value(entry).map(Self::Chain),
             AgentSkill::KIND => serde_json::from_value(entry).map(Self::Skill),
             AgentTemplate::KIND => serde_json::from_value(entry).map(Self::Template),
-            other => {
-                let known = &[SessionChain::KIND, AgentSkill::KIND, AgentTemplate::KIND];
-                return Err(D::Error::unknown_variant(other, known));
-            }
+            Project::KIND => serde_json::from_value(entry).map(Self::Project),
+            ProjectAgent::KIND => serde_json::from_value(entry).map(Self::ProjectAgent),
+            other => return Err(D::Error::unknown_variant(other, KINDS)),
         }
         .map_err(D::Error::custom)
     }

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ExecutionMode, SessionBudget, SessionMetrics, SessionOutcome,
-    SessionPlan, SessionTaskList,
+    AutoContinueConfig, Capabilities, ExecutionMode, ProjectMembership, SessionBudget, SessionMetrics,
+    SessionOutcome, SessionPlan, SessionTaskList,
 };
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, SessionChainId, Timestamp, ToolCallId, Usd, UserId,
@@ -52,6 +52,11 @@ impl AgentSession {
 
     pub const fn execution_mode(&self) -> ExecutionMode {
         self.definition.execution_mode
+    }
+
+    /// The agent of a project that the session belongs to.
+    pub const fn project(&self) -> Option<&ProjectMembership> {
+        self.definition.project.as_ref()
     }
 
     pub const fn settings(&self) -> &SessionSettings {

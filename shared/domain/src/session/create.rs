@@ -5,7 +5,7 @@ use super::{
     SessionDefinition, SessionSettings, Spending, State,
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use crate::value::{AutoContinueConfig, ExecutionMode, ProjectMembership, SessionBudget};
 use crate::{AgentSessionId, AgentTemplateId, DomainContext, Events, SessionEvent, UserId};
 
 /// Input for creating a session (S0 8.7 `StartAgentSessionCommand`).
@@ -74,5 +74,10 @@ impl AgentSession {
     /// Sets the execution mode of a new session, if it is not `Standalone`.
     pub const fn set_execution_mode(&mut self, mode: ExecutionMode) {
         self.definition.execution_mode = mode;
+    }
+
+    /// Makes a new session the one of an agent of a project. Its continuations belong to the same agent.
+    pub fn join_project(&mut self, membership: ProjectMembership) {
+        self.definition.project = Some(membership);
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SessionError, SessionSettings};
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AgentSettings, ExecutionMode, ThinkingLevel};
+use crate::value::{AgentSettings, ExecutionMode, ProjectMembership, ThinkingLevel};
 use crate::{AgentSkillId, AgentTemplateId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub(super) struct SessionDefinition {
     /// The skill whose memory pills the session consolidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) consolidates: Option<AgentSkillId>,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) project: Option<ProjectMembership>,
 }
 
 impl SessionDefinition {
@@ -49,6 +52,7 @@ impl SessionDefinition {
             execution_mode: ExecutionMode::Standalone,
             settings,
             consolidates: None,
+            project: None,
         }
     }
 

@@ -11,6 +11,7 @@ mod metrics;
 mod outcome;
 mod output;
 mod plan;
+mod project;
 mod question;
 mod tasks;
 mod tool;
@@ -30,6 +31,7 @@ pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
 pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
+pub use project::ProjectMembership;
 pub use question::{Answer, Question, QuestionOption};
 pub use tasks::{SessionTask, SessionTaskList, SessionTaskStatus};
 pub use tool::{

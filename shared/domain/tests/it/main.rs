@@ -7,6 +7,7 @@
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 mod pool_model;
+mod projects;
 mod properties;
 mod reference;
 mod scenario;

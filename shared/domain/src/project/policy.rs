@@ -1,0 +1,21 @@
+//! Policies of a project for a control mode, where they differ from the defaults of the mode.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::control_mode::ControlMode;
+use crate::decision::DecisionTimeoutPolicy;
+use crate::escalation::EscalationProtocol;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModePolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<EscalationProtocol>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_timeout: Option<DecisionTimeoutPolicy>,
+}
+
+/// Policies by mode. A mode that is missing has its defaults.
+pub type ModePolicies = BTreeMap<ControlMode, ModePolicy>;

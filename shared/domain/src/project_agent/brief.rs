@@ -1,0 +1,118 @@
+//! What an agent receives (S2 `AgentBrief`).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::provider_config::{ProviderConfigViolation, check_provider_config};
+use crate::decision::DecisionTimeoutPolicy;
+use crate::escalation::{EscalationProtocol, ProtocolViolation, Violations};
+use crate::project::Project;
+use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
+
+/// The fields that S2 computes (`agentId`, `controlMode`, `projectBrief`) come from the agent and its project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentBrief {
+    pub role: AgentRole,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<AgentDescription>,
+    /// The workstream that the agent owns.
+    pub workstream: WorkstreamId,
+    /// Other workstreams that it may read.
+    #[serde(default)]
+    pub readable_workstreams: Vec<WorkstreamId>,
+    #[serde(default)]
+    pub constraints: Vec<BriefConstraint>,
+    /// Replaces the protocol of the project's mode, for calls that it makes stricter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation_protocol: Option<EscalationProtocol>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_timeout: Option<DecisionTimeoutPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_preference: Option<ModelId>,
+    /// Names of the tools that the agent may use. If empty, those of its template or adapter.
+    #[serde(default)]
+    pub allowed_tools: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterName>,
+    /// Options that only the adapter interprets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub provider_config: Value,
+}
+
+/// One violation of a brief.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BriefViolation {
+    #[error("the project has no workstream `{0}`")]
+    NoSuchWorkstream(WorkstreamId),
+    #[error("is the agent's own workstream")]
+    OwnWorkstream,
+    #[error("is listed twice")]
+    Duplicate,
+    #[error("must have at most {max} entries")]
+    TooMany { max: usize },
+    #[error("must have 1 to {max} characters")]
+    ToolName { max: usize },
+    #[error(transparent)]
+    Protocol(ProtocolViolation),
+    #[error(transparent)]
+    ProviderConfig(ProviderConfigViolation),
+}
+
+impl AgentBrief {
+    pub const MAX_CONSTRAINTS: usize = 50;
+    pub const MAX_TOOLS: usize = 200;
+    pub const MAX_TOOL_NAME: usize = 200;
+
+    /// Checks the brief for an agent of `project`. Names every violation with its field.
+    pub fn check(&self, project: &Project) -> Result<(), Vec<(String, BriefViolation)>> {
+        let mut found = Vec::new();
+        self.check_workstreams(project, &mut found);
+        if self.constraints.len() > Self::MAX_CONSTRAINTS {
+            found.push(("constraints".to_owned(), BriefViolation::TooMany { max: Self::MAX_CONSTRAINTS }));
+        }
+        if self.allowed_tools.len() > Self::MAX_TOOLS {
+            found.push(("allowedTools".to_owned(), BriefViolation::TooMany { max: Self::MAX_TOOLS }));
+        }
+        for (at, tool) in self.allowed_tools.iter().enumerate() {
+            if tool.trim().is_empty() || tool.chars().count() > Self::MAX_TOOL_NAME {
+                let violation = BriefViolation::ToolName { max: Self::MAX_TOOL_NAME };
+                found.push((format!("allowedTools[{at}]"), violation));
+            }
+        }
+        if let Some(protocol) = &self.escalation_protocol
+            && !self.allowed_tools.is_empty()
+            && let Err(Violations(all)) = protocol.check_names(&self.allowed_tools, &[])
+        {
+            let within = |(path, violation)| {
+                (format!("escalationProtocol.{path}"), BriefViolation::Protocol(violation))
+            };
+            found.extend(all.into_iter().map(within));
+        }
+        let config = check_provider_config(&self.provider_config).into_iter();
+        found.extend(config.map(|(path, violation)| (path, BriefViolation::ProviderConfig(violation))));
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    fn check_workstreams(&self, project: &Project, found: &mut Vec<(String, BriefViolation)>) {
+        if !project.has_workstream(&self.workstream) {
+            let violation = BriefViolation::NoSuchWorkstream(self.workstream.clone());
+            found.push(("workstream".to_owned(), violation));
+        }
+        let mut seen = BTreeSet::new();
+        for (at, readable) in self.readable_workstreams.iter().enumerate() {
+            let violation = if *readable == self.workstream {
+                BriefViolation::OwnWorkstream
+            } else if !project.has_workstream(readable) {
+                BriefViolation::NoSuchWorkstream(readable.clone())
+            } else if !seen.insert(readable) {
+                BriefViolation::Duplicate
+            } else {
+                continue;
+            };
+            found.push((format!("readableWorkstreams[{at}]"), violation));
+        }
+    }
+}
