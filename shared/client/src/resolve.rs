@@ -24,13 +24,13 @@ pub enum ResolveError {
     #[error("no chain has an id like `{0}`; `pilothouse chain list` lists them")]
     NoChain(String),
     /// The owner has no sessions.
-    #[error("there is no session yet; start one with `pilothouse run \"path to do\"`")]
+    #[error("there is no session yet; start one with `pilothouse run \"what to do\"`")]
     NoSessions,
     /// No template has a name or an id like this.
     #[error("no template has a name or an id like `{0}`; `pilothouse template list` lists them")]
     NoTemplate(String),
     /// Several ids or names match.
-    #[error("`{given}` could mean {}; give more session_path the id", candidates.join(", "))]
+    #[error("`{given}` could mean {}; give more of the id", candidates.join(", "))]
     Ambiguous {
         /// The given id or name.
         given: String,
@@ -38,7 +38,7 @@ pub enum ResolveError {
         candidates: Vec<String>,
     },
     /// Neither an id nor a part of one.
-    #[error("`{0}` names no session: give an id, at least {MIN_PREFIX} characters session_path it, or @last")]
+    #[error("`{0}` names no session: give an id, at least {MIN_PREFIX} characters of it, or @last")]
     NotAnId(String),
     /// The search failed.
     #[error(transparent)]
