@@ -5,6 +5,8 @@ pub mod messages;
 pub mod notifications;
 pub mod operations;
 pub mod pool;
+pub mod project_agents;
+pub mod projects;
 pub mod requests;
 pub mod sessions;
 pub mod skills;

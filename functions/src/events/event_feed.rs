@@ -77,6 +77,8 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Chain(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Skill(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::Project(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::ProjectAgent(entry) => message_for_entry_of(entry),
     }
 }
 
@@ -137,6 +139,8 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
                 AnyAggregateEntry::Chain(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Skill(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::Project(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::ProjectAgent(entry) => entry_of_aggregate(entry),
             })
         }
     })

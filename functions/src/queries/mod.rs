@@ -7,6 +7,8 @@ pub mod messages;
 pub mod notifications;
 pub mod operations;
 pub mod pool;
+pub mod project_agents;
+pub mod projects;
 pub mod records;
 pub mod sessions;
 pub mod skills;

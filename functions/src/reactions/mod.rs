@@ -87,7 +87,11 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
             message_for_entry_of(entry)
         }
-        AnyAggregateEntry::Chain(_) | AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => None,
+        AnyAggregateEntry::Chain(_)
+        | AnyAggregateEntry::Skill(_)
+        | AnyAggregateEntry::Template(_)
+        | AnyAggregateEntry::Project(_)
+        | AnyAggregateEntry::ProjectAgent(_) => None,
     }
 }
 
@@ -141,7 +145,10 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
                 outcome = outcome.and(chains::react_of_chain(app, event).await);
             }
         }
-        AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => {}
+        AnyAggregateEntry::Skill(_)
+        | AnyAggregateEntry::Template(_)
+        | AnyAggregateEntry::Project(_)
+        | AnyAggregateEntry::ProjectAgent(_) => {}
     }
     outcome
 }

@@ -13,10 +13,12 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
-    AdapterName, AnswerText, Classification, DecisionText, EventField, Feedback, HandoffText,
-    LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective, SessionName,
+    AdapterName, AgentDescription, AgentRole, AnswerText, BriefConstraint, Checkpoint, Classification,
+    DecisionText, EventField, Feedback, Goal, HandoffText, LearningContent, LearningSubject,
+    MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName, SessionName,
     SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
     TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
+    WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::value::{
     AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ServerUri,
@@ -24,7 +26,7 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::webhook::{EventFilter, WebhookUrl};
 use pilothouse_domain::{
-    AgentTemplateId, LinkedTaskId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd,
+    AgentTemplateId, LinkedTaskId, MessageId, OutputId, ProjectId, SessionChainId, ToolCallId, TurnId, Usd,
 };
 use pilothouse_wire::coverage::CoveragePattern;
 use serde::de::DeserializeOwned;
@@ -129,12 +131,13 @@ macro_rules! value_objects {
 }
 
 value_objects! {
-    String, TryFrom::try_from => AdapterName, AnswerText, Classification, CommitSha, CronExpression, DecisionText, EventField,
+    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, BriefConstraint, Checkpoint, Goal,
+        ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
         TaskDescription, TaskTitle, TemplateDescription, TemplateName, TimeZoneName, ToolDescription, ToolName, WebhookDescription,
         WebhookUrl, WorkingDirectory;
-    String, parse => AgentTemplateId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
+    String, parse => AgentTemplateId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => AgentTaskPriority, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind,

@@ -17,6 +17,7 @@ pub mod notifications;
 pub mod operations;
 pub mod patch;
 pub mod pool;
+pub mod projects;
 pub mod records;
 pub mod sessions;
 pub mod skills;

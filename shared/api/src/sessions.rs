@@ -8,8 +8,8 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::{
     Adjustment, AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot,
-    DeliverableCounts, ExecutionMode, RecordedHandoff, SessionOutcome, SessionPlan, SessionTaskList,
-    TokenUsage,
+    DeliverableCounts, ExecutionMode, ProjectMembership, RecordedHandoff, SessionOutcome, SessionPlan,
+    SessionTaskList, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
@@ -29,6 +29,9 @@ pub struct SessionView {
     /// The template that the session was started from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_id: Option<AgentTemplateId>,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     /// The chain that the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
@@ -424,6 +427,7 @@ impl SessionView {
             id: session.id(),
             owner_id: session.owner_id().clone(),
             template_id: session.template_id(),
+            project: session.project().cloned(),
             chain_id: session.chain_id(),
             continues: session.continues().map(|continues| continues.session_id),
             continuation: session.continuation(),

@@ -8,7 +8,7 @@ pub mod requirements;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Extension, Query, Request};
+use axum::extract::{DefaultBodyLimit, Extension, Query, RawPathParams, Request};
 use axum::handler::Handler;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 use http::Method;
 use pilothouse_api::Violation;
 use pilothouse_broker::{MAX_BATCH, MAX_MESSAGE_BYTES, Received};
+use pilothouse_domain::AgentSessionId;
 use pilothouse_store::ConnectionId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
@@ -234,8 +235,18 @@ pub fn router_of<'f>(app: App, functions: impl IntoIterator<Item = &'f HttpFunct
         .into_iter()
         .fold(Router::new(), |router, function| router.route(function.path, function.handler()))
         .fallback(|| async { Problem::NotFound("there is nothing at this address".to_owned()) })
-        .method_not_allowed_fallback(|| async { Problem::MethodNotAllowed })
+        .method_not_allowed_fallback(refuse_method)
         .with_state(app)
+}
+
+/// Refuses a method that the path does not have. An `{id}` that is no UUID names nothing, so that `/api/agents/skills/resume` is
+/// answered like the resume of an unknown agent.
+async fn refuse_method(parameters: RawPathParams) -> Problem {
+    let is_id = |value: &str| value.parse::<AgentSessionId>().is_ok();
+    if parameters.iter().any(|(name, value)| name == "id" && !is_id(value)) {
+        return Problem::NotFound("there is nothing at this address".to_owned());
+    }
+    Problem::MethodNotAllowed
 }
 
 /// Refuses unknown and duplicate query parameters, so that a misspelt filter does not list everything.

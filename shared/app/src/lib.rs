@@ -9,6 +9,7 @@
 //! | [`command`], [`aggregate`] | commands: on sessions, and on the other aggregates of an owner |
 //! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
 //! | [`batch`], [`queues`] | processing batches of messages; the queues of the broker |
+//! | [`projects`] | projects of an owner and views of their agents |
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
 //! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
 //! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
@@ -34,6 +35,7 @@ pub mod openapi;
 pub mod paging;
 pub mod placement;
 pub mod problem;
+pub mod projects;
 pub mod queues;
 pub mod record_views;
 pub mod run_exit;

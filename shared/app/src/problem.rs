@@ -9,6 +9,7 @@ use pilothouse_domain::RateExceeded;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
+use pilothouse_domain::project::ProjectError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
@@ -62,6 +63,9 @@ pub enum Problem {
     /// The skill refuses the request.
     #[error(transparent)]
     Skill(#[from] SkillError),
+    /// The project refuses the request.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
     /// The turn that the message refers to has ended (decision 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -128,6 +132,16 @@ impl Problem {
         Self::NotFound("there is no such skill".to_owned())
     }
 
+    /// The project does not exist, or belongs to another owner.
+    pub fn no_project() -> Self {
+        Self::NotFound("there is no such project".to_owned())
+    }
+
+    /// The agent does not exist, or belongs to another owner.
+    pub fn no_agent() -> Self {
+        Self::NotFound("there is no such agent".to_owned())
+    }
+
     /// The session does not exist, or belongs to another owner.
     pub fn no_session() -> Self {
         Self::NotFound("there is no such session".to_owned())
@@ -168,6 +182,7 @@ impl Problem {
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::WaitingListFull { .. }) => "pool-line-full",
             Self::Template(error) => error.code(),
+            Self::Project(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
@@ -196,6 +211,11 @@ impl Problem {
             Self::Template(
                 TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
             ) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Project(
+                ProjectError::TooMany { .. }
+                | ProjectError::DuplicateWorkstream(_)
+                | ProjectError::TooLarge { .. },
+            ) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound(_)
             | Self::Queue(QueueError::NotFound(_))
             | Self::Template(
@@ -211,6 +231,7 @@ impl Problem {
             | Self::Skill(_)
             | Self::Pool(PoolError::WaitingListFull { .. })
             | Self::Template(_)
+            | Self::Project(_)
             | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch

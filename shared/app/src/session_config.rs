@@ -5,10 +5,11 @@ use pilothouse_api::Violation;
 use pilothouse_domain::composition::{
     Composition, SkillPart, TemplatePart, compose_within_limit, consolidation_prompt,
 };
+use pilothouse_domain::project_agent::brief_prompt;
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
 use pilothouse_domain::value::ContextPolicy;
-use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, UserId};
+use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, Project, ProjectAgent, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
 use crate::App;
@@ -21,10 +22,15 @@ use crate::problem::Problem;
 pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionConfig, Problem> {
     let settings = session.settings();
     let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
-    let brief = consolidation_brief(app, session).await?;
+    let consolidation = consolidation_brief(app, session).await?;
     let template = template_of(app, session).await?;
-    let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
-    let template = brief.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
+    let asked = |prompt| TemplatePart { system_prompt: Some(prompt), ..TemplatePart::default() };
+    let template = consolidation.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
+    let brief = project_brief(app, session).await?;
+    let template = match brief.as_deref() {
+        Some(brief) => Some(TemplatePart { brief: Some(brief), ..template.unwrap_or_default() }),
+        None => template,
+    };
     let (composition, left_out) = compose_within_limit(
         template,
         &parts(&skills),
@@ -90,6 +96,15 @@ async fn consolidation_brief(app: &App, session: &AgentSession) -> Result<Option
     let given = |pill: &&MemoryPill| consolidation.pill_ids.contains(&pill.id);
     let pills: Vec<_> = skill.active_pills().iter().filter(given).cloned().collect();
     Ok(Some(consolidation_prompt(skill, &pills)))
+}
+
+/// The current brief of the agent of a project.
+async fn project_brief(app: &App, session: &AgentSession) -> Result<Option<String>, Problem> {
+    let Some(membership) = session.project() else { return Ok(None) };
+    let owner = session.owner_id();
+    let project = app.store.aggregate::<Project>(owner, membership.project_id).await?;
+    let agent = app.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
+    Ok(project.zip(agent).map(|(project, agent)| brief_prompt(&project.value, &agent.value)))
 }
 
 /// Loads the skills that a session starts with, in order. `field` is the name of the input that lists them.

@@ -13,6 +13,8 @@ use crate::value::{ContextPolicy, McpToolDefinition, SkillSubAgentDefinition};
 /// Contribution of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TemplatePart<'a> {
+    /// The brief of an agent of a project: see [`crate::project_agent::brief_prompt`]. Placed first.
+    pub brief: Option<&'a str>,
     /// Placed before the instructions of all skills.
     pub system_prompt: Option<&'a str>,
     /// Names of tools that the agent may use.
@@ -123,7 +125,7 @@ pub fn compose(
         unique_by_name(all.map(str::to_owned).collect::<Vec<_>>().iter(), |name| name.as_str())
     };
     Composition {
-        system_prompt: system_prompt(template.system_prompt, skills, context_policy),
+        system_prompt: system_prompt(&template, skills, context_policy),
         allowed_tools,
         custom_tools,
         sub_agents: unique_by_name(skills.iter().flat_map(|skill| skill.sub_agents), |agent| {
@@ -160,9 +162,13 @@ pub fn compose_within_limit<'a>(
     (composition, left_out)
 }
 
-fn system_prompt(template: Option<&str>, skills: &[SkillPart<'_>], context_policy: ContextPolicy) -> String {
-    let mut parts: Vec<String> =
-        template.map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).into_iter().collect();
+fn system_prompt(
+    template: &TemplatePart<'_>,
+    skills: &[SkillPart<'_>],
+    context_policy: ContextPolicy,
+) -> String {
+    let texts = [template.brief, template.system_prompt].into_iter().flatten().map(str::trim);
+    let mut parts: Vec<String> = texts.filter(|text| !text.is_empty()).map(str::to_owned).collect();
     parts.extend(skills.iter().map(skill_section));
     match context_policy {
         ContextPolicy::Handoff => parts.push(HANDOFF_INSTRUCTION.to_owned()),

@@ -16,6 +16,7 @@ use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::{ResolvedSession, SessionSpec};
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
 };
@@ -83,6 +84,8 @@ pub struct SessionPlan {
     pub session: ResolvedSession,
     /// The chain that the session continues (S0 8.7).
     pub chain: Option<SessionChainId>,
+    /// The agent of a project that the session belongs to.
+    pub project: Option<ProjectMembership>,
     /// The first message, in addition to the objective.
     pub message: Option<NewMessage>,
     /// The events that record the origin of the session.
@@ -107,7 +110,7 @@ impl App {
         let session = order
             .resolve(id, owner.clone(), template)
             .map_err(|wrong| Problem::invalid("budgetCapUsd", wrong))?;
-        Ok(SessionPlan { session, chain: None, message: None, events: Events::new() })
+        Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
     }
 
     /// Loads what the opening of a planned session depends on.
@@ -137,13 +140,17 @@ impl App {
         let StartState { pool, mut attachment } = state;
         let SessionPlan {
             session: ResolvedSession { new, skill_ids, execution_mode },
+            project,
             message,
             mut events,
-            ..
+            chain: _,
         } = plan;
         let shape = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
             it.session.set_skills(&skill_ids)?;
             it.session.set_execution_mode(execution_mode);
+            if let Some(membership) = project {
+                it.session.join_project(membership);
+            }
             if let Some(attachment) = &mut attachment {
                 events.extend(attachment.admit(it, ctx)?);
             }

@@ -8,15 +8,19 @@ use crate::text::{
     BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName, WorkstreamId, WorkstreamName,
 };
 
+/// The brief of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectBrief {
+    /// The name of the project.
     pub name: ProjectName,
+    /// The purpose and background of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<ProjectDescription>,
+    /// What the project is to achieve.
     #[serde(default)]
     pub goals: Vec<Goal>,
-    /// In the order in which they are reached.
+    /// States of the work that people want to look at, in order.
     #[serde(default)]
     pub checkpoints: Vec<Checkpoint>,
     /// Rules for all agents of the project.
@@ -28,8 +32,11 @@ pub struct ProjectBrief {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workstream {
+    /// The id of the workstream, unique in its project.
     pub id: WorkstreamId,
+    /// The name of the workstream.
     pub name: WorkstreamName,
+    /// What the workstream is to achieve.
     #[serde(default)]
     pub goals: Vec<Goal>,
 }

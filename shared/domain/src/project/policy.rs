@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::control_mode::ControlMode;
 use crate::decision::DecisionTimeoutPolicy;
 use crate::escalation::EscalationProtocol;
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// What a project changes for one mode.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModePolicy {
+    /// Which tool calls need a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<EscalationProtocol>,
+    /// What happens to decisions that nobody makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
 }

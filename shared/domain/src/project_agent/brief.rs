@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,11 +12,15 @@ use crate::escalation::{EscalationProtocol, ProtocolViolation, Violations};
 use crate::project::Project;
 use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
 
+/// The brief of an agent.
+///
 /// The fields that S2 computes (`agentId`, `controlMode`, `projectBrief`) come from the agent and its project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentBrief {
+    /// The role of the agent, such as `Code Review Agent`.
     pub role: AgentRole,
+    /// The task of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<AgentDescription>,
     /// The workstream that the agent owns.
@@ -23,18 +28,22 @@ pub struct AgentBrief {
     /// Other workstreams that it may read.
     #[serde(default)]
     pub readable_workstreams: Vec<WorkstreamId>,
+    /// Rules for the agent, in addition to those of the project.
     #[serde(default)]
     pub constraints: Vec<BriefConstraint>,
-    /// Replaces the protocol of the project's mode, for calls that it makes stricter.
+    /// Applies in addition to the protocol of the project's mode. The stricter verdict counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation_protocol: Option<EscalationProtocol>,
+    /// What happens to decisions of the agent that nobody makes, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
+    /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preference: Option<ModelId>,
     /// Names of the tools that the agent may use. If empty, those of its template or adapter.
     #[serde(default)]
     pub allowed_tools: Vec<String>,
+    /// The adapter that drives the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterName>,
     /// Options that only the adapter interprets.

@@ -51,6 +51,17 @@ pub struct NewAgent {
     pub session_id: AgentSessionId,
 }
 
+impl NewAgent {
+    /// What the agent's sessions know of their project.
+    pub fn membership(&self) -> ProjectMembership {
+        ProjectMembership {
+            project_id: self.project_id,
+            agent_id: self.id,
+            workstream: self.brief.workstream.clone(),
+        }
+    }
+}
+
 impl ProjectAgent {
     /// Creates an agent. The brief has been checked against its project.
     pub fn spawn(
@@ -103,15 +114,6 @@ impl ProjectAgent {
         self.brief_version = self.brief_version.saturating_add(1);
         self.updated_at = ctx.now;
         vec![ProjectAgentEvent::BriefUpdated { version: self.brief_version }]
-    }
-
-    /// What the agent's sessions know of their project.
-    pub fn membership(&self) -> ProjectMembership {
-        ProjectMembership {
-            project_id: self.project_id,
-            agent_id: self.id,
-            workstream: self.brief.workstream.clone(),
-        }
     }
 }
 

@@ -280,6 +280,7 @@ impl AgentTemplate {
 impl<'a> From<&'a AgentTemplate> for TemplatePart<'a> {
     fn from(template: &'a AgentTemplate) -> Self {
         Self {
+            brief: None,
             system_prompt: template.content.system_prompt.as_ref().map(SystemPrompt::as_str),
             allowed_tools: template.content.allowed_tools.as_slice(),
             custom_tools: &template.custom_tool_definitions,

@@ -1,0 +1,90 @@
+//! `POST /api/projects`: creates a project (S2; decision 71).
+
+use axum::extract::State;
+use deserr::Deserr;
+use http::StatusCode;
+use pilothouse_api::input::Violations;
+use pilothouse_api::projects::ProjectView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::body::Body;
+use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::project::{ModePolicies, ProjectBrief, ProjectDefinition, Workstream};
+use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
+use pilothouse_domain::trust::TrustCalibrationProfile;
+use pilothouse_domain::{DomainContext, Project, ProjectId};
+use schemars::JsonSchema;
+
+use super::input::WorkstreamInput;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("projects-create", Verb::Post, "/api/projects", |verb| verb.route(create_project))
+        .owner()
+        .summary("Create a project")
+        .input::<CreateProject>()
+        .output::<ProjectView>(&[201]);
+
+/// A new project.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateProject {
+    /// The name of the project. It must be unique among the owner's projects.
+    pub name: ProjectName,
+    /// The purpose and background of the project, for its agents.
+    #[deserr(default)]
+    pub description: Option<ProjectDescription>,
+    /// What the project is to achieve: at most 50 goals. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub goals: Vec<Goal>,
+    /// States of the work that people want to look at, in order: at most 50. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub checkpoints: Vec<Checkpoint>,
+    /// Rules for all agents of the project: at most 50. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub constraints: Vec<BriefConstraint>,
+    /// The parts of the work: at most 50. Each agent owns one. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub workstreams: Vec<WorkstreamInput>,
+}
+
+impl CreateProject {
+    fn definition(&self) -> ProjectDefinition {
+        ProjectDefinition {
+            brief: ProjectBrief {
+                name: self.name.clone(),
+                description: self.description.clone(),
+                goals: self.goals.clone(),
+                checkpoints: self.checkpoints.clone(),
+                constraints: self.constraints.clone(),
+            },
+            workstreams: self.workstreams.iter().cloned().map(Workstream::from).collect(),
+            policies: ModePolicies::new(),
+            trust: TrustCalibrationProfile::default(),
+        }
+    }
+}
+
+/// Responds with 201 and the project, or with 409 `name-taken` when another project has the name.
+async fn create_project(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<CreateProject>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    let definition = body.input.definition();
+    let make = |ctx: &mut DomainContext<'_>| {
+        let id = ProjectId::new(ctx.uuid());
+        Ok(Project::create(id, command.owner.clone(), definition.clone(), ControlMode::default(), ctx)?)
+    };
+    let created = |project: &Project, version: u64| {
+        CommandResponse::new(StatusCode::CREATED, Some(version), &ProjectView::of(project, version))
+    };
+    app.create_aggregate(&command, make, created).await
+}

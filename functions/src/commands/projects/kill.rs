@@ -1,0 +1,40 @@
+//! `POST /api/projects/{id}/kill`: cancels the sessions of all agents of a project (S2 `killAll`).
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_api::projects::KilledAgents;
+use pilothouse_app::App;
+use pilothouse_app::command::CommandContext;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::{Id, NoBody, Problem};
+use pilothouse_domain::{Project, ProjectId};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("projects-kill", Verb::Post, "/api/projects/{id}/kill", |verb| verb.route(kill_agents))
+        .owner()
+        .summary("Cancel the sessions of all agents of a project")
+        .output::<KilledAgents>(&[200]);
+
+/// Responds with 200 and the agents whose sessions were not over. Each session is cancelled in a transaction of its own; a repeated
+/// request cancels those that remain.
+async fn kill_agents(
+    State(app): State<App>,
+    command: CommandContext,
+    Id(id): Id<ProjectId>,
+    _: NoBody,
+) -> Result<Json<KilledAgents>, Problem> {
+    let project = app.store.aggregate::<Project>(&command.owner, id).await?;
+    let project = project.ok_or_else(Problem::no_project)?.value;
+    let stop = CommandContext::for_server(command.owner.clone(), command.function);
+    let mut agents = Vec::new();
+    for agent in project.agents().keys() {
+        let session = app.agent_view(&command.owner, *agent).await?.session_id;
+        match app.change_session(&stop, session, |it, ctx| Ok(it.session.request_cancel(false, ctx)?)).await {
+            Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
+            // The session is over.
+            Err(Problem::Session(_)) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(Json(KilledAgents { agents }))
+}

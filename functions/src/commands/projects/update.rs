@@ -1,0 +1,87 @@
+//! `PATCH /api/projects/{id}`: updates fields of a project (S2; decision 71).
+
+use axum::extract::State;
+use deserr::Deserr;
+use pilothouse_api::input::Violations;
+use pilothouse_api::patch::Patch;
+use pilothouse_api::projects::ProjectView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Id, Problem};
+use pilothouse_domain::project::{ProjectBrief, ProjectDefinition, Workstream};
+use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
+use pilothouse_domain::{DomainContext, Project, ProjectId};
+use schemars::JsonSchema;
+
+use super::input::WorkstreamInput;
+use super::project_response;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("projects-update", Verb::Patch, "/api/projects/{id}", |verb| {
+        verb.route(update_project)
+    })
+    .owner()
+    .summary("Update fields of a project")
+    .input::<UpdateProject>()
+    .output::<ProjectView>(&[200]);
+
+/// The changes to a project. Omitted fields keep their values; a list or object replaces the former one as a whole.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateProject {
+    /// The name of the project. It must be unique among the owner's projects.
+    #[deserr(default)]
+    pub name: Option<ProjectName>,
+    /// The purpose and background of the project, for its agents. `null` clears it.
+    #[deserr(default)]
+    pub description: Patch<ProjectDescription>,
+    /// What the project is to achieve: at most 50 goals.
+    #[deserr(default)]
+    pub goals: Option<Vec<Goal>>,
+    /// States of the work that people want to look at, in order: at most 50.
+    #[deserr(default)]
+    pub checkpoints: Option<Vec<Checkpoint>>,
+    /// Rules for all agents of the project: at most 50.
+    #[deserr(default)]
+    pub constraints: Option<Vec<BriefConstraint>>,
+    /// The parts of the work: at most 50. Workstreams that agents own must be among them.
+    #[deserr(default)]
+    pub workstreams: Option<Vec<WorkstreamInput>>,
+}
+
+impl UpdateProject {
+    fn over(&self, before: &ProjectDefinition) -> ProjectDefinition {
+        let brief = &before.brief;
+        let workstreams = self.workstreams.as_ref().map(|all| all.iter().cloned().map(Workstream::from));
+        ProjectDefinition {
+            brief: ProjectBrief {
+                name: self.name.clone().unwrap_or_else(|| brief.name.clone()),
+                description: self.description.apply_to(&brief.description),
+                goals: self.goals.clone().unwrap_or_else(|| brief.goals.clone()),
+                checkpoints: self.checkpoints.clone().unwrap_or_else(|| brief.checkpoints.clone()),
+                constraints: self.constraints.clone().unwrap_or_else(|| brief.constraints.clone()),
+            },
+            workstreams: workstreams.map_or_else(|| before.workstreams.clone(), Iterator::collect),
+            ..before.clone()
+        }
+    }
+}
+
+/// Responds with 200 and the project, with 409 `workstream-in-use` when agents own a workstream that is missing from the new
+/// list, or with 409 `project-archived`. Agents receive a changed brief with their next run or reload.
+async fn update_project(
+    State(app): State<App>,
+    command: CommandContext,
+    Id(id): Id<ProjectId>,
+    body: Body<UpdateProject>,
+) -> Result<CommandResponse, Problem> {
+    let (command, input) = (command.with_body(&body.hash), body.input);
+    let decide = |project: &mut Project, ctx: &mut DomainContext<'_>| {
+        let definition = input.over(project.definition());
+        Ok(project.update(definition, ctx)?)
+    };
+    app.change_aggregate(&command, id, decide, project_response).await
+}

@@ -1,0 +1,4 @@
+//! Queries on the agents of projects.
+
+pub mod get;
+pub mod list;

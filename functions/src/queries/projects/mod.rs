@@ -1,0 +1,4 @@
+//! Queries on projects.
+
+pub mod get;
+pub mod list;

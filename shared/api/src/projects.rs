@@ -1,0 +1,173 @@
+//! Projects and their agents in the API (S2, "Frontend REST API"; decision 71).
+
+use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, Workstream};
+use pilothouse_domain::project_agent::{AgentBrief, ProjectAgent};
+use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
+use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::{AgentSessionId, ProjectAgentId, ProjectId, Timestamp, Usd, UserId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::sessions::StartedSession;
+
+/// A project.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectView {
+    /// The id of the project.
+    pub id: ProjectId,
+    /// The owner of the project.
+    pub owner_id: UserId,
+    /// What agents are told about the project.
+    #[serde(flatten)]
+    pub brief: ProjectBrief,
+    /// The parts of the work.
+    pub workstreams: Vec<Workstream>,
+    /// The number of agents.
+    pub agent_count: usize,
+    /// When the project was archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Timestamp>,
+    /// When the project was created.
+    pub created_at: Timestamp,
+    /// When the project last changed.
+    pub updated_at: Timestamp,
+    /// Increases with every change; also the `ETag`.
+    pub revision: u64,
+}
+
+/// A project in a list.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectSummary {
+    /// The id of the project.
+    pub id: ProjectId,
+    /// The name of the project.
+    pub name: String,
+    /// The number of workstreams.
+    pub workstream_count: usize,
+    /// The number of agents.
+    pub agent_count: usize,
+    /// When the project was archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Timestamp>,
+    /// When the project last changed.
+    pub updated_at: Timestamp,
+}
+
+/// An agent of a project (S2 `AgentHandle` with its brief).
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentView {
+    /// The id of the agent.
+    pub id: ProjectAgentId,
+    /// The project of the agent.
+    pub project_id: ProjectId,
+    /// The status, which follows from the current session.
+    pub status: AgentStatus,
+    /// The current session.
+    pub session_id: AgentSessionId,
+    /// The status of the current session.
+    pub session_status: AgentSessionStatus,
+    /// The adapter that drives the agent (S2 `pluginName`).
+    pub plugin_name: String,
+    /// The number of sessions so far.
+    pub session_count: u32,
+    /// The number of questions, plans and approvals of the current session that wait for the owner.
+    pub pending_decisions: usize,
+    /// The spend of the current session and its predecessors, in US dollars.
+    pub spent_usd: Usd,
+    /// The brief.
+    pub brief: AgentBrief,
+    /// Increases with each change of the brief.
+    pub brief_version: u32,
+    /// When the agent was created.
+    pub created_at: Timestamp,
+    /// When the agent or its current session last changed.
+    pub updated_at: Timestamp,
+    /// Increases with every change of the agent; also the `ETag`.
+    pub revision: u64,
+}
+
+/// A new agent with its session.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpawnedAgent {
+    /// The agent.
+    pub agent: AgentView,
+    /// The session that the agent starts with.
+    #[serde(flatten)]
+    pub started: StartedSession,
+}
+
+/// The agents of a project whose sessions were cancelled.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KilledAgents {
+    /// The agents, after the cancellation was requested.
+    pub agents: Vec<AgentView>,
+}
+
+impl ProjectView {
+    /// The view of a project.
+    pub fn of(project: &Project, revision: u64) -> Self {
+        let definition = project.definition().clone();
+        Self {
+            id: project.id(),
+            owner_id: project.owner_id().clone(),
+            brief: definition.brief,
+            workstreams: definition.workstreams,
+            agent_count: project.agents().len(),
+            archived_at: project.archived_at(),
+            created_at: project.created_at(),
+            updated_at: project.updated_at(),
+            revision,
+        }
+    }
+}
+
+impl ProjectSummary {
+    /// The summary of a project.
+    pub fn of(project: &Project) -> Self {
+        Self {
+            id: project.id(),
+            name: project.definition().brief.name.to_string(),
+            workstream_count: project.definition().workstreams.len(),
+            agent_count: project.agents().len(),
+            archived_at: project.archived_at(),
+            updated_at: project.updated_at(),
+        }
+    }
+}
+
+impl AgentView {
+    /// The view of an agent with its current session.
+    pub fn of(agent: &ProjectAgent, session: &AgentSession, revision: u64) -> Self {
+        Self {
+            id: agent.id(),
+            project_id: agent.project_id(),
+            status: AgentStatus::of_session(session.status(), session.has_pending_review()),
+            session_id: session.id(),
+            session_status: session.status(),
+            plugin_name: session.settings().adapter.to_string(),
+            session_count: agent.session_count(),
+            pending_decisions: session.pending_requests().len(),
+            spent_usd: session.budget().account_usd(),
+            brief: agent.brief().clone(),
+            brief_version: agent.brief_version(),
+            created_at: agent.created_at(),
+            updated_at: agent.updated_at().max(session.updated_at()),
+            revision,
+        }
+    }
+
+    /// Whether the agent works or waits for a person.
+    pub const fn is_active(&self) -> bool {
+        matches!(self.status, AgentStatus::Running | AgentStatus::Paused | AgentStatus::WaitingOnHuman)
+    }
+
+    /// The workstream that the agent owns.
+    pub const fn workstream(&self) -> &WorkstreamId {
+        &self.brief.workstream
+    }
+}

@@ -1,0 +1,46 @@
+//! Projects of an owner, and views of their agents.
+
+use pilothouse_api::projects::AgentView;
+use pilothouse_domain::{Project, ProjectAgent, ProjectAgentId, ProjectId, UserId};
+use pilothouse_store::LoadedAggregate;
+
+use crate::App;
+use crate::http::Problem;
+
+impl App {
+    /// Loads the project that a request names, or the owner's only project (decision 71).
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] when the owner has no such project, or does not name one of several.
+    pub async fn chosen_project(
+        &self,
+        owner: &UserId,
+        id: Option<ProjectId>,
+    ) -> Result<LoadedAggregate<Project>, Problem> {
+        let id = match id {
+            Some(id) => id,
+            None => self.only_project(owner).await?,
+        };
+        let project = self.store.aggregate::<Project>(owner, id).await?;
+        project.ok_or_else(|| Problem::invalid("projectId", "there is no such project"))
+    }
+
+    async fn only_project(&self, owner: &UserId) -> Result<ProjectId, Problem> {
+        let projects = self.store.list_aggregates::<Project>(owner, false, 2, None).await?.items;
+        match &projects[..] {
+            [project] => Ok(project.id()),
+            [] => Err(Problem::invalid("projectId", "you have no project; create one first")),
+            _ => Err(Problem::invalid("projectId", "is required, because you have several projects")),
+        }
+    }
+
+    /// Loads an agent of `owner` with its current session.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] when the agent does not exist or belongs to another owner.
+    pub async fn agent_view(&self, owner: &UserId, id: ProjectAgentId) -> Result<AgentView, Problem> {
+        let agent = self.store.aggregate::<ProjectAgent>(owner, id).await?.ok_or_else(Problem::no_agent)?;
+        let session = self.session_of(owner, agent.value.current_session_id()).await?;
+        Ok(AgentView::of(&agent.value, &session, agent.version))
+    }
+}
