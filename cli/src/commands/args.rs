@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, events, keys, lifecycle,
-    plan, pool, ps, queue, records, review, run, show, skill, steer, template, token, up, watch, worker,
-    workers,
+    adjust, agent, answer, budget, chain, completions, dead_letters, deliverables, demo, events, keys,
+    lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer, template, token, up,
+    watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -86,6 +86,10 @@ pub enum Command {
     Template(template::Template),
     #[command(subcommand)]
     Skill(skill::Skill),
+    #[command(subcommand)]
+    Project(project::Project),
+    #[command(subcommand)]
+    Agent(agent::Agent),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
 

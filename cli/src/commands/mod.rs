@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod adjust;
+pub mod agent;
 pub mod answer;
 pub mod args;
 pub mod budget;
@@ -19,6 +20,7 @@ pub mod lifecycle;
 pub mod parse;
 pub mod plan;
 pub mod pool;
+pub mod project;
 pub mod ps;
 pub mod queue;
 pub mod records;
@@ -94,6 +96,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Workers(command) => command.run(&ctx()?).await,
         Command::Template(command) => command.run(&ctx()?).await,
         Command::Skill(command) => command.run(&ctx()?).await,
+        Command::Project(command) => command.run(&ctx()?).await,
+        Command::Agent(command) => command.run(&ctx()?).await,
         Command::DeadLetters(command) => command.run(&ctx()?).await,
     }
 }

@@ -11,6 +11,7 @@ pub mod messages;
 pub mod money;
 pub mod plan;
 pub mod pool;
+pub mod projects;
 pub mod queue;
 pub mod requests;
 pub mod session;

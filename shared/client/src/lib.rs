@@ -23,6 +23,7 @@ mod messages;
 mod notifications;
 mod operations;
 mod pool;
+mod projects;
 mod records;
 mod resolve;
 mod sessions;

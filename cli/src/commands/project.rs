@@ -1,0 +1,186 @@
+//! `pilothouse project`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use pilothouse_api::projects::ProjectSummary;
+use pilothouse_client::inputs::PageQuery;
+use pilothouse_domain::ProjectId;
+use serde_json::{Value, json};
+
+use super::files::read_json;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output;
+
+/// The maximum page size of the server.
+const PAGE: u32 = 100;
+
+/// Manage projects: agents that work towards the same goals.
+///
+/// Name a project by its name or its id.
+#[derive(Debug, Subcommand)]
+pub enum Project {
+    /// List projects, newest first
+    List(List),
+    /// Show a project with its agents
+    Show(ProjectArg),
+    /// Create a project
+    Create(Create),
+    /// Change fields of a project
+    Edit(Edit),
+    /// Cancel the sessions of all agents
+    Kill(ProjectArg),
+    /// Archive a project: no agents start in it any more
+    Archive(ProjectArg),
+    /// Restore an archived project
+    Restore(ProjectArg),
+}
+
+/// List projects.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only archived projects
+    #[arg(long)]
+    pub archived: bool,
+}
+
+/// One project.
+#[derive(Debug, Args)]
+pub struct ProjectArg {
+    /// The project: its name or its id
+    #[arg(value_name = "PROJECT")]
+    pub project: String,
+}
+
+/// Create a project.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// The name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The purpose and background, for the agents
+    #[arg(long, short, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// A goal; may be repeated
+    #[arg(long, short, value_name = "TEXT")]
+    pub goal: Vec<String>,
+    /// A state of the work that you want to look at; may be repeated, the order counts
+    #[arg(long, value_name = "TEXT")]
+    pub checkpoint: Vec<String>,
+    /// A rule for all agents; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub rule: Vec<String>,
+    /// A part of the work that agents own, such as api or `api=The HTTP API`; may be repeated
+    #[arg(long, short, value_name = "ID[=NAME]")]
+    pub workstream: Vec<String>,
+}
+
+/// Change a project.
+#[derive(Debug, Args)]
+pub struct Edit {
+    /// The project: its name or its id
+    #[arg(value_name = "PROJECT")]
+    pub project: String,
+    /// A JSON file with the fields to change; a list replaces the former one
+    #[arg(long, short, value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+impl Project {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        match self {
+            Self::List(list) => list.run(ctx).await?,
+            Self::Show(ProjectArg { project }) => show(ctx, &project).await?,
+            Self::Create(create) => create.run(ctx).await?,
+            Self::Edit(Edit { project, file }) => {
+                let id = resolve_project(ctx, &project).await?;
+                let changed = ctx.client.update_project(id, &read_json(&file)?).await?;
+                ctx.print(&changed, output::projects::line)?;
+            }
+            Self::Kill(ProjectArg { project }) => {
+                let killed = ctx.client.kill_agents(resolve_project(ctx, &project).await?).await?;
+                ctx.print(&killed, |killed, style, now| {
+                    output::projects::agents(&killed.agents, style, now)
+                })?;
+            }
+            Self::Archive(ProjectArg { project }) => set_archived(ctx, &project, true).await?,
+            Self::Restore(ProjectArg { project }) => set_archived(ctx, &project, false).await?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The id of a project, given its id or its name.
+pub(super) async fn resolve_project(ctx: &Context, given: &str) -> Result<ProjectId, CliError> {
+    if let Ok(id) = given.parse() {
+        return Ok(id);
+    }
+    let found = all_projects(ctx, None).await?.into_iter().find(|project| project.name == given);
+    found.map(|project| project.id).ok_or_else(|| {
+        CliError::NotFound(format!("there is no project `{given}`; `pilothouse project list` lists them"))
+    })
+}
+
+async fn all_projects(ctx: &Context, archived: Option<bool>) -> Result<Vec<ProjectSummary>, CliError> {
+    let (mut projects, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
+    loop {
+        let page = ctx.client.projects(archived, &slice).await?;
+        projects.extend(page.items);
+        slice.cursor = page.next_cursor;
+        if slice.cursor.is_none() {
+            return Ok(projects);
+        }
+    }
+}
+
+async fn show(ctx: &Context, given: &str) -> Result<(), CliError> {
+    let id = resolve_project(ctx, given).await?;
+    let project = ctx.client.project(id).await?;
+    let agents = super::agent::all_agents(ctx, Some(id)).await?;
+    let response = json!({ "project": project, "agents": agents });
+    ctx.print(&response, |_, style, now| output::projects::show(&project, &agents, style, now))
+}
+
+async fn set_archived(ctx: &Context, given: &str, archived: bool) -> Result<(), CliError> {
+    let project = ctx.client.set_project_archived(resolve_project(ctx, given).await?, archived).await?;
+    ctx.print(&project, output::projects::line)
+}
+
+impl List {
+    async fn run(self, ctx: &Context) -> Result<(), CliError> {
+        let projects = all_projects(ctx, Some(self.archived)).await?;
+        let response = json!({ "items": projects });
+        ctx.print(&response, |_, style, now| output::projects::list(&projects, style, now))
+    }
+}
+
+impl Create {
+    async fn run(self, ctx: &Context) -> Result<(), CliError> {
+        let mut fields = serde_json::Map::new();
+        fields.insert("name".to_owned(), json!(self.name));
+        let workstreams: Vec<_> = self.workstream.iter().map(|given| workstream(given)).collect();
+        let options = [
+            ("description", self.description.map(Value::from)),
+            ("goals", list(self.goal)),
+            ("checkpoints", list(self.checkpoint)),
+            ("constraints", list(self.rule)),
+            ("workstreams", list(workstreams)),
+        ];
+        for (field, value) in options {
+            fields.extend(value.map(|value| (field.to_owned(), value)));
+        }
+        ctx.print(&ctx.client.create_project(&Value::Object(fields)).await?, output::projects::line)
+    }
+}
+
+/// `api`, or `api=The HTTP API`.
+fn workstream(given: &str) -> Value {
+    let (id, name) = given.split_once('=').unwrap_or((given, given));
+    json!({ "id": id, "name": name })
+}
+
+fn list<T: Into<Value>>(items: Vec<T>) -> Option<Value> {
+    if items.is_empty() { None } else { Some(Value::Array(items.into_iter().map(Into::into).collect())) }
+}

@@ -1,0 +1,128 @@
+//! Projects and their agents.
+
+use std::fmt::Write as _;
+
+use pilothouse_api::projects::{AgentView, ProjectSummary, ProjectView};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::project::AgentStatus;
+
+use super::sessions::short_id;
+use super::style::{Paint, Style};
+use super::table::{Cell, Table};
+use super::{text, time};
+
+/// The table of projects.
+pub fn list(projects: &[ProjectSummary], style: Style, now: Timestamp) -> String {
+    if projects.is_empty() {
+        return "No projects; create one with `pilothouse project create NAME --workstream ID`\n".to_owned();
+    }
+    let mut table = Table::new(&["NAME", ">AGENTS", ">WORKSTREAMS", "CHANGED", "ID"]);
+    for project in projects {
+        table.row(vec![
+            text::line(&project.name, 40).into(),
+            project.agent_count.to_string().into(),
+            project.workstream_count.to_string().into(),
+            time::ago(project.updated_at, now).into(),
+            Cell::painted(project.id.to_string(), Paint::Dim),
+        ]);
+    }
+    table.render(style)
+}
+
+/// A project in one line: the result of a change.
+pub fn line(project: &ProjectView, style: Style, _: Timestamp) -> String {
+    let archived = if project.archived_at.is_some() { ", archived" } else { "" };
+    format!(
+        "{}  {} workstreams, {} agents{archived}  {}\n",
+        style.bold(&text::line(project.brief.name.as_str(), 100)),
+        project.workstreams.len(),
+        project.agent_count,
+        style.dim(&project.id.to_string()),
+    )
+}
+
+/// A project in full, with its agents.
+pub fn show(project: &ProjectView, agents_of: &[AgentView], style: Style, now: Timestamp) -> String {
+    let mut out = line(project, style, now);
+    if let Some(description) = &project.brief.description {
+        let _ = writeln!(out, "\n{description}");
+    }
+    bullets(&mut out, "Goals", &project.brief.goals, style);
+    bullets(&mut out, "Checkpoints", &project.brief.checkpoints, style);
+    bullets(&mut out, "Rules", &project.brief.constraints, style);
+    let workstreams: Vec<_> =
+        project.workstreams.iter().map(|it| format!("{}: {}", it.id, it.name)).collect();
+    bullets(&mut out, "Workstreams", &workstreams, style);
+    let _ = write!(out, "\n{}", agents(agents_of, style, now));
+    out
+}
+
+fn bullets(out: &mut String, heading: &str, items: &[impl std::fmt::Display], style: Style) {
+    if !items.is_empty() {
+        let _ = writeln!(out, "\n{}", style.bold(heading));
+        for item in items {
+            let _ = writeln!(out, "- {item}");
+        }
+    }
+}
+
+/// The table of agents.
+pub fn agents(agents: &[AgentView], style: Style, now: Timestamp) -> String {
+    if agents.is_empty() {
+        return "No agents; start one with `pilothouse agent spawn OBJECTIVE --brief FILE`\n".to_owned();
+    }
+    let mut table =
+        Table::new(&["AGENT", "ROLE", "WORKSTREAM", "STATUS", ">WAITING", ">SPENT", "SESSION", "CHANGED"]);
+    for agent in agents {
+        table.row(vec![
+            Cell::painted(id(agent), Paint::Dim),
+            text::line(agent.brief.role.as_str(), 30).into(),
+            agent.workstream().to_string().into(),
+            status(agent.status),
+            agent.pending_decisions.to_string().into(),
+            format!("${}", agent.spent_usd).into(),
+            short_id(agent.session_id).into(),
+            time::ago(agent.updated_at, now).into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// An agent in one line: the result of a change.
+pub fn agent_line(agent: &AgentView, style: Style, _: Timestamp) -> String {
+    format!(
+        "{}  {}, workstream {}, {}, session {}\n",
+        style.bold(&id(agent)),
+        text::line(agent.brief.role.as_str(), 60),
+        agent.workstream(),
+        agent.status,
+        short_id(agent.session_id),
+    )
+}
+
+/// An agent with its brief.
+pub fn agent(agent: &AgentView, style: Style, now: Timestamp) -> String {
+    let mut out = agent_line(agent, style, now);
+    if let Some(description) = &agent.brief.description {
+        let _ = writeln!(out, "\n{description}");
+    }
+    bullets(&mut out, "Rules", &agent.brief.constraints, style);
+    bullets(&mut out, "May also read", &agent.brief.readable_workstreams, style);
+    bullets(&mut out, "Tools", &agent.brief.allowed_tools, style);
+    out
+}
+
+/// The first characters of an agent's id, as they are shown for sessions.
+fn id(agent: &AgentView) -> String {
+    agent.id.to_string().chars().take(13).collect()
+}
+
+fn status(status: AgentStatus) -> Cell {
+    let paint = match status {
+        AgentStatus::Running => Paint::Cyan,
+        AgentStatus::Paused | AgentStatus::WaitingOnHuman => Paint::Yellow,
+        AgentStatus::Completed => Paint::Green,
+        AgentStatus::Error => Paint::Red,
+    };
+    Cell::painted(status.to_string().replace('_', " "), paint)
+}

@@ -1,0 +1,92 @@
+//! Projects and their agents.
+
+use pilothouse_api::Page;
+use pilothouse_api::projects::{AgentView, KilledAgents, ProjectSummary, ProjectView, SpawnedAgent};
+use pilothouse_domain::{ProjectAgentId, ProjectId};
+use serde_json::{Value, json};
+
+use super::inputs::PageQuery;
+use super::{ApiError, Client};
+
+const PROJECTS: &str = "api/projects";
+const AGENTS: &str = "api/agents";
+
+impl Client {
+    /// Lists a page of the owner's projects, newest first; `archived` selects archived or open ones.
+    pub async fn projects(
+        &self,
+        archived: Option<bool>,
+        page_query: &PageQuery,
+    ) -> Result<Page<ProjectSummary>, ApiError> {
+        let mut query = page_query.query();
+        query.extend(archived.map(|archived| ("isArchived", archived.to_string())));
+        self.get_with(PROJECTS.to_owned(), query).await
+    }
+
+    /// Reads a project.
+    pub async fn project(&self, id: ProjectId) -> Result<ProjectView, ApiError> {
+        self.get(format!("{PROJECTS}/{id}")).await
+    }
+
+    /// Creates a project from the fields of the API.
+    pub async fn create_project(&self, project: &Value) -> Result<ProjectView, ApiError> {
+        self.post(PROJECTS.to_owned(), project).await
+    }
+
+    /// Updates the given fields of a project.
+    pub async fn update_project(&self, id: ProjectId, changes: &Value) -> Result<ProjectView, ApiError> {
+        self.patch(format!("{PROJECTS}/{id}"), changes).await
+    }
+
+    /// Archives or restores a project: no agents start in an archived one.
+    pub async fn set_project_archived(&self, id: ProjectId, archived: bool) -> Result<ProjectView, ApiError> {
+        let action = if archived { "archive" } else { "restore" };
+        self.post(format!("{PROJECTS}/{id}/{action}"), &json!({})).await
+    }
+
+    /// Cancels the sessions of all agents of a project.
+    pub async fn kill_agents(&self, id: ProjectId) -> Result<KilledAgents, ApiError> {
+        self.post(format!("{PROJECTS}/{id}/kill"), &json!({})).await
+    }
+
+    /// Lists a page of the agents of a project, oldest first. `None` means the owner's only project.
+    pub async fn agents(
+        &self,
+        project: Option<ProjectId>,
+        page_query: &PageQuery,
+    ) -> Result<Page<AgentView>, ApiError> {
+        let mut query = page_query.query();
+        query.extend(project.map(|id| ("projectId", id.to_string())));
+        self.get_with(AGENTS.to_owned(), query).await
+    }
+
+    /// Reads an agent.
+    pub async fn agent(&self, id: ProjectAgentId) -> Result<AgentView, ApiError> {
+        self.get(format!("{AGENTS}/{id}")).await
+    }
+
+    /// Creates an agent from the fields of the API, and starts its session.
+    pub async fn spawn_agent(&self, agent: &Value) -> Result<SpawnedAgent, ApiError> {
+        self.post(format!("{AGENTS}/spawn"), agent).await
+    }
+
+    /// Pauses an agent.
+    pub async fn pause_agent(&self, id: ProjectAgentId) -> Result<AgentView, ApiError> {
+        self.post(format!("{AGENTS}/{id}/pause"), &json!({})).await
+    }
+
+    /// Resumes a paused agent.
+    pub async fn resume_agent(&self, id: ProjectAgentId) -> Result<AgentView, ApiError> {
+        self.post(format!("{AGENTS}/{id}/resume"), &json!({})).await
+    }
+
+    /// Cancels the session of an agent. Without `grace`, its process ends at once.
+    pub async fn kill_agent(&self, id: ProjectAgentId, grace: bool) -> Result<AgentView, ApiError> {
+        self.post(format!("{AGENTS}/{id}/kill"), &json!({ "grace": grace })).await
+    }
+
+    /// Replaces the brief of an agent.
+    pub async fn update_brief(&self, id: ProjectAgentId, brief: &Value) -> Result<AgentView, ApiError> {
+        self.patch(format!("{AGENTS}/{id}/brief"), brief).await
+    }
+}
