@@ -34,6 +34,7 @@ mod liveness;
 mod money;
 mod notifications;
 mod pool;
+mod projects;
 mod queries;
 mod quota;
 mod recordings;
