@@ -7,7 +7,7 @@ use crate::scripts::{say, script, short, turn, until_told};
 use crate::server::{Server, started, work};
 
 /// A turn that ends with a full context and a handoff document.
-fn exhausts(words: &str) -> Value {
+pub(crate) fn exhausts(words: &str) -> Value {
     turn(&[say(words), json!({ "contextExhausted": {} }), document(words)])
 }
 
@@ -16,7 +16,7 @@ fn document(words: &str) -> Value {
 }
 
 /// Waits for the continuation of `session`.
-async fn continuation(session: &Session) -> Session {
+pub(crate) async fn continuation(session: &Session) -> Session {
     let view = session.until("a continuation", |view| view["continuation"].is_string()).await;
     session.api.session(view["continuation"].as_str().unwrap())
 }

@@ -4,6 +4,7 @@ use pilothouse_tests::{Api, PATIENCE, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::chains::{continuation, exhausts};
 use crate::scripts::{endless, say, script, short, turn, with_output};
 use crate::server::Server;
 
@@ -135,6 +136,25 @@ async fn brief_reaches_the_agent_and_its_changes_with_a_reload() {
     brief["workstream"] = json!("docs");
     let moved = api.patch(&format!("/api/agents/{agent_id}/brief"), brief).await.expect(422);
     assert_eq!(moved.violated(), ["workstream"]);
+}
+
+#[tokio::test]
+async fn continuation_belongs_to_the_same_agent() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let shop = project(&api, "Shop").await;
+    let plays = json!({
+        "steps": [exhausts("Part one")],
+        "continuations": [[turn(&[say("{{configuration}}")])]],
+    });
+    let (builder, first) = spawned(&server, &shop, "Builder", &plays).await;
+    let second = continuation(&first).await;
+    let view = second.until_status("Idle").await;
+    assert_eq!(view["project"], first.view().await["project"]);
+    assert!(second.said().await.join("\n").contains("Never log card numbers"), "the brief is passed on");
+    let agent = api.get(&format!("/api/agents/{builder}")).await.expect(200).body;
+    assert_eq!((&agent["sessionId"], &agent["sessionCount"]), (&json!(second.id), &json!(2)));
+    assert_eq!(agent["status"], "completed");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::journal_views;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::value::HandoffDocument;
-use pilothouse_domain::{AgentSession, DomainContext, Events};
-use pilothouse_store::{Commit, LoadedConversation, LoadedPool, WorkerKey};
+use pilothouse_domain::{AgentSession, DomainContext, Events, ProjectAgent};
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 
@@ -28,6 +28,8 @@ pub(super) struct HandoverState {
     pool: LoadedPool,
     /// The worker that has the folders of the session.
     home: Option<WorkerKey>,
+    /// The agent of a project whose work is continued.
+    agent: Option<LoadedAggregate<ProjectAgent>>,
 }
 
 impl HandoverState {
@@ -39,7 +41,11 @@ impl HandoverState {
         };
         let pool = app.store.pool(session.owner_id()).await?;
         let home = app.store.home(session.id()).await?;
-        Ok(Self { member, last_messages, pool, home })
+        let agent = match session.project() {
+            Some(membership) => app.store.aggregate(session.owner_id(), membership.agent_id).await?,
+            None => None,
+        };
+        Ok(Self { member, last_messages, pool, home, agent })
     }
 }
 
@@ -49,8 +55,13 @@ pub(super) fn hand_over(
     state: HandoverState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<Option<Commit>, Problem> {
-    let HandoverState { member: Member { loaded: mut from, mut chain }, last_messages, mut pool, home } =
-        state;
+    let HandoverState {
+        member: Member { loaded: mut from, mut chain },
+        last_messages,
+        mut pool,
+        home,
+        agent,
+    } = state;
     let owner = from.conversation.session.owner_id().clone();
     let mut of_predecessor = synthesize(&mut from.conversation.session, &last_messages, ctx);
     let Some(document) = from.conversation.session.handoff_document().cloned() else {
@@ -79,6 +90,10 @@ pub(super) fn hand_over(
     if let Some(worker) = home {
         // The continuation needs the directory on that worker (decision 23).
         commit.home(to.conversation.session.id(), &worker)?;
+    }
+    if let Some(mut agent) = agent {
+        let of_agent = agent.value.continue_in(to.conversation.session.id(), ctx);
+        app.record_aggregate(&mut commit, &agent, cause(FUNCTION), of_agent)?;
     }
     Ok(Some(commit))
 }
