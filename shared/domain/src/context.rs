@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::{
-    AgentLearningId, AgentSessionId, AgentTaskId, CommandId, Deadlines, EventId, HandoffDocumentId,
+    AgentLearningId, AgentSessionId, AgentTaskId, BrakeId, CommandId, Deadlines, EventId, HandoffDocumentId,
     MessageId, OutputId, RunId, SessionChainId, Timestamp,
 };
 
@@ -62,6 +62,10 @@ impl<'a> DomainContext<'a> {
 
     pub fn chain_id(&mut self) -> SessionChainId {
         SessionChainId::new(self.ids.fresh())
+    }
+
+    pub fn brake_id(&mut self) -> BrakeId {
+        BrakeId::new(self.ids.fresh())
     }
 
     pub fn handoff_document_id(&mut self) -> HandoffDocumentId {

@@ -102,6 +102,8 @@ uuid_ids! {
     ProjectId = "a project id (a UUID)";
     /// Id of an agent of a project, which outlives its sessions (S2).
     ProjectAgentId = "an agent id (a UUID)";
+    /// Id of an emergency brake (S2).
+    BrakeId = "a brake id (a UUID)";
     /// Id of a decision that waits for a person (S2).
     DecisionId = "a decision id (a UUID)";
 }

@@ -15,6 +15,7 @@
 //! | [`chain`] | the `SessionChain` aggregate: one piece of work that spans several sessions |
 //! | [`placement`] | the rules for assigning runs to workers |
 //! | [`pool`] | the `SessionPool`: the slots of an owner and the sessions that wait for one |
+//! | [`brake`] | the emergency brake: stops sessions of an owner and lets none start (S2) |
 //! | [`template`] | the `AgentTemplate` aggregate: defaults, schedules and event rules that start sessions |
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | merges template and skills into the configuration of a session's agent |
@@ -38,6 +39,7 @@
 pub mod agent_api;
 pub mod aggregate;
 pub mod announcement;
+pub mod brake;
 pub mod chain;
 pub mod composition;
 pub mod context;
@@ -72,6 +74,7 @@ pub mod value;
 pub mod webhook;
 
 pub use aggregate::Aggregate;
+pub use brake::{Brake, BrakeEvent};
 pub use chain::{ChainEvent, SessionChain};
 pub use context::{DomainContext, IdSource};
 pub use deadline::Deadlines;

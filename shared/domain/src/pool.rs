@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::brake::{BrakeError, PoolBrake};
 use crate::session::RunCause;
-use crate::{AgentSession, AgentSessionId, DomainContext, Events, RunId, SessionEvent, Timestamp};
+use crate::{AgentSession, AgentSessionId, BrakeId, DomainContext, Events, RunId, SessionEvent, Timestamp};
 
 /// A slot that a run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,8 @@ pub struct SessionPool {
     max_concurrent_sessions: u32,
     leases: BTreeMap<AgentSessionId, Lease>,
     waiting: Vec<Waiting>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    brakes: Vec<PoolBrake>,
 }
 
 /// Why an operation was refused. The pool is unchanged.
@@ -63,7 +66,12 @@ pub enum Allocation {
 
 impl Default for SessionPool {
     fn default() -> Self {
-        Self { max_concurrent_sessions: Self::DEFAULT_MAX, leases: BTreeMap::new(), waiting: Vec::new() }
+        Self {
+            max_concurrent_sessions: Self::DEFAULT_MAX,
+            leases: BTreeMap::new(),
+            waiting: Vec::new(),
+            brakes: Vec::new(),
+        }
     }
 }
 
@@ -74,14 +82,45 @@ impl SessionPool {
     pub const MAX_SLOTS: u32 = 1000;
     /// Most sessions in line.
     pub const MAX_WAITING: usize = 1000;
+    /// Most brakes in force of one owner.
+    pub const MAX_BRAKES: usize = 20;
 
     /// A stored pool. `waiting` may lack sessions that the next operation does not concern.
     pub const fn from_parts(
         max_concurrent_sessions: u32,
         leases: BTreeMap<AgentSessionId, Lease>,
         waiting: Vec<Waiting>,
+        brakes: Vec<PoolBrake>,
     ) -> Self {
-        Self { max_concurrent_sessions, leases, waiting }
+        Self { max_concurrent_sessions, leases, waiting, brakes }
+    }
+
+    /// The brakes in force.
+    pub fn brakes(&self) -> &[PoolBrake] {
+        &self.brakes
+    }
+
+    /// The first brake that stops `session`.
+    pub fn brake_on(&self, session: AgentSessionId) -> Option<&PoolBrake> {
+        self.brakes.iter().find(|brake| brake.stops(session))
+    }
+
+    pub(crate) fn pull_brake(&mut self, brake: PoolBrake) -> Result<(), BrakeError> {
+        if self.brakes.len() >= Self::MAX_BRAKES {
+            return Err(BrakeError::TooMany { max: Self::MAX_BRAKES });
+        }
+        self.brakes.push(brake);
+        Ok(())
+    }
+
+    pub(crate) fn release_brake(&mut self, brake: BrakeId) {
+        self.brakes.retain(|other| other.id != brake);
+    }
+
+    pub(crate) fn release_session(&mut self, brake: BrakeId, session: AgentSessionId) {
+        for brake in self.brakes.iter_mut().filter(|other| other.id == brake) {
+            brake.released.insert(session);
+        }
     }
 
     pub const fn max_concurrent_sessions(&self) -> u32 {
@@ -107,13 +146,15 @@ impl SessionPool {
         self.leases.len() < self.max_concurrent_sessions as usize
     }
 
-    /// The next session in line, if a slot is free. Sessions whose previous run still holds a slot are skipped.
+    /// The next session in line, if a slot is free. Sessions whose previous run still holds a slot, and those that a brake stops,
+    /// are skipped.
     pub fn next_waiting(&self) -> Option<AgentSessionId> {
         self.first_startable().filter(|_| self.can_allocate())
     }
 
     fn first_startable(&self) -> Option<AgentSessionId> {
-        self.waiting.iter().map(|w| w.session_id).find(|id| !self.leases.contains_key(id))
+        let can_start = |id: &AgentSessionId| !self.leases.contains_key(id) && self.brake_on(*id).is_none();
+        self.waiting.iter().map(|w| w.session_id).find(can_start)
     }
 
     /// Gives `session` a slot and a new run, or a place in line. Sessions already in line keep their precedence.
@@ -123,12 +164,20 @@ impl SessionPool {
         ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let id = session.id();
-        let Some(cause) = session.slot_wanted() else {
+        let brake = self.brake_on(id).map(|brake| brake.id);
+        // A session that a brake stops keeps its place in line.
+        let cause = if brake.is_some() { session.requested_slot() } else { session.slot_wanted() };
+        let Some(cause) = cause else {
             self.waiting.retain(|w| w.session_id != id);
             return Ok((Allocation::NotWanted, Vec::new()));
         };
         let first = self.first_startable().is_none_or(|able| able == id);
-        if !self.can_allocate() || !first || self.leases.contains_key(&id) || session.run().is_some() {
+        if brake.is_some()
+            || !self.can_allocate()
+            || !first
+            || self.leases.contains_key(&id)
+            || session.run().is_some()
+        {
             if self.waiting.iter().any(|w| w.session_id == id) {
                 return Ok((Allocation::Waits, Vec::new()));
             }
@@ -136,9 +185,12 @@ impl SessionPool {
                 return Err(PoolError::WaitingListFull { max: Self::MAX_WAITING });
             }
             self.waiting.push(Waiting { session_id: id, cause, since: ctx.now });
-            let event = SessionEvent::PoolExhausted {
-                current_count: self.leases.len(),
-                max_count: self.max_concurrent_sessions,
+            let event = match brake {
+                Some(brake_id) => SessionEvent::StartBraked { brake_id },
+                None => SessionEvent::PoolExhausted {
+                    current_count: self.leases.len(),
+                    max_count: self.max_concurrent_sessions,
+                },
             };
             return Ok((Allocation::Waits, vec![event]));
         }
@@ -155,7 +207,7 @@ impl SessionPool {
     }
 
     /// Moves the slot of a session that hands over, and whose run is over, to its continuation (decision 21). If that session holds
-    /// no slot, or `to` needs none yet, this is an ordinary allocation.
+    /// no slot, a brake stops it, or `to` needs none yet, this is an ordinary allocation.
     pub fn transfer(
         &mut self,
         from: AgentSessionId,
@@ -163,7 +215,9 @@ impl SessionPool {
         ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let held = self.leases.remove(&from).is_some();
-        match to.slot_wanted().filter(|_| held).and_then(|_| to.mint_run(ctx)) {
+        self.brakes.iter_mut().for_each(|brake| brake.follow(from, to.id()));
+        let passes = held && self.brake_on(to.id()).is_none();
+        match to.slot_wanted().filter(|_| passes).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {
                 self.leases.insert(to.id(), Lease { run_id, since: ctx.now });
                 events.push(SessionEvent::SlotAllocated {

@@ -120,6 +120,8 @@ texts! {
     AnswerText: 1..=4000, verbatim;
     /// Reason or feedback of a person: why an output or plan was rejected, or what a retry should do.
     Feedback: 1..=2000, verbatim;
+    /// Why an emergency brake was pulled, trimmed (S2).
+    BrakeReason: 1..=500, trimmed;
     /// A decision that the agent logs (S0 8.7 `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
     /// Title of a task that an agent creates, trimmed (S0 8.7 `AgentCreateTaskCommand`).

@@ -1,8 +1,10 @@
-//! The pool of an owner (decision 21): a guard item with the maximum and the leases, and items for every waiting session.
+//! The pool of an owner (decision 21): a guard item with the maximum, the leases and the brakes (decision 72), and items for every waiting session.
 //!
 //! The guard knows whether the line may contain sessions. A session that joins the line writes its own items, and checks the guard
 //! instead of writing it while no slot is free, so that joins do not conflict with each other. Every other change that a
 //! concurrent join could invalidate writes the guard:
+//!
+//! A slot counts as free only if no brake stops all sessions. The release of a brake writes the guard like a change that frees a slot.
 //!
 //! - While no slot is free, a join requires an unchanged guard. The change that frees a slot writes the guard, so the join is
 //!   committed before that change and found by the reaction that follows it, or it fails and decides again.
@@ -14,6 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilothouse_domain::brake::PoolBrake;
 use pilothouse_domain::pool::{Lease, SessionPool, Waiting};
 use pilothouse_domain::session::RunCause;
 use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
@@ -52,20 +55,36 @@ struct PoolGuard {
     /// Whether the line may contain sessions. If not, it is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_waiting: bool,
+    /// The brakes in force (decision 72). Sessions that they stop receive no slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    brakes: Vec<PoolBrake>,
 }
 
 impl PoolGuard {
     fn of(pool: &SessionPool, has_waiting: bool) -> Self {
-        let max_concurrent_sessions = pool.max_concurrent_sessions();
-        Self { max_concurrent_sessions, leases: pool.leases().clone(), has_waiting }
+        Self {
+            max_concurrent_sessions: pool.max_concurrent_sessions(),
+            leases: pool.leases().clone(),
+            has_waiting,
+            brakes: pool.brakes().to_vec(),
+        }
     }
 
+    /// Whether a session could receive a slot now. A brake on all sessions makes every slot count as taken.
     fn has_free_slot(&self) -> bool {
         self.leases.len() < self.max_concurrent_sessions as usize
+            && !self.brakes.iter().any(PoolBrake::stops_all)
+    }
+
+    /// Whether the session may receive a slot: no earlier run holds one, and no brake stops it.
+    fn admits(&self, session: AgentSessionId) -> bool {
+        !self.leases.contains_key(&session) && !self.brakes.iter().any(|brake| brake.stops(session))
     }
 
     fn has_slots_of(&self, pool: &SessionPool) -> bool {
-        self.max_concurrent_sessions == pool.max_concurrent_sessions() && self.leases == *pool.leases()
+        self.max_concurrent_sessions == pool.max_concurrent_sessions()
+            && self.leases == *pool.leases()
+            && self.brakes == pool.brakes()
     }
 }
 
@@ -185,14 +204,25 @@ impl Store {
             LineScope::Nothing => (Vec::new(), false),
             LineScope::Head if !guard.has_free_slot() => (Vec::new(), false),
             LineScope::Head => {
-                let can_start = |entry: &LineEntry| !guard.leases.contains_key(&entry.session_id);
+                let can_start = |entry: &LineEntry| guard.admits(entry.session_id);
                 self.line_until(owner, HEAD_PAGE, can_start).await?
             }
             LineScope::Whole => self.line_until(owner, PAGE, |_| false).await?,
         };
         let waiting = line.iter().map(LineEntry::waiting).collect();
-        let value = SessionPool::from_parts(guard.max_concurrent_sessions, guard.leases.clone(), waiting);
+        let value = SessionPool::from_parts(
+            guard.max_concurrent_sessions,
+            guard.leases.clone(),
+            waiting,
+            guard.brakes.clone(),
+        );
         Ok(LoadedPool { value, version, guard_before: guard, line_before: line, has_whole_line })
+    }
+
+    /// The brakes of an owner that are in force.
+    pub async fn brakes(&self, owner: &UserId) -> Result<Vec<PoolBrake>, StoreError> {
+        let guard = self.load::<PoolGuard>(&layout::pool(owner)).await?;
+        Ok(guard.map(|guard| guard.value.brakes).unwrap_or_default())
     }
 
     /// The pool of an owner with its whole line, as both were at one moment. A commit needs no snapshot, because it checks the

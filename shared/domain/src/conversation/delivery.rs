@@ -127,6 +127,7 @@ impl Conversation {
         let session = &self.session;
         if !session.is_live()
             || session.unreachable_since().is_some()
+            || session.is_held()
             || session.budget().blocked()
             || session.in_flight().len() >= Self::MAX_IN_FLIGHT
         {

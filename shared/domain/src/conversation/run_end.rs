@@ -67,7 +67,8 @@ impl Conversation {
                 });
             }
         }
-        if matches!(self.session.status(), S::Idle | S::Interrupted) && self.queue.next_pending().is_some() {
+        let rests = matches!(self.session.status(), S::Idle | S::Interrupted) && !self.session.is_held();
+        if rests && self.queue.next_pending().is_some() {
             events.extend(self.session.run_was_fruitless(ctx)?);
         }
         Ok(events)

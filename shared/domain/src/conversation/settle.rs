@@ -58,6 +58,11 @@ impl Conversation {
         if !status.is_intermediate() && self.session.take_cancel_accepted() {
             return self.session.request_cancel(false, ctx);
         }
+        let held = self.session.apply_hold(ctx)?;
+        if !held.is_empty() {
+            return Ok(held);
+        }
+        let status = self.session.status();
         if !self.is_in_between() {
             while let Some(fact) = self.session.next_deferred() {
                 let name = fact.name();
@@ -179,6 +184,9 @@ impl Conversation {
     /// Requests a run for a hibernated session that has work to do (decision 22).
     fn want_run(&mut self) -> Events {
         let session = &mut self.session;
+        if session.is_held() {
+            return Vec::new();
+        }
         let has_work = match session.status() {
             S::Idle | S::Interrupted => {
                 let message = self.queue.next_pending().is_some() && !session.budget().blocked();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, ChainEvent, EventId, Project, ProjectAgent, ProjectAgentEvent,
+    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAgent, ProjectAgentEvent,
     ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
@@ -34,6 +34,7 @@ pub struct AggregateJournalEntry<E> {
 /// A journal entry whose aggregate is known only by its kind, as it is read from the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyAggregateEntry {
+    Brake(AggregateJournalEntry<BrakeEvent>),
     Chain(AggregateJournalEntry<ChainEvent>),
     Skill(AggregateJournalEntry<SkillEvent>),
     Template(AggregateJournalEntry<TemplateEvent>),
@@ -42,7 +43,7 @@ pub enum AnyAggregateEntry {
 }
 
 const KINDS: &[&str] =
-    &[SessionChain::KIND, AgentSkill::KIND, AgentTemplate::KIND, Project::KIND, ProjectAgent::KIND];
+    &[SessionChain::KIND, AgentSkill::KIND, AgentTemplate::KIND, Project::KIND, ProjectAgent::KIND, Brake::KIND];
 
 impl<'de> Deserialize<'de> for AnyAggregateEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -50,6 +51,7 @@ impl<'de> Deserialize<'de> for AnyAggregateEntry {
         let kind =
             entry.get("kind").and_then(Value::as_str).ok_or_else(|| D::Error::missing_field("kind"))?;
         match kind {
+            Brake::KIND => serde_json::from_value(entry).map(Self::Brake),
             SessionChain::KIND => serde_json::from_value(entry).map(Self::Chain),
             AgentSkill::KIND => serde_json::from_value(entry).map(Self::Skill),
             AgentTemplate::KIND => serde_json::from_value(entry).map(Self::Template),

@@ -154,8 +154,14 @@ impl AgentSession {
         self.run_state.past()
     }
 
-    /// Why the session needs a run that it does not have. `None` for a `Queued` session whose budget is used up.
+    /// Why the session needs a run that it does not have. `None` for a `Queued` session whose budget is used up, and for a session
+    /// that a brake holds.
     pub fn slot_wanted(&self) -> Option<RunCause> {
+        self.requested_slot().filter(|_| !self.is_held())
+    }
+
+    /// Why the session needs a run, also if a brake holds it.
+    pub(crate) fn requested_slot(&self) -> Option<RunCause> {
         self.run_state.slot_wanted().filter(|_| !self.waits_for_budget())
     }
 

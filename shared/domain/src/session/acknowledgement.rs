@@ -37,7 +37,7 @@ impl AgentSession {
                 Ok(events)
             }
             (LifecycleCommand::Pause, S::Pausing) => self.confirm_paused(),
-            (LifecycleCommand::Resume, S::Resuming) => self.confirm_resumed(),
+            (LifecycleCommand::Resume, S::Resuming) => self.confirm_resumed(ctx),
             (LifecycleCommand::Stop, S::Cancelling) => self.confirm_cancelled(ctx),
             _ => Err(SessionError::StaleAck),
         }
@@ -71,13 +71,13 @@ impl AgentSession {
         }
         match self.status() {
             // The turn or the agent had ended before it was suspended: only that end is left to apply.
-            AgentSessionStatus::Resuming if self.delivery.is_turn_end_deferred() => self.confirm_resumed(),
+            AgentSessionStatus::Resuming if self.delivery.is_turn_end_deferred() => self.confirm_resumed(ctx),
             AgentSessionStatus::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 Ok(vec![SessionEvent::ResumeAbandoned {}])
             }
             // An agent that refuses to stop is killed by the runtime, which completes the request (decision 12).
-            _ => Ok(self.order_kill(true, ctx)),
+            _ => Ok(self.enforce_stop(ctx)),
         }
     }
 }

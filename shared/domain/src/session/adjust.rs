@@ -65,7 +65,10 @@ impl AgentSession {
     fn ensure_can_adjust(&self, adjustment: &Adjustment) -> Result<(), SessionError> {
         self.check(adjustment.operation())?;
         match adjustment {
-            Adjustment::Compact { .. } => self.spending.ensure_budget()?,
+            Adjustment::Compact { .. } => {
+                self.ensure_not_held()?;
+                self.spending.ensure_budget()?;
+            }
             Adjustment::Fork { .. } => {
                 self.ensure_no_turn_starting()?;
                 if self.reload().is_some() {

@@ -15,7 +15,8 @@ pub(crate) enum AfterStop {
 }
 
 impl AgentSession {
-    /// Handles activity of a stopped agent (decision 15): the command is sent once more, then the process is killed.
+    /// Handles activity of a stopped agent (decision 15): the command is sent once more, then the process is killed. While a brake
+    /// holds the session, the process is killed at once (decision 72).
     pub(crate) fn record_activity_after_stop(&mut self, what: &str, ctx: &mut DomainContext<'_>) -> Events {
         let kind = match self.status() {
             AgentSessionStatus::Interrupted => LifecycleCommand::Interrupt,
@@ -23,6 +24,13 @@ impl AgentSession {
             _ => LifecycleCommand::Stop,
         };
         match self.run_state.after_stop {
+            // A brake's confirmation must hold, so the process is not asked again.
+            None if self.is_held() => {
+                self.run_state.after_stop = Some(AfterStop::Killed);
+                let mut events = vec![SessionEvent::AfterStopActivity { what: what.to_owned() }];
+                events.extend(self.enforce_stop(ctx));
+                events
+            }
             None => {
                 self.run_state.after_stop = Some(AfterStop::Reasserted);
                 let mut events = vec![SessionEvent::AfterStopActivity { what: what.to_owned() }];

@@ -52,7 +52,7 @@ impl AgentSession {
     }
 
     /// Enters the waiting status of the oldest open request, or Running if there is none.
-    fn rest_by_requests(&mut self) {
+    pub(super) fn rest_by_requests(&mut self) {
         let state = match self.requests.pending().first().map(|r| &r.kind) {
             Some(RequestKind::Question { .. }) => State::WaitingForInput,
             Some(RequestKind::Plan { .. }) => State::WaitingForApproval,
@@ -96,6 +96,7 @@ impl AgentSession {
         if !missing.is_empty() {
             return Err(SessionError::AnswersMissing { missing });
         }
+        self.ensure_not_held()?;
         self.spending.ensure_budget()?;
         let decision = Decision::Answered(answers.clone());
         let command = self.close_request(Operation::RecordUserQuestionAnswered, id, decision, ctx)?;

@@ -1,8 +1,8 @@
 //! Creating a session.
 
 use super::{
-    Adjustments, AgentSession, ChainLink, ConfigurationState, Delivery, Progress, Requests, Review, RunState,
-    SessionDefinition, SessionSettings, Spending, State,
+    Adjustments, AgentSession, ChainLink, ConfigurationState, Delivery, Hold, Progress, Requests, Review,
+    RunState, SessionDefinition, SessionSettings, Spending, State,
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, ProjectMembership, SessionBudget};
@@ -59,6 +59,7 @@ impl AgentSession {
                 .map(|auto| AutoContinueConfig { current_continuation_count: 0, ..auto }),
             retry: None,
             chain: ChainLink::default(),
+            hold: Hold::default(),
             full_disk: None,
             api_key_hash: None,
             started_at: None,

@@ -68,7 +68,9 @@ impl AgentSession {
                 )),
                 // Counted again from a second attempt.
                 Some(received) => {
-                    let since = self.run_state.counted_from(received.max(outstanding.sent_at));
+                    let asked = received.max(outstanding.sent_at);
+                    let asked = self.hold.since().map_or(asked, |held| asked.max(held));
+                    let since = self.run_state.counted_from(asked);
                     due.push((since + self.completion_timeout(limits), DeadlineKind::Done));
                 }
             }
@@ -107,10 +109,14 @@ impl AgentSession {
             due.extend(self.adjustment_deadline(limits).map(|at| (at, DeadlineKind::Adjustment)));
         }
         due.extend(self.document_deadline().map(|until| (until, DeadlineKind::Document)));
-        due.extend(self.quota_deadline(limits).map(|at| (at, DeadlineKind::Quota)));
-        due.extend(self.disk_deadline().map(|at| (at, DeadlineKind::Disk)));
+        if !self.is_held() {
+            due.extend(self.quota_deadline(limits).map(|at| (at, DeadlineKind::Quota)));
+            due.extend(self.disk_deadline().map(|at| (at, DeadlineKind::Disk)));
+        }
         due.extend(self.reload_deadline(limits).map(|at| (at, DeadlineKind::Reload)));
-        due.extend(self.requests.pending().iter().map(|r| (r.expires_at, DeadlineKind::Request)));
+        if self.status().is_waiting() && !self.is_held() {
+            due.extend(self.requests.pending().iter().map(|r| (r.expires_at, DeadlineKind::Request)));
+        }
         due.into_iter().min()
     }
 
@@ -120,7 +126,9 @@ impl AgentSession {
 
     fn completion_timeout(&self, limits: &Deadlines) -> std::time::Duration {
         match self.status() {
-            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming => limits.pause_timeout,
+            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming if !self.is_held() => {
+                limits.pause_timeout
+            }
             _ => limits.stop_timeout,
         }
     }
@@ -224,7 +232,7 @@ impl AgentSession {
             return Vec::new();
         }
         if outstanding.attempt >= 2 {
-            return self.order_kill(true, ctx);
+            return self.enforce_stop(ctx);
         }
         outstanding.attempt += 1;
         outstanding.sent_at = ctx.now;
@@ -258,12 +266,13 @@ impl AgentSession {
         }
     }
 
-    /// A command was not carried out in time (decision 12). For interrupt and stop, stop the process. For pause and resume, notify
-    /// the owner and send the command once more, in case the acknowledgement was lost (decision 10).
+    /// A command was not carried out in time (decision 12). For interrupt and stop, and while a brake holds the session, stop the
+    /// process. For pause and resume, notify the owner and send the command once more, in case the acknowledgement was lost
+    /// (decision 10).
     fn on_unfinished_command(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let Some(kind) = self.pending_command_kind() else { return Vec::new() };
-        if !matches!(kind, LifecycleCommand::Pause | LifecycleCommand::Resume) {
-            return self.order_kill(true, ctx);
+        if self.is_held() || !matches!(kind, LifecycleCommand::Pause | LifecycleCommand::Resume) {
+            return self.enforce_stop(ctx);
         }
         let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
         let Some(outstanding) = self.state.pending_command_mut() else { return Vec::new() };

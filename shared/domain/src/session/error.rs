@@ -2,7 +2,7 @@
 
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
-use crate::{AgentSessionId, Usd};
+use crate::{AgentSessionId, BrakeId, Usd};
 
 /// Why an operation was refused. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,9 @@ pub enum SessionError {
     /// The maximum number of retries is reached (S0 8.4).
     #[error("the session was already retried {max} times; start a new one")]
     RetriesExhausted { max: u32 },
+    /// An emergency brake holds the session.
+    #[error("brake {brake_id} holds the session; release it first")]
+    Braked { brake_id: BrakeId },
     /// The adapter lacks the capability.
     #[error("this agent cannot {what}")]
     NotCapable {
@@ -123,6 +126,7 @@ impl SessionError {
             Self::RequestOver => "request-over",
             Self::WrongKindOfRequest { .. } => "wrong-request",
             Self::RetriesExhausted { .. } => "retries-exhausted",
+            Self::Braked { .. } => "braked",
             Self::NotCapable { .. } => "not-supported",
             Self::Continued { .. } => "continued",
             Self::TooManySkills { .. } => "too-many-skills",

@@ -6,6 +6,7 @@
 use super::run::{CommandRef, RunCause, StopMode};
 use super::{AgentSessionStatus, Disk, LifecycleCommand};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
+use crate::brake::BrakeBehavior;
 use crate::event::aggregate_events;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
@@ -14,7 +15,7 @@ use crate::value::{
     SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
-    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, ClassificationRuleId, CommandId,
+    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId, CommandId,
     HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp,
     ToolCallId, TurnId, Usd,
 };
@@ -82,11 +83,7 @@ aggregate_events! {
         ValidationPassed = "SessionValidationPassedEvent" {},
         /// Criteria are not met, and the agent continues. `reason` names the criteria; `continuation` counts this
         /// continuation too.
-        ValidationFailed = "SessionValidationFailedEvent" {
-            reason: String,
-            continuation: u32,
-            max_continuations: u32,
-        },
+        ValidationFailed = "SessionValidationFailedEvent" { reason: String, continuation: u32, max_continuations: u32 },
         /// A validation was given up because something else takes precedence.
         ValidationAbandoned = "SessionValidationAbandonedEvent" { reason: String },
         /// Auto-continue stopped although the criteria are not met; the owner has to look at the session. `reason` names
@@ -100,6 +97,18 @@ aggregate_events! {
         AnswerReturned = "SessionAnswerReturnedEvent" { request_id: ToolCallId },
         /// The session was inactive for its idle timeout, so its sidecar is stopped (decision 22).
         HibernationOrdered = "SessionHibernationOrderedEvent" { idle_seconds: u64 },
+
+        // Emergency brakes.
+        /// A brake holds the session (decision 72).
+        Held = "SessionHeldEvent" { brake_id: BrakeId, behavior: BrakeBehavior },
+        /// The session did not stop in time, and its process is being ended.
+        HoldEscalated = "SessionHoldEscalatedEvent" {},
+        /// A brake does not hold the session any more.
+        HoldReleased = "SessionHoldReleasedEvent" { brake_id: BrakeId },
+        /// The owner stopped a session that a brake holds: the release of the brake does not resume it.
+        HoldKept = "SessionHoldKeptEvent" {},
+        /// The session waits in line because a brake lets it not start.
+        StartBraked = "SessionStartBrakedEvent" { brake_id: BrakeId },
 
         // Budget, quota, disk, adjustments and deliverables.
         /// Spending reached the warning threshold of the budget.
@@ -138,10 +147,7 @@ aggregate_events! {
         DiskFreed = "SessionDiskFreedEvent" { disk: Disk },
         /// The owner requested another model, thinking level or state of the conversation (S1 5). There is no command if
         /// no sidecar is running: the next one starts with the change or receives it.
-        AdjustmentRequested = "SessionAdjustmentRequestedEvent" {
-            adjustment: Adjustment,
-            command: Option<CommandRef>,
-        },
+        AdjustmentRequested = "SessionAdjustmentRequestedEvent" { adjustment: Adjustment, command: Option<CommandRef> },
         /// An adjustment took effect.
         Adjusted = "SessionAdjustedEvent" { adjustment: Adjustment },
         /// An adjustment was given up.
@@ -158,10 +164,7 @@ aggregate_events! {
 
         // The context window, handoffs and the chain.
         /// Context usage crossed the warning threshold. The limit is in tokens.
-        ContextNearingLimit = "ContextNearingLimitEvent" {
-            usage_percent: String,
-            model_context_limit: Option<u64>,
-        },
+        ContextNearingLimit = "ContextNearingLimitEvent" { usage_percent: String, model_context_limit: Option<u64> },
         /// The context window is full. `chain_id` is absent if the chain is created with this event.
         ContextExhausted = "ContextExhaustedEvent" {
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -330,11 +333,7 @@ aggregate_events! {
         /// The agent acted after it had been stopped (decision 15). `what` is `a message`, `a tool call` or `a turn`.
         AfterStopActivity = "SessionAfterStopActivityEvent" { what: String },
         /// Missing envelopes are requested from the sidecar (decision 9). Both sequences are included.
-        ReplayRequested = "SessionReplayRequestedEvent" {
-            command: CommandRef,
-            from_sequence: u64,
-            to_sequence: u64,
-        },
+        ReplayRequested = "SessionReplayRequestedEvent" { command: CommandRef, from_sequence: u64, to_sequence: u64 },
         /// Missing envelopes were given up (decision 9). Both sequences are included.
         EventsLost = "SessionEventsLostEvent" { from_sequence: u64, to_sequence: u64 },
         /// A deferred fact changed nothing when it was applied (decision 17).
@@ -354,10 +353,7 @@ aggregate_events! {
 
         // Template, skills, and what the agent records through its API.
         /// A session was started for an external event, because a rule of its template matched.
-        EventClassified = "AgentSessionEventClassifiedEvent" {
-            rule_id: ClassificationRuleId,
-            classified_as: String,
-        },
+        EventClassified = "AgentSessionEventClassifiedEvent" { rule_id: ClassificationRuleId, classified_as: String },
         /// The agent created a task through the agent API (AG-012).
         ApiTaskCreated = "AgentApiTaskCreatedEvent" {
             created_task_id: AgentTaskId,

@@ -1,7 +1,9 @@
 //! Life cycle operations with two phases (S3): interrupt, pause, resume and cancel. A request enters an intermediate status and sends
 //! a command; the sidecar's `done` confirms it. Start and failure are here as well (S0 8.4).
 
-use super::{AgentSession, AgentSessionStatus, Failure, Operation, PendingCommand, SessionError, State};
+use super::{
+    AgentSession, AgentSessionStatus, Failure, Hold, Operation, PendingCommand, SessionError, State,
+};
 use crate::value::FailureReason;
 use crate::{DomainContext, Events, SessionEvent};
 
@@ -54,8 +56,11 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Running → Pausing (S0 8.4 `RequestPause`).
+    /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release.
     pub fn request_pause(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        if self.keep_held() {
+            return Ok(vec![SessionEvent::HoldKept {}]);
+        }
         self.check(Operation::RequestPause)?;
         if self.capabilities().is_some_and(|can| !can.pause) {
             return Err(SessionError::NotCapable { what: "pause; interrupt it instead" });
@@ -76,6 +81,7 @@ impl AgentSession {
     /// Paused → Resuming (S0 8.4 `RequestResume`). A hibernated session first waits for a run (decision 22).
     pub fn request_resume(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         self.check(Operation::RequestResume)?;
+        self.ensure_not_held()?;
         self.spending.ensure_budget()?;
         let command = self.run_state.command(ctx);
         let outstanding = PendingCommand::new(command, ctx);
@@ -83,12 +89,21 @@ impl AgentSession {
         // The agent reports again if it still waits.
         self.spending.quota = None;
         self.forget_full_disk();
-        Ok(vec![SessionEvent::ResumeRequested { command }])
+        let mut events = vec![SessionEvent::ResumeRequested { command }];
+        if self.hibernated() && !self.requests.pending().is_empty() {
+            // The agent waits for its owner, whose answer starts the next run.
+            events.extend(self.confirm_resumed(ctx)?);
+        }
+        Ok(events)
     }
 
-    /// Resuming → Running (S0 8.4 `ConfirmResumed`).
-    pub fn confirm_resumed(&mut self) -> Result<Events, SessionError> {
+    /// Resuming → Running (S0 8.4 `ConfirmResumed`), or the waiting status of a request that a brake kept open.
+    pub fn confirm_resumed(&mut self, ctx: &DomainContext<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::ConfirmResumed, State::Running)?;
+        if !self.requests.pending().is_empty() {
+            self.rest_by_requests();
+            self.restart_request_deadlines(ctx);
+        }
         Ok(vec![SessionEvent::Resumed {}])
     }
 
@@ -172,6 +187,7 @@ impl AgentSession {
         self.delivery.end_turns();
         self.run_state.withdraw_slot_request();
         self.cancel_accepted = false;
+        self.hold = Hold::default();
         self.configuration.drop_reload();
         self.run_state.wake();
         self.requests.forget_answers();

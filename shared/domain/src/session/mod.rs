@@ -23,6 +23,7 @@
 //! | `review` | the output and its review |
 //! | `progress` | task list and deliverables |
 //! | `chain_link` | the place in a chain |
+//! | `hold` | the emergency brakes that hold the session |
 //! | [`subagent`] | the `SubAgentSession` entity |
 //!
 //! | operations | contents |
@@ -58,6 +59,7 @@ mod event;
 pub mod fact;
 mod handoff;
 mod hibernation;
+mod hold;
 mod inbox;
 mod launch;
 mod lifecycle;
@@ -72,6 +74,7 @@ mod review;
 pub mod run;
 mod run_end;
 mod run_state;
+mod session_status;
 mod settings;
 mod silence;
 mod skills;
@@ -99,6 +102,8 @@ pub use disk::{Disk, FullDisk};
 pub use error::SessionError;
 pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};
+pub use hold::HeldBy;
+use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};
 use progress::Progress;
 pub use progress::RecordedDeliverables;
@@ -149,6 +154,8 @@ pub struct AgentSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry: Option<Retry>,
     chain: ChainLink,
+    #[serde(default, skip_serializing_if = "Hold::is_default")]
+    hold: Hold,
     /// Set while the session waits for space on a full disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     full_disk: Option<FullDisk>,

@@ -50,6 +50,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
+        self.ensure_not_held()?;
         self.spending.ensure_budget()?;
         let command = self.close_request(Operation::RecordPlanApproved, id, Decision::Approved, ctx)?;
         self.requests.approve_plan(ctx.now);
@@ -64,6 +65,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
+        self.ensure_not_held()?;
         self.spending.ensure_budget()?;
         let decision = Decision::Rejected(feedback.clone());
         let command = self.close_request(Operation::RecordPlanRejected, id, decision, ctx)?;

@@ -30,6 +30,8 @@ pub struct Quota {
 pub enum PausedReason {
     /// The owner paused the session.
     Owner,
+    /// An emergency brake paused the session.
+    Brake,
     /// The budget is used up, or cannot cover the next model call (decision 32).
     BudgetExhausted,
     /// The agent does not report its cost, and the owner has not allowed that (decision 32).
@@ -105,7 +107,9 @@ impl AgentSession {
         if !matches!(self.status(), AgentSessionStatus::Pausing | AgentSessionStatus::Paused) {
             return None;
         }
-        Some(if self.is_paused_for_disk() {
+        Some(if self.hold.resumes() {
+            PausedReason::Brake
+        } else if self.is_paused_for_disk() {
             PausedReason::DiskFull
         } else if self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it) {
             PausedReason::QuotaExceeded

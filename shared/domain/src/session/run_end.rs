@@ -75,7 +75,7 @@ impl AgentSession {
                 events.extend(self.apply_turn_end_of_interrupt(ctx));
                 self.run_state.hibernate();
             }
-            S::Pausing if fulfils => {
+            S::Pausing if fulfils || (ordered && self.is_held()) => {
                 events.extend(self.confirm_paused()?);
                 self.run_state.hibernate();
             }

@@ -1,6 +1,7 @@
 //! Random sequences of operations: whatever owner, agent, clock and runtime do, the invariants of S0 8.4 hold after each step, and
 //! nothing hangs. Each step of a scenario also checks that settling twice does nothing.
 
+use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::session::{
@@ -19,8 +20,8 @@ use uuid::Uuid;
 
 use crate::reference::{Asked, Change, Input, Ledger, Reference};
 use crate::scenario::{
-    Scenario, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
-    starts, turn, used_by,
+    Scenario, asks, brake, calls, can_all, completes, criterion, ends, message, output, results, said, shows,
+    skill, starts, turn, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ enum Step {
     Death(bool),
     /// Declares the machine of the run lost.
     Lost,
+    /// Pulls a brake on the session, or releases it.
+    Brake(u8),
     /// Another session takes the only slot, or releases it.
     Neighbour,
 }
@@ -176,6 +179,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..80u16).prop_map(Step::Heartbeat),
         1 => any::<bool>().prop_map(Step::Death),
         1 => Just(Step::Lost),
+        1 => any::<u8>().prop_map(Step::Brake),
         1 => Just(Step::Neighbour),
     ]
 }
@@ -517,6 +521,21 @@ impl Life {
         self.follow(input);
     }
 
+    /// Pulls or releases one of two brakes, of which one ends processes.
+    fn brake(&mut self, n: u8) {
+        let n = n % 2;
+        let in_force = self.scenario.brakes.iter().any(|pulled| pulled.id() == brake(n));
+        let expected = self.reference.as_ref().map(|model| model.refuses(Asked::Hold).is_none());
+        if in_force {
+            self.scenario.release_brake(n).unwrap();
+        } else {
+            let behavior = if n == 0 { BrakeBehavior::Pause } else { BrakeBehavior::Kill };
+            self.scenario.pull(n, behavior).unwrap();
+            let held = self.scenario.last.iter().any(|event| matches!(event, SessionEvent::Held { .. }));
+            assert!(expected.is_none_or(|expected| held == expected), "held: {held}");
+        }
+    }
+
     fn neighbour(&mut self) {
         let mut ctx = DomainContext::new(self.scenario.now, Deadlines::default(), &mut self.scenario.ids);
         if let Some(run) = self.neighbours_run.take() {
@@ -571,11 +590,17 @@ impl Life {
             Step::Heartbeat(seconds) => self.scenario.clock_with_heartbeats(u64::from(seconds)).unwrap(),
             Step::Death(drained) => self.scenario.die(drained).unwrap(),
             Step::Lost => self.scenario.lose().unwrap(),
+            Step::Brake(n) => self.brake(n),
             Step::Neighbour => self.neighbour(),
         }
         if matches!(
             step,
-            Step::Clock(..) | Step::Heartbeat(_) | Step::Death(_) | Step::Lost | Step::Neighbour
+            Step::Clock(..)
+                | Step::Heartbeat(_)
+                | Step::Death(_)
+                | Step::Lost
+                | Step::Brake(_)
+                | Step::Neighbour
         ) {
             self.follow(Input::Other);
         }
@@ -622,7 +647,23 @@ impl Life {
             RequestKind::Question { .. } => S::WaitingForInput,
             RequestKind::Plan { .. } => S::WaitingForApproval,
         });
-        assert_eq!(waits_for, status.is_waiting().then_some(status));
+        // A brake keeps requests open while the session is stopped.
+        let keeps = matches!(status, S::Pausing | S::Paused | S::Resuming);
+        assert!(keeps || waits_for == status.is_waiting().then_some(status), "{status} with {waits_for:?}");
+
+        // Brakes.
+        let held = session.is_held();
+        assert!(!held || !status.is_terminal(), "{status} is held");
+        let works = status == S::Running || (status.is_waiting() && session.run().is_some());
+        assert!(!held || !works, "{status} although a brake holds it");
+        assert!(!held || session.slot_wanted().is_none(), "a held session wants a slot");
+        let launches = session.run().is_some_and(|run| run.phase == RunPhase::Launching);
+        assert!(!held || !launches, "a held session is launched");
+        let stopped: Vec<_> = scenario.brakes.iter().map(pilothouse_domain::Brake::id).collect();
+        assert!(
+            session.held_by().iter().all(|by| stopped.contains(&by.brake_id)),
+            "held by a released brake"
+        );
         let no_turn = matches!(status, S::Queued | S::Idle | S::Interrupted) || status.is_terminal();
         assert!(session.turn().is_none() || !no_turn, "a turn is open while {status}");
         let in_between = status.is_intermediate() || status == S::Paused;
@@ -720,6 +761,11 @@ impl Life {
     fn rest_alone(mut self) {
         if self.neighbours_run.is_some() {
             self.step(Step::Neighbour);
+        }
+        for n in 0..2 {
+            if self.scenario.brakes.iter().any(|pulled| pulled.id() == brake(n)) {
+                self.step(Step::Brake(n));
+            }
         }
         for _ in 0..200 {
             let session = &self.scenario.conv.session;

@@ -116,13 +116,19 @@ impl Reference {
             self.kit.happened(event);
             self.remember(event, scenario);
         }
+        self.walk.end_step();
     }
 
-    /// Whether messages may be sent: a sidecar is ready, the budget is not used up, and no reload is pending between turns.
+    /// Whether messages may be sent: a sidecar is ready, no brake holds the session, the budget is not used up, and no reload is
+    /// pending between turns.
     fn can_send(&self) -> bool {
         let rests = matches!(self.walk.status, S::Idle | S::Interrupted);
         let reloads = rests && self.kit.reloads.is_some();
-        self.run_live && !self.unreachable && !self.ledger.exhausted() && !reloads
+        self.run_live
+            && !self.unreachable
+            && self.walk.held.is_empty()
+            && !self.ledger.exhausted()
+            && !reloads
     }
 
     /// Usage of a subagent whose start was not observed makes it known.
@@ -222,6 +228,8 @@ impl Reference {
         assert_eq!(subagents.collect::<BTreeMap<_, _>>(), self.subagents, "subagents");
         let requests: Vec<_> = session.pending_requests().iter().map(|r| r.id.clone()).collect();
         assert_eq!(requests, self.walk.request_ids(), "open requests");
+        let held: Vec<_> = session.held_by().iter().map(|held| held.brake_id).collect();
+        assert_eq!(held, self.walk.held, "brakes");
         self.ledger.compare(scenario);
         assert_eq!(session.enabled_skill_ids(), self.kit.skills, "skills");
         assert_eq!(session.reload().is_some(), self.kit.reloads.is_some(), "a reload");
@@ -238,6 +246,8 @@ pub(crate) enum Asked {
     },
     Resume,
     Cancel,
+    /// A brake stops the session.
+    Hold,
     Close,
     /// Approve or reject the latest output.
     Review,
@@ -262,18 +272,21 @@ impl Reference {
         let ended = matches!(status, S::Completed | S::Cancelled | S::ContextExhausted | S::Failed);
         let invalid = Some("invalid-transition");
         let spent = self.ledger.exhausted().then_some("budget-exhausted");
+        let spent = if self.walk.held.is_empty() { spent } else { Some("braked") };
         let starting = self.mail.turn_starts().then_some("turn-starting");
         match asked {
             Asked::Interrupt if matches!(status, S::Running | S::WaitingForInput | S::WaitingForApproval) => {
                 None
             }
             Asked::Pause { possible } if status == S::Running => (!possible).then_some("not-supported"),
+            Asked::Pause { .. } if self.walk.resumes && matches!(status, S::Pausing | S::Paused) => None,
             Asked::Resume if status == S::Paused => spent,
             Asked::Cancel if !ended => None,
             Asked::Close if status == S::Idle => starting.or(self.reviewable.then_some("review-pending")),
             Asked::Review if status == S::Idle => {
                 starting.or((!self.reviewable).then_some("nothing-to-review"))
             }
+            Asked::Hold if !ended => None,
             Asked::Retry if status == S::Failed => {
                 spent.or((self.retries >= self.max_retries).then_some("retries-exhausted"))
             }
@@ -286,6 +299,8 @@ impl Reference {
                 starting.or(self.kit.reloads.map(|_| "reload-under-way"))
             }
             Asked::Submit if !ended && status != S::Queued => None,
+            // A brake keeps requests open while the session is Paused.
+            Asked::Decide { there: true } if !status.is_waiting() => spent.or(invalid),
             Asked::Decide { there: true } => spent,
             Asked::Decide { there: false } => Some("request-over"),
             _ => invalid,

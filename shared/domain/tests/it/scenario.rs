@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, NewBrake, ReleasedBy};
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
@@ -11,14 +12,15 @@ use pilothouse_domain::session::{
     Absence, AgentFact, AgentSessionStatus as S, BudgetChange, LifecycleCommand as Command, NewSession,
     Observation, ProcessState, RunPhase, SessionError, SessionSettings, UsageReport,
 };
-use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
+use pilothouse_domain::text::{BrakeReason, Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
     Adjustment, Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource,
     Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainContext, Events, IdSource, MessageId,
-    MeterId, OutputId, RunId, SessionEvent, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, BrakeId, Deadlines, DomainContext, Events, IdSource,
+    MessageId, MeterId, OutputId, RunId, SessionEvent, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    UserId,
 };
 use uuid::Uuid;
 
@@ -66,6 +68,8 @@ impl Coded for EnqueueError {
 pub(crate) struct Scenario {
     pub(crate) conv: Conversation,
     pub(crate) pool: SessionPool,
+    /// The brakes in force, of the owner's pool.
+    pub(crate) brakes: Vec<Brake>,
     pub(crate) now: Timestamp,
     pub(crate) ids: Ids,
     /// Events of the latest step.
@@ -206,6 +210,23 @@ pub(crate) fn used_by(subagent: Option<&str>, total: &str) -> AgentFact {
     })
 }
 
+/// The brake with this number.
+pub(crate) fn brake(n: u8) -> BrakeId {
+    BrakeId::new(Uuid::from_u128(4_000_000_000 + u128::from(n)))
+}
+
+/// A brake of the owner.
+pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> NewBrake {
+    NewBrake {
+        id: brake(n),
+        owner_id: UserId::parse("owner").unwrap(),
+        scope,
+        behavior,
+        reason: BrakeReason::parse("Something is wrong").unwrap(),
+        release_at: None,
+    }
+}
+
 /// A new session with a cap of one dollar, and an owner with one slot.
 impl Scenario {
     pub(crate) fn new() -> Self {
@@ -264,7 +285,7 @@ impl Scenario {
         let mut pool = SessionPool::default();
         pool.configure(1).unwrap();
         let conv = Conversation::new(session, SessionMessageQueue::default());
-        Self { conv, pool, now, ids, last, outcome: None, key: "hash".to_owned() }
+        Self { conv, pool, brakes: Vec::new(), now, ids, last, outcome: None, key: "hash".to_owned() }
     }
 
     /// A session whose sidecar is being launched.
@@ -399,6 +420,40 @@ impl Scenario {
 
     pub(crate) fn pause(&mut self) -> Step {
         self.commit(|conv, ctx| conv.session.request_pause(ctx))
+    }
+
+    pub(crate) fn hold(&mut self, n: u8, behavior: BrakeBehavior) -> Step {
+        self.commit(|conv, ctx| conv.session.hold(brake(n), behavior, ctx))
+    }
+
+    pub(crate) fn release_hold(&mut self, n: u8) -> Step {
+        self.commit::<SessionError>(|conv, ctx| Ok(conv.session.release_hold(brake(n), ctx)))
+    }
+
+    /// Pulls a brake on the session: on the pool first, then on the session, unless it has ended.
+    pub(crate) fn pull(&mut self, n: u8, behavior: BrakeBehavior) -> Step {
+        let scope = BrakeScope::Session { session_id: self.conv.session.id() };
+        let pulled = Brake::pull(new_brake(n, scope, behavior), &mut self.pool, self.now);
+        self.brakes.push(pulled.map_err(|e| e.code())?.0);
+        match self.hold(n, behavior) {
+            Err("invalid-transition") => Ok(()),
+            held => held,
+        }
+    }
+
+    /// Releases a brake, if it is in force.
+    pub(crate) fn release_brake(&mut self, n: u8) -> Step {
+        let Some(at) = self.brakes.iter().position(|pulled| pulled.id() == brake(n)) else { return Ok(()) };
+        self.brakes.remove(at).release(ReleasedBy::Owner, &mut self.pool, self.now).map_err(|e| e.code())?;
+        self.release_hold(n)?;
+        if self.pool.next_waiting() == Some(self.conv.session.id()) {
+            self.allocate();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stage(&self, n: u8) -> HoldStage {
+        self.conv.session.hold_stage(brake(n))
     }
 
     pub(crate) fn resume(&mut self) -> Step {
@@ -593,6 +648,13 @@ impl Scenario {
     pub(crate) fn validates(self, passed: bool) -> Self {
         let result = validated(&self, passed);
         self.told(result)
+    }
+
+    /// Reports that the sidecar received the pending command.
+    #[track_caller]
+    pub(crate) fn told_received(self) -> Self {
+        let command = self.pending_command();
+        self.told(AgentFact::CommandReceived(command))
     }
 
     #[track_caller]

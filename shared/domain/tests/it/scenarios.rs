@@ -2,6 +2,7 @@
 
 mod adjust;
 mod auto_continue;
+mod brakes;
 pub(crate) mod chains;
 mod composition;
 mod decisions;

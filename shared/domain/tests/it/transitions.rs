@@ -1,6 +1,7 @@
 //! Compares the transition table of the code with one written from S0 8.4 and the decisions, and calls every public method in every
 //! status.
 
+use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Operation as Op};
 use pilothouse_domain::value::{Adjustment, DeliverableCounts, FailureReason, ThinkingLevel};
@@ -38,6 +39,13 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         // Decision 17.
         Op::ConfirmInterruptedTurnOver => vec![(S::Interrupting, S::Idle)],
         Op::RequestPause => vec![(S::Running, S::Pausing)],
+        // Decision 72.
+        Op::Hold => {
+            let mut held = all_to(&[S::Running, S::WaitingForInput, S::WaitingForApproval], S::Pausing);
+            held.extend(same(&[S::Queued, S::Interrupted, S::Paused, S::Idle]));
+            held.extend(same(&[S::Interrupting, S::Pausing, S::Resuming, S::Cancelling]));
+            held
+        }
         Op::ConfirmPaused => vec![(S::Pausing, S::Paused)],
         Op::RequestResume => vec![(S::Paused, S::Resuming)],
         Op::ConfirmResumed => vec![(S::Resuming, S::Running)],
@@ -166,9 +174,11 @@ fn commands() -> Vec<(Op, Command)> {
         (Op::ConfirmInterrupted, |s| s.commit(|c, _| c.session.confirm_interrupted(false))),
         (Op::ConfirmInterruptedTurnOver, |s| s.commit(|c, _| c.session.confirm_interrupted(true))),
         (Op::RequestPause, Scenario::pause),
+        (Op::Hold, |s| s.hold(1, BrakeBehavior::Pause)),
+        (Op::Hold, |s| s.hold(1, BrakeBehavior::Kill)),
         (Op::ConfirmPaused, |s| s.commit(|c, _| c.session.confirm_paused())),
         (Op::RequestResume, Scenario::resume),
-        (Op::ConfirmResumed, |s| s.commit(|c, _| c.session.confirm_resumed())),
+        (Op::ConfirmResumed, |s| s.commit(|c, ctx| c.session.confirm_resumed(ctx))),
         (Op::ConfirmCancelled, |s| s.commit(|c, ctx| c.session.confirm_cancelled(ctx))),
         (Op::Close, Scenario::close),
         (Op::RecordFailure, |s| {

@@ -107,6 +107,36 @@ fn request_settles_with_a_lost_worker() {
     holds_within(&bounds, 4_000);
 }
 
+const BRAKES: [Ask; 3] = [Ask::Brake, Ask::BrakeKill, Ask::Release];
+
+/// Decision 72: nothing passes a brake, no agent acts after its session confirmed the stop, and every session confirms it.
+#[test]
+fn brakes_in_any_order_with_requests_settle() {
+    holds(3, &[Ask::Pause, Ask::Resume, Ask::FollowUp, Ask::Brake, Ask::Release], 0, &[], 2_000);
+    holds(3, &[Ask::Interrupt, Ask::Cancel, Ask::Steer, Ask::Brake, Ask::BrakeKill], 0, &[], 2_000);
+}
+
+#[test]
+fn brake_and_any_fault_settle() {
+    holds(2, &BRAKES, 1, &QUICK, 4_000);
+}
+
+#[test]
+fn resume_brake_and_release_with_a_crash_settle() {
+    holds(
+        3,
+        &[Ask::Pause, Ask::Resume, Ask::Brake, Ask::Release],
+        1,
+        &[Fault::Crash, Fault::Hibernate],
+        4_000,
+    );
+}
+
+#[test]
+fn brake_settles_with_a_slow_journal() {
+    holds(2, &[Ask::Brake, Ask::Release], 1, &[Fault::Lag, Fault::Deaf], 2_000);
+}
+
 /// Tests of the checker itself: each of these breaks one rule, and the checker has to find it.
 #[track_caller]
 fn is_found(broken: Broken, asks: u8, of: &[Ask], faults: u8, wrong: &[Fault], as_what: &str) {
@@ -136,6 +166,22 @@ fn explorer_finds_ignored_deadlines() {
 #[test]
 fn explorer_finds_stop_reported_before_it_is_done() {
     is_found(Broken::AckBeforeStop, 1, &[Ask::Pause], 0, &[], "Paused, and a process works on");
+}
+
+#[test]
+fn explorer_finds_start_that_passes_a_brake() {
+    let of = [Ask::Pause, Ask::Resume, Ask::Brake];
+    is_found(Broken::BrakePassed, 3, &of, 1, &[Fault::Hibernate], "a run was created although a brake");
+}
+
+#[test]
+fn explorer_finds_brake_that_no_deadline_enforces() {
+    is_found(Broken::NoClock, 1, &[Ask::Brake], 1, &[Fault::Deaf], "hangs");
+}
+
+#[test]
+fn explorer_finds_brake_confirmed_before_it_stops() {
+    is_found(Broken::AckBeforeStop, 1, &[Ask::Brake], 0, &[], "Paused, and a process works on");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! transition has an event. An event without a transition from the current status is a violation.
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
-use pilothouse_domain::{SessionEvent as E, ToolCallId};
+use pilothouse_domain::{BrakeId, SessionEvent as E, ToolCallId};
 
 /// Deferred facts (decision 17), as far as they affect the status after the pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub(crate) struct Walk {
     interrupted: bool,
     /// An answer was sent that the agent may not have received (decisions 12 and 26).
     answered: bool,
+    /// Brakes that hold the session.
+    pub(crate) held: Vec<BrakeId>,
+    /// The hold stopped the agent, and its release resumes it.
+    pub(crate) resumes: bool,
 }
 
 impl Default for Walk {
@@ -37,6 +41,8 @@ impl Default for Walk {
             deferred: Vec::new(),
             interrupted: false,
             answered: false,
+            held: Vec::new(),
+            resumes: false,
         }
     }
 }
@@ -144,10 +150,25 @@ impl Walk {
                 self.go(&[S::Interrupting], to, event);
                 self.interrupted = true;
             }
+            // Decision 72: a hold pauses a waiting session too, and its requests stay open.
+            E::PauseRequested { .. } if !self.held.is_empty() => {
+                self.go(&at_work, S::Pausing, event);
+                self.resumes = true;
+            }
             E::PauseRequested { .. } => self.go(&[S::Running], S::Pausing, event),
+            E::Held { brake_id, .. } => self.held.push(*brake_id),
+            E::HoldReleased { brake_id } => self.held.retain(|held| held != brake_id),
+            E::HoldKept {} => self.resumes = false,
             E::Paused {} => self.go(&[S::Pausing], S::Paused, event),
             E::ResumeRequested { .. } => self.go(&[S::Paused], S::Resuming, event),
-            E::Resumed {} => self.go(&[S::Resuming], S::Running, event),
+            E::Resumed {} => {
+                let to = match self.requests.first() {
+                    None => S::Running,
+                    Some((_, false)) => S::WaitingForInput,
+                    Some((_, true)) => S::WaitingForApproval,
+                };
+                self.go(&[S::Resuming], to, event);
+            }
             E::ResumeAbandoned {} => self.go(&[S::Resuming], S::Paused, event),
             E::CancelRequested { .. } => self.go(&ALIVE, S::Cancelling, event),
             E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
@@ -199,5 +220,15 @@ impl Walk {
             }
             _ => {}
         }
+        if self.status.is_terminal() {
+            self.held.clear();
+            self.resumes = false;
+        }
+        self.resumes |= !self.held.is_empty() && self.status == S::Resuming;
+    }
+
+    /// A session that no brake holds any more is resumed in the same commit.
+    pub(crate) fn end_step(&mut self) {
+        self.resumes &= !self.held.is_empty() || self.status.is_intermediate();
     }
 }

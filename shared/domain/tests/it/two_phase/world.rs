@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, PoolBrake, ReleasedBy};
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{
@@ -19,7 +20,7 @@ use serde::Serialize;
 use super::canon::Canon;
 use super::explore::Model;
 use super::sidecar::{Agent, Order, Process};
-use crate::scenario::{Ids, Scenario, message};
+use crate::scenario::{Ids, Scenario, message, new_brake};
 
 /// Requests of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,12 @@ pub(crate) enum Ask {
     FollowUp,
     /// Declare the machine of an unreachable run lost.
     Lose,
+    /// Pull a brake that pauses.
+    Brake,
+    /// Pull a brake that ends processes.
+    BrakeKill,
+    /// Release the brake.
+    Release,
 }
 
 /// Faults and other deviations, each for one process.
@@ -106,6 +113,8 @@ pub(crate) enum Broken {
     NoSelfStop,
     /// An order to kill is lost.
     KillLost,
+    /// The pool ignores brakes.
+    BrakePassed,
     /// An unreachable run counts as ended.
     SilenceKills,
 }
@@ -119,6 +128,10 @@ enum Reaction {
     Ended(RunId),
     Allocate,
     LeaveLine,
+    /// Put the hold of the brake on the session.
+    Hold,
+    /// Take it off.
+    ReleaseHold,
 }
 
 #[derive(Debug, Clone)]
@@ -128,6 +141,9 @@ pub(crate) struct World {
     now: Timestamp,
     ids: Ids,
     pub(crate) processes: Vec<Process>,
+    brake: Option<Brake>,
+    /// A run was created although the brake was in force.
+    passed: bool,
     reactions: Vec<Reaction>,
     asks: u8,
     faults: u8,
@@ -170,6 +186,16 @@ fn limits(leased: bool) -> Deadlines {
     }
 }
 
+/// The same pool with other brakes.
+fn with_brakes(pool: &SessionPool, brakes: Vec<PoolBrake>) -> SessionPool {
+    SessionPool::from_parts(
+        pool.max_concurrent_sessions(),
+        pool.leases().clone(),
+        pool.waiting().to_vec(),
+        brakes,
+    )
+}
+
 impl World {
     fn new(bounds: &Bounds<'_>) -> Self {
         let scenario = Scenario::new();
@@ -179,6 +205,8 @@ impl World {
             now: scenario.now,
             ids: Ids(100),
             processes: Vec::new(),
+            brake: None,
+            passed: false,
             reactions: vec![Reaction::Allocate],
             asks: bounds.asks,
             faults: bounds.faults,
@@ -272,19 +300,61 @@ impl World {
                 if broken != Broken::SlotKept {
                     self.pool.release(self.conv.session.id(), run);
                 }
-                self.allocate();
+                self.allocate(broken);
             }
-            Reaction::Allocate => self.allocate(),
+            Reaction::Allocate => self.allocate(broken),
             Reaction::LeaveLine => {
                 self.pool.stop_waiting(self.conv.session.id());
+            }
+            Reaction::Hold => {
+                let held = self.brake.as_ref().map(|brake| (brake.id(), brake.behavior()));
+                if let Some((id, behavior)) = held {
+                    self.commit(|c, ctx| c.session.hold(id, behavior, ctx));
+                }
+            }
+            Reaction::ReleaseHold => {
+                let held = self.conv.session.held_by().first().map(|held| held.brake_id);
+                if let Some(id) = held.filter(|_| self.brake.is_none()) {
+                    self.commit::<SessionError>(|c, ctx| Ok(c.session.release_hold(id, ctx)));
+                }
+                self.allocate(broken);
             }
         }
     }
 
-    fn allocate(&mut self) {
+    fn pull(&mut self, behavior: BrakeBehavior) -> bool {
+        if self.brake.is_some() || self.conv.session.is_held() {
+            return false;
+        }
+        let (brake, _) =
+            Brake::pull(new_brake(1, BrakeScope::All, behavior), &mut self.pool, self.now).unwrap();
+        self.brake = Some(brake);
+        self.reactions.push(Reaction::Hold);
+        true
+    }
+
+    fn release(&mut self) -> bool {
+        let Some(mut brake) = self.brake.take() else { return false };
+        brake.release(ReleasedBy::Owner, &mut self.pool, self.now).unwrap();
+        self.reactions.push(Reaction::ReleaseHold);
+        true
+    }
+
+    /// How far the session has come in stopping for the brake in force.
+    fn stage(&self) -> Option<HoldStage> {
+        Some(self.conv.session.hold_stage(self.brake.as_ref()?.id()))
+    }
+
+    fn allocate(&mut self, broken: Broken) {
         let mut ctx = DomainContext::new(self.now, self.limits, &mut self.ids);
         if self.conv.session.slot_wanted().is_some() || !self.pool.waiting().is_empty() {
+            let brakes = self.pool.brakes().to_vec();
+            if broken == Broken::BrakePassed {
+                self.pool = with_brakes(&self.pool, Vec::new());
+            }
             let (_, events) = self.pool.allocate(&mut self.conv.session, &mut ctx).unwrap();
+            self.pool = with_brakes(&self.pool, brakes);
+            self.passed |= self.brake.is_some() && events.iter().any(|e| matches!(e, E::RunRequested { .. }));
             self.changed = true;
             self.ask_for(&events);
         }
@@ -310,6 +380,9 @@ impl World {
             Ask::Force => self.commit(|c, ctx| c.session.request_cancel(true, ctx)),
             Ask::Steer => self.commit(|c, ctx| c.enqueue(new(MessagePriority::Immediate), ctx)),
             Ask::FollowUp => self.commit(|c, ctx| c.enqueue(new(MessagePriority::Queued), ctx)),
+            Ask::Brake => self.pull(BrakeBehavior::Pause),
+            Ask::BrakeKill => self.pull(BrakeBehavior::Kill),
+            Ask::Release => self.release(),
             Ask::Lose => {
                 let Some(run) = self.conv.session.run().map(|run| run.id) else { return false };
                 let Some(process) = self.process(run).filter(|p| p.cut_off.is_some()) else { return false };
@@ -390,7 +463,7 @@ impl World {
                 Reaction::Send(of, ..) | Reaction::Launch(of) | Reaction::Kill(of) | Reaction::Ended(of) => {
                     *of == run
                 }
-                Reaction::Allocate | Reaction::LeaveLine => false,
+                Reaction::Allocate | Reaction::LeaveLine | Reaction::Hold | Reaction::ReleaseHold => false,
             })
         };
         self.processes.retain(|p| p.alive || !p.spool.is_empty() || current == Some(p.run) || awaited(p.run));
@@ -416,6 +489,8 @@ impl World {
             S::Paused => "Paused",
             S::Interrupted => "Interrupted",
             S::Cancelled => "Cancelled",
+            // The model of a new run works after a resume, also if its turn had ended before: it reports no turn of its own.
+            status if status != S::Idle && self.stage() == Some(HoldStage::Confirmed) => "held",
             _ if session.hibernated() => "hibernated",
             _ => return None,
         };
@@ -496,6 +571,7 @@ impl Model for Bounds<'_> {
         canon.json(&serde_json::to_string(&world.conv.queue).unwrap(), now);
         let leases: Vec<_> = world.pool.leases().values().map(|lease| lease.run_id).collect();
         canon.json(&serde_json::to_string(&(leases, world.pool.waiting().len())).unwrap(), now);
+        canon.json(&serde_json::to_string(&(&world.brake, world.pool.brakes(), world.passed)).unwrap(), now);
         let rest = (&world.processes, &world.reactions, world.asks, world.faults, world.lag);
         canon.json(&serde_json::to_string(&rest).unwrap(), now);
         canon.text
@@ -530,12 +606,17 @@ impl Model for Bounds<'_> {
             || !world.reactions.is_empty()
             || world.conv.queue.messages().iter().any(|m| m.sent)
             || world.lie().is_some()
+            || world.stage().is_some_and(|stage| stage != HoldStage::Confirmed)
+            || (world.brake.is_none() && session.is_held())
     }
 
     fn check(&self, world: &World) -> Result<(), String> {
         let session = &world.conv.session;
         if let Some(says) = world.lie().filter(|_| !world.rebel()) {
             return Err(format!("{says}, and a process works on"));
+        }
+        if world.passed {
+            return Err("a run was created although a brake was in force".to_owned());
         }
         let with_agent =
             |p: &&Process| p.alive && !p.lost && !matches!(p.agent, Agent::NotBegun | Agent::Ended);

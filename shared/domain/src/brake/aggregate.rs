@@ -1,0 +1,202 @@
+//! The aggregate of a brake.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake};
+use crate::pool::SessionPool;
+use crate::text::BrakeReason;
+use crate::{AgentSessionId, Aggregate, BrakeId, Timestamp, UserId};
+
+/// Input for pulling a brake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewBrake {
+    pub id: BrakeId,
+    pub owner_id: UserId,
+    pub scope: BrakeScope,
+    pub behavior: BrakeBehavior,
+    pub reason: BrakeReason,
+    /// When the clock releases the brake.
+    pub release_at: Option<Timestamp>,
+}
+
+/// A brake, in force or released.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Brake {
+    id: BrakeId,
+    owner_id: UserId,
+    scope: BrakeScope,
+    behavior: BrakeBehavior,
+    reason: BrakeReason,
+    pulled_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    release_at: Option<Timestamp>,
+    /// The sessions that had a run when the brake was pulled, or the one in scope. Every other session is held by the pool alone.
+    session_ids: BTreeSet<AgentSessionId>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    released_ids: BTreeSet<AgentSessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    release: Option<BrakeRelease>,
+}
+
+/// The release of a whole brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BrakeRelease {
+    /// When the brake was released.
+    pub at: Timestamp,
+    /// What released it.
+    pub by: ReleasedBy,
+}
+
+/// What released a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReleasedBy {
+    Owner,
+    Timer,
+}
+
+impl Brake {
+    /// Most sessions that can be released one by one.
+    pub const MAX_RELEASED: usize = 200;
+
+    /// Pulls a brake: no session in its scope receives a slot of `pool` any more.
+    pub fn pull(
+        new: NewBrake,
+        pool: &mut SessionPool,
+        now: Timestamp,
+    ) -> Result<(Self, Vec<BrakeEvent>), BrakeError> {
+        let NewBrake { id, owner_id, scope, behavior, reason, release_at } = new;
+        pool.pull_brake(PoolBrake::new(id, scope, behavior))?;
+        let session_ids = match scope {
+            BrakeScope::All => pool.leases().keys().copied().collect(),
+            BrakeScope::Session { session_id } => BTreeSet::from([session_id]),
+        };
+        let event = BrakeEvent::Pulled {
+            brake_id: id,
+            scope,
+            behavior,
+            reason: reason.as_str().to_owned(),
+            session_count: session_ids.len(),
+        };
+        let brake = Self {
+            id,
+            owner_id,
+            scope,
+            behavior,
+            reason,
+            pulled_at: now,
+            release_at,
+            session_ids,
+            released_ids: BTreeSet::new(),
+            release: None,
+        };
+        Ok((brake, vec![event]))
+    }
+
+    /// Releases the whole brake.
+    pub fn release(
+        &mut self,
+        by: ReleasedBy,
+        pool: &mut SessionPool,
+        now: Timestamp,
+    ) -> Result<Vec<BrakeEvent>, BrakeError> {
+        if self.release.is_some() {
+            return Err(BrakeError::Over);
+        }
+        pool.release_brake(self.id);
+        self.release = Some(BrakeRelease { at: now, by });
+        Ok(vec![BrakeEvent::Released { brake_id: self.id, by }])
+    }
+
+    /// Releases some sessions. The brake is over when its scope is a session and that one is released.
+    pub fn release_sessions(
+        &mut self,
+        sessions: &BTreeSet<AgentSessionId>,
+        pool: &mut SessionPool,
+        now: Timestamp,
+    ) -> Result<Vec<BrakeEvent>, BrakeError> {
+        if self.release.is_some() {
+            return Err(BrakeError::Over);
+        }
+        if let Some(other) = sessions.iter().find(|id| !self.holds(**id)) {
+            return Err(BrakeError::NotHeld { session_id: *other });
+        }
+        if self.released_ids.len() + sessions.len() > Self::MAX_RELEASED {
+            return Err(BrakeError::TooManyReleased { max: Self::MAX_RELEASED });
+        }
+        if matches!(self.scope, BrakeScope::Session { .. }) {
+            return self.release(ReleasedBy::Owner, pool, now);
+        }
+        for session in sessions {
+            pool.release_session(self.id, *session);
+            self.released_ids.insert(*session);
+        }
+        let session_ids = sessions.iter().copied().collect();
+        Ok(vec![BrakeEvent::SessionsReleased { brake_id: self.id, session_ids }])
+    }
+
+    pub const fn id(&self) -> BrakeId {
+        self.id
+    }
+
+    pub const fn scope(&self) -> BrakeScope {
+        self.scope
+    }
+
+    pub const fn behavior(&self) -> BrakeBehavior {
+        self.behavior
+    }
+
+    pub const fn reason(&self) -> &BrakeReason {
+        &self.reason
+    }
+
+    pub const fn pulled_at(&self) -> Timestamp {
+        self.pulled_at
+    }
+
+    /// When the clock releases the brake.
+    pub const fn release_at(&self) -> Option<Timestamp> {
+        self.release_at
+    }
+
+    /// The release; `None` while the brake is in force.
+    pub const fn released(&self) -> Option<BrakeRelease> {
+        self.release
+    }
+
+    /// The sessions that had a run when the brake was pulled, or the one in scope.
+    pub const fn session_ids(&self) -> &BTreeSet<AgentSessionId> {
+        &self.session_ids
+    }
+
+    /// Whether the brake is in force for a session.
+    pub fn holds(&self, session: AgentSessionId) -> bool {
+        let in_scope = self.scope == BrakeScope::All || self.session_ids.contains(&session);
+        self.release.is_none() && in_scope && !self.released_ids.contains(&session)
+    }
+}
+
+impl Aggregate for Brake {
+    type Id = BrakeId;
+    type Event = BrakeEvent;
+
+    const KIND: &'static str = "brake";
+
+    fn id(&self) -> BrakeId {
+        self.id
+    }
+
+    fn owner_id(&self) -> &UserId {
+        &self.owner_id
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        self.release_at.filter(|_| self.release.is_none())
+    }
+}

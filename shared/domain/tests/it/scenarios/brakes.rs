@@ -1,0 +1,389 @@
+//! Emergency brakes (S2 "Emergency Brake", decision 72): what a hold does in each status, and what its release resumes.
+
+use pilothouse_domain::brake::{Brake, BrakeBehavior as B, BrakeError, BrakeScope, HoldStage, ReleasedBy};
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason, ProcessState, RunPhase,
+    SessionSettings,
+};
+use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, SessionEvent};
+use uuid::Uuid;
+
+use crate::scenario::{Ids, Scenario, asks, brake, can_all, completes, new_brake, said, starts};
+
+fn stage(scenario: &Scenario) -> HoldStage {
+    scenario.stage(1)
+}
+
+fn reason(scenario: &Scenario) -> Option<PausedReason> {
+    scenario.conv.session.paused_reason()
+}
+
+#[test]
+fn brake_pauses_a_running_session_and_its_release_resumes_it() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .then_events(&["Held", "PauseRequested"])
+        .then_status(S::Pausing)
+        .then(stage, &HoldStage::Requested)
+        .then(reason, &Some(PausedReason::Brake))
+        .told_received()
+        .then(stage, &HoldStage::Acknowledged)
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(stage, &HoldStage::Confirmed)
+        .refuses("braked", Scenario::resume)
+        .when(|s| s.release_brake(1))
+        .then_events(&["HoldReleased", "ResumeRequested"])
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+#[test]
+fn release_does_not_resume_what_the_owner_paused() {
+    Scenario::paused()
+        .when(|s| s.pull(1, B::Pause))
+        .then_events(&["Held"])
+        .then(stage, &HoldStage::Confirmed)
+        .then(reason, &Some(PausedReason::Owner))
+        .when(|s| s.release_brake(1))
+        .then_events(&["HoldReleased"])
+        .then_status(S::Paused)
+        .when(Scenario::resume);
+}
+
+#[test]
+fn owner_who_pauses_a_held_session_keeps_it_paused() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Pause)
+        .when(Scenario::pause)
+        .then_events(&["HoldKept"])
+        .refuses("invalid-transition", Scenario::pause)
+        .when(|s| s.release_brake(1))
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::Owner));
+}
+
+#[test]
+fn session_resumes_when_its_last_brake_is_released() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .when(|s| s.pull(2, B::Pause))
+        .told_done(C::Pause)
+        .when(|s| s.release_brake(1))
+        .then_status(S::Paused)
+        .refuses("braked", Scenario::resume)
+        .when(|s| s.release_brake(2))
+        .then_status(S::Resuming);
+}
+
+#[test]
+fn release_before_the_confirmation_resumes_after_it() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .when(|s| s.release_brake(1))
+        .then_status(S::Pausing)
+        .told_done(C::Pause)
+        .then_event("ResumeRequested")
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+#[test]
+fn agent_that_ignores_the_pause_is_escalated_and_ended() {
+    let timeout = Deadlines::default().stop_timeout.as_secs();
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .told_received()
+        .when(|s| s.clock(timeout, ProcessState::Alive))
+        .then_events(&["HoldEscalated", "RunStopOrdered"])
+        .then(stage, &HoldStage::Escalated)
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .then(stage, &HoldStage::Confirmed)
+        .then(|s| s.conv.session.hold_escalated(), &true)
+        .when(|s| s.release_brake(1))
+        .then_status(S::Resuming)
+        .wakes()
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+#[test]
+fn command_that_is_not_received_escalates() {
+    let timeout = Deadlines::default().received_timeout.as_secs();
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .when(|s| s.clock_with_heartbeats(timeout))
+        .then_event("CommandReissued")
+        .when(|s| s.clock_with_heartbeats(timeout))
+        .then_event("HoldEscalated")
+        .then(stage, &HoldStage::Escalated);
+}
+
+#[test]
+fn process_of_an_adapter_that_cannot_pause_is_ended() {
+    Scenario::running()
+        .told(AgentFact::SidecarReady(Capabilities { pause: false, ..can_all() }))
+        .when(|s| s.pull(1, B::Pause))
+        .then_events(&["Held", "PauseRequested", "RunStopOrdered"])
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .then(stage, &HoldStage::Confirmed);
+}
+
+#[test]
+fn kill_ends_the_process_in_every_resting_status() {
+    for status in [S::Idle, S::Interrupted, S::Paused] {
+        Scenario::in_status(status)
+            .when(|s| s.pull(1, B::Kill))
+            .then_events(&["Held", "RunStopOrdered"])
+            .then(stage, &HoldStage::Escalated)
+            .when(|s| s.die(true))
+            .then_hibernated(status)
+            .then(stage, &HoldStage::Confirmed);
+    }
+}
+
+#[test]
+fn held_session_keeps_its_requests_and_their_time() {
+    let settings = SessionSettings { request_timeout_seconds: 600, ..SessionSettings::default() };
+    let mut scenario = Scenario::with(settings);
+    scenario.allocate();
+    let scenario = scenario.told(AgentFact::SidecarReady(can_all())).told(starts("t1")).told(asks("q1"));
+    let expires = |s: &Scenario| s.conv.session.pending_requests()[0].expires_at;
+    let left = expires(&scenario).since(scenario.now);
+    let scenario = scenario
+        .when(|s| s.pull(1, B::Pause))
+        .then_status(S::Pausing)
+        .refuses("braked", |s| s.answer("q1"))
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(|s| s.conv.session.pending_requests().len(), &1)
+        .when(|s| s.clock_with_heartbeats(1200))
+        .then_status(S::Paused)
+        .when(|s| s.release_brake(1))
+        .told_done(C::Resume)
+        .then_status(S::WaitingForInput);
+    assert_eq!(expires(&scenario).since(scenario.now), left, "the brake takes no time from the owner");
+    scenario.when(|s| s.answer("q1")).then_status(S::Running);
+}
+
+#[test]
+fn killed_waiting_session_waits_again_without_a_process() {
+    Scenario::running()
+        .told(asks("q1"))
+        .when(|s| s.pull(1, B::Kill))
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .when(|s| s.release_brake(1))
+        .then_events(&["HoldReleased", "ResumeRequested", "Resumed"])
+        .then_hibernated(S::WaitingForInput)
+        .when(|s| s.answer("q1"))
+        .then_status(S::Idle);
+}
+
+#[test]
+fn hold_applies_in_the_commit_that_resolves_the_status() {
+    Scenario::in_status(S::Resuming)
+        .when(|s| s.pull(1, B::Pause))
+        .then_events(&["Held"])
+        .then_status(S::Resuming)
+        .told_done(C::Resume)
+        .then_event("Resumed")
+        .then_event("PauseRequested")
+        .then_status(S::Pausing);
+    Scenario::in_status(S::Interrupting)
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Interrupt)
+        .then_status(S::Interrupted)
+        .then(stage, &HoldStage::Confirmed);
+    Scenario::in_status(S::Pausing)
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Pause)
+        .when(|s| s.release_brake(1))
+        .then_status(S::Paused);
+}
+
+#[test]
+fn turn_that_starts_under_a_brake_is_paused_at_once() {
+    Scenario::idle()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.pull(1, B::Pause))
+        .then_status(S::Idle)
+        .then(stage, &HoldStage::Requested)
+        .told(starts("t2"))
+        .then_status(S::Pausing);
+}
+
+#[test]
+fn messages_wait_while_a_brake_holds_the_session() {
+    Scenario::idle()
+        .when(|s| s.pull(1, B::Pause))
+        .then(stage, &HoldStage::Confirmed)
+        .when(|s| s.follow_up(1))
+        .then_queue(&[1], &[])
+        .when(|s| s.release_brake(1))
+        .then_queue(&[1], &[1]);
+}
+
+#[test]
+fn launch_is_ended_and_the_session_starts_after_the_release() {
+    let scenario = Scenario::launching()
+        .when(|s| s.pull(1, B::Pause))
+        .then_events(&["Held", "RunStopOrdered", "SlotWanted", "StartBraked"])
+        .told(AgentFact::SidecarReady(can_all()))
+        .then_status(S::Queued)
+        .when(|s| s.die(true))
+        .then_status(S::Queued)
+        .then(stage, &HoldStage::Confirmed)
+        .when(|s| s.release_brake(1));
+    assert_eq!(scenario.conv.session.run().map(|run| run.phase), Some(RunPhase::Launching));
+    scenario.wakes().then_status(S::Running);
+}
+
+#[test]
+fn activity_after_the_confirmation_ends_the_process() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Pause)
+        .told(said())
+        .then_events(&["AfterStopActivity", "HoldEscalated", "RunStopOrdered", "AgentMessageRecorded"])
+        .then(stage, &HoldStage::Escalated);
+}
+
+#[test]
+fn held_session_can_be_cancelled() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Pause)
+        .when(Scenario::cancel)
+        .told_done(C::Stop)
+        .then_status(S::Cancelled)
+        .then(|s| s.conv.session.is_held(), &false);
+}
+
+#[test]
+fn turn_end_of_a_held_session_counts_after_the_release() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .told(completes("t1"))
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .when(|s| s.release_brake(1))
+        .told_done(C::Resume)
+        .then_status(S::Idle);
+}
+
+#[test]
+fn exhausted_session_stops_writing_its_document() {
+    Scenario::in_status(S::ContextExhausted)
+        .refuses("invalid-transition", |s| s.hold(1, B::Pause))
+        .when(|s| {
+            s.commit::<pilothouse_domain::session::SessionError>(|c, _| {
+                c.session.stop_for_brake();
+                Ok(Vec::new())
+            })
+        })
+        .then_events(&["RunStopOrdered"]);
+}
+
+/// A queued session of the owner.
+fn queued(n: u128) -> AgentSession {
+    let mut json = serde_json::to_value(Scenario::new().conv.session).unwrap();
+    json["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(n))).unwrap();
+    serde_json::from_value(json).unwrap()
+}
+
+struct Owner {
+    pool: SessionPool,
+    ids: Ids,
+}
+
+impl Owner {
+    fn new() -> Self {
+        Self { pool: SessionPool::default(), ids: Ids(0) }
+    }
+
+    fn allocate(&mut self, session: &mut AgentSession) -> (Allocation, Vec<SessionEvent>) {
+        let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), &mut self.ids);
+        self.pool.allocate(session, &mut ctx).unwrap()
+    }
+
+    fn pull(&mut self, n: u8, scope: BrakeScope) -> Brake {
+        Brake::pull(new_brake(n, scope, B::Pause), &mut self.pool, Scenario::new().now).unwrap().0
+    }
+}
+
+#[test]
+fn start_under_a_brake_waits_and_the_release_starts_it() {
+    let (mut owner, mut session) = (Owner::new(), queued(1));
+    let mut pulled = owner.pull(1, BrakeScope::All);
+    let (allocation, events) = owner.allocate(&mut session);
+    assert_eq!(allocation, Allocation::Waits);
+    assert_eq!(events, [SessionEvent::StartBraked { brake_id: brake(1) }]);
+    assert_eq!(owner.pool.next_waiting(), None, "the line does not move");
+    assert_eq!(owner.allocate(&mut session), (Allocation::Waits, Vec::new()), "once in line");
+    pulled.release(ReleasedBy::Owner, &mut owner.pool, Scenario::new().now).unwrap();
+    assert_eq!(owner.pool.next_waiting(), Some(session.id()));
+    assert!(matches!(owner.allocate(&mut session).0, Allocation::Allocated(_)));
+}
+
+#[test]
+fn braked_session_does_not_block_the_line() {
+    let (mut owner, mut braked, mut free) = (Owner::new(), queued(1), queued(2));
+    owner.pull(1, BrakeScope::Session { session_id: braked.id() });
+    assert_eq!(owner.allocate(&mut braked).0, Allocation::Waits);
+    assert!(matches!(owner.allocate(&mut free).0, Allocation::Allocated(_)));
+    assert_eq!(owner.pool.waiting().len(), 1, "the braked session keeps its place");
+}
+
+#[test]
+fn continuation_does_not_escape_the_brake_of_its_session() {
+    let (mut owner, mut first, mut next) = (Owner::new(), queued(1), queued(2));
+    owner.allocate(&mut first);
+    owner.pull(1, BrakeScope::Session { session_id: first.id() });
+    let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), &mut owner.ids);
+    let (allocation, _) = owner.pool.transfer(first.id(), &mut next, &mut ctx).unwrap();
+    assert_eq!(allocation, Allocation::Waits);
+    assert!(owner.pool.leases().is_empty() && next.run().is_none());
+}
+
+#[test]
+fn brake_names_the_sessions_that_have_a_run() {
+    let (mut owner, mut running) = (Owner::new(), queued(1));
+    owner.allocate(&mut running);
+    let pulled = owner.pull(1, BrakeScope::All);
+    assert_eq!(pulled.session_ids().iter().copied().collect::<Vec<_>>(), [running.id()]);
+    assert!(pulled.holds(running.id()) && pulled.holds(queued(2).id()), "every session of the owner");
+}
+
+#[test]
+fn released_session_starts_while_the_brake_holds_the_others() {
+    let (mut owner, mut one, mut other) = (Owner::new(), queued(1), queued(2));
+    let mut pulled = owner.pull(1, BrakeScope::All);
+    owner.allocate(&mut other);
+    owner.allocate(&mut one);
+    let now = Scenario::new().now;
+    pulled.release_sessions(&[one.id()].into(), &mut owner.pool, now).unwrap();
+    assert_eq!(owner.pool.next_waiting(), Some(one.id()), "the one before it is still held");
+    assert!(matches!(owner.allocate(&mut one).0, Allocation::Allocated(_)));
+    let again = pulled.release_sessions(&[one.id()].into(), &mut owner.pool, now);
+    assert_eq!(again, Err(BrakeError::NotHeld { session_id: one.id() }));
+    pulled.release(ReleasedBy::Timer, &mut owner.pool, now).unwrap();
+    assert_eq!(pulled.release(ReleasedBy::Owner, &mut owner.pool, now), Err(BrakeError::Over));
+    assert!(owner.pool.brakes().is_empty() && !pulled.holds(other.id()));
+}
+
+#[test]
+fn number_of_brakes_is_limited() {
+    let mut owner = Owner::new();
+    for n in 0..20 {
+        owner.pull(n, BrakeScope::All);
+    }
+    let one_more =
+        Brake::pull(new_brake(20, BrakeScope::All, B::Pause), &mut owner.pool, Scenario::new().now);
+    assert_eq!(one_more.unwrap_err(), BrakeError::TooMany { max: 20 });
+}
