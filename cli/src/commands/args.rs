@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, budget, chain, completions, dead_letters, deliverables, demo, events, keys,
+    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events, keys,
     lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer, template, token, up,
     watch, worker, workers,
 };
@@ -67,6 +67,7 @@ pub enum Command {
     Pause(lifecycle::Pause),
     Resume(lifecycle::Resume),
     Cancel(lifecycle::Cancel),
+    Brake(brake::Brake),
     Answer(answer::Answer),
     #[command(subcommand)]
     Plan(plan::Plan),
@@ -170,6 +171,11 @@ mod tests {
             "pause @last",
             "resume @last --timeout 5",
             "cancel @last --force",
+            "brake --all --reason wrong --kill --no-wait",
+            "brake @last --reason wrong --release-after 10m",
+            "brake status",
+            "brake status 0197b1c0",
+            "brake release 0197b1c0 --session @last",
             "answer @last",
             "answer @last --request toolu_1 SQLite yes",
             "plan show @last",

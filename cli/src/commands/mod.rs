@@ -5,6 +5,7 @@ pub mod adjust;
 pub mod agent;
 pub mod answer;
 pub mod args;
+pub mod brake;
 pub mod budget;
 pub mod chain;
 pub mod completions;
@@ -83,6 +84,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Interrupt(command) => command.run(&ctx()?).await,
         Command::Pause(command) => command.run(&ctx()?).await,
         Command::Resume(command) => command.run(&ctx()?).await,
+        Command::Brake(command) => command.run(&ctx()?).await,
         Command::Cancel(command) => command.run(&ctx()?).await,
         Command::Answer(command) => command.run(&ctx()?).await,
         Command::Plan(command) => command.run(&ctx()?).await,

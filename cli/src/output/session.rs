@@ -36,6 +36,7 @@ pub fn status(session: &SessionView, style: Style) -> String {
             notes.push(format!("quota used up, resumes at {at}"));
         }
         (Some(PausedReason::QuotaExceeded), None) => notes.push("quota used up".into()),
+        _ if !session.held_by.is_empty() => notes.push("stopped by an emergency brake".into()),
         _ => {}
     }
     match session.full_disk {

@@ -74,6 +74,7 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 /// The message for an entry of another aggregate's journal, if the entry publishes anything.
 pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
     match entry {
+        AnyAggregateEntry::Brake(_) => None,
         AnyAggregateEntry::Chain(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Skill(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
@@ -136,6 +137,9 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
         Journal::Aggregate(aggregate) => {
             let entry = app.store.aggregate_journal_entry(aggregate, sequence).await?;
             entry.map(|entry| match entry {
+                AnyAggregateEntry::Brake(entry) => {
+                    Entry { id: entry.id, owner: entry.owner_id, feed_entries: Vec::new() }
+                }
                 AnyAggregateEntry::Chain(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Skill(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),

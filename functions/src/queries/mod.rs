@@ -1,5 +1,6 @@
 //! Read-only functions for owners.
 
+pub mod brakes;
 pub mod chains;
 pub mod event_feed;
 pub mod health;

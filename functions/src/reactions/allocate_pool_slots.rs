@@ -20,6 +20,7 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
             | SessionEvent::RunEnded { .. }
             | SessionEvent::Cancelled {}
             | SessionEvent::PoolExhausted { .. }
+            | SessionEvent::StartBraked { .. }
             | SessionEvent::PoolConfigured { .. }
     )
 }
@@ -32,7 +33,9 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
             fill(app, owner).await
         }
         // A session that joined the line looks again: its slot may have become free meanwhile.
-        SessionEvent::PoolExhausted { .. } | SessionEvent::PoolConfigured { .. } => fill(app, owner).await,
+        SessionEvent::PoolExhausted { .. }
+        | SessionEvent::StartBraked { .. }
+        | SessionEvent::PoolConfigured { .. } => fill(app, owner).await,
         SessionEvent::RunEnded { run_id, .. } => {
             let release = |pool: &mut SessionPool| !pool.release(entry.session_id, *run_id).is_empty();
             change_pool(app, owner, LineScope::Nothing, release).await?;

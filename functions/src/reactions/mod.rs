@@ -5,6 +5,7 @@
 //! decides on the current state and does only the work that remains.
 
 pub mod allocate_pool_slots;
+pub mod brakes;
 pub mod chains;
 pub mod finish_consolidations;
 pub mod run_lifecycle;
@@ -84,6 +85,7 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 /// The message for an entry of an aggregate other than a session, if it has a reaction.
 pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
     match entry {
+        AnyAggregateEntry::Brake(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
             message_for_entry_of(entry)
         }
@@ -140,6 +142,11 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
     };
     let mut outcome = Ok(());
     match entry {
+        AnyAggregateEntry::Brake(entry) => {
+            for event in &entry.events {
+                outcome = outcome.and(brakes::react(app, event).await);
+            }
+        }
         AnyAggregateEntry::Chain(entry) => {
             for event in &entry.events {
                 outcome = outcome.and(chains::react_of_chain(app, event).await);

@@ -8,13 +8,14 @@ use std::str::FromStr;
 
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
+use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
-    AdapterName, AgentDescription, AgentRole, AnswerText, BriefConstraint, Checkpoint, Classification,
-    DecisionText, EventField, Feedback, Goal, HandoffText, LearningContent, LearningSubject,
+    AdapterName, AgentDescription, AgentRole, AnswerText, BrakeReason, BriefConstraint, Checkpoint,
+    Classification, DecisionText, EventField, Feedback, Goal, HandoffText, LearningContent, LearningSubject,
     MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName, SessionName,
     SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
     TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
@@ -131,7 +132,7 @@ macro_rules! value_objects {
 }
 
 value_objects! {
-    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, BriefConstraint, Checkpoint, Goal,
+    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, BrakeReason, BriefConstraint, Checkpoint, Goal,
         ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
@@ -140,7 +141,7 @@ value_objects! {
     String, parse => AgentTemplateId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
-    Value, from_json => AgentTaskPriority, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind,
+    Value, from_json => AgentTaskPriority, BrakeBehavior, BrakeScope, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind,
         MemoryPillCategory, MessagePriority, ThinkingLevel;
     Value, auto_continue => AutoContinueConfig;
 }

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod brakes;
 pub mod chains;
 mod cursor;
 pub mod event_feed;

@@ -1,7 +1,7 @@
 //! The session pool in the API (S0 8.12).
 
 use pilothouse_domain::pool::{SessionPool, Waiting};
-use pilothouse_domain::{AgentSessionId, RunId, Timestamp};
+use pilothouse_domain::{AgentSessionId, BrakeId, RunId, Timestamp};
 use rust_decimal::Decimal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,9 @@ pub struct PoolView {
     pub leases: Vec<LeaseView>,
     /// The sessions that wait for a slot, in order.
     pub waiting: Vec<Waiting>,
+    /// The emergency brakes in force. Sessions that they stop keep their place in line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brake_ids: Vec<BrakeId>,
     /// The version of the pool; also its `ETag`.
     pub version: u64,
 }
@@ -62,6 +65,7 @@ impl PoolView {
                 })
                 .collect(),
             waiting: pool.waiting().to_vec(),
+            brake_ids: pool.brakes().iter().map(|brake| brake.id).collect(),
             version,
         }
     }

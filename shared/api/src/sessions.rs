@@ -12,7 +12,8 @@ use pilothouse_domain::value::{
     SessionTaskList, TokenUsage,
 };
 use pilothouse_domain::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
+    AgentSessionId, AgentSkillId, AgentTemplateId, BrakeId, OutputId, RunId, SessionChainId, Timestamp, Usd,
+    UserId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -88,15 +89,19 @@ pub struct SessionView {
     /// Whether the turn has ended and its validation criteria are being checked (decision 36).
     #[serde(default)]
     pub validating: bool,
-    /// Why the session is Queued: `pool-exhausted`, `launching`, `placement-unavailable` when no available worker can run it, or
-    /// `budget-exhausted` when the earlier sessions of its chain spent the whole budget (decision 33).
+    /// Why the session is Queued: `pool-exhausted`, `launching`, `placement-unavailable` when no available worker can run it,
+    /// `braked` when an emergency brake stops it, or `budget-exhausted` when the earlier sessions of its chain spent the whole
+    /// budget (decision 33).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_reason: Option<String>,
     /// Whether a cancellation is accepted and waits for another request to resolve.
     pub cancel_accepted: bool,
-    /// Why the session is Paused or Pausing: `owner`, `budget-exhausted`, `quota-exceeded`, `unmetered`, `disk-full`.
+    /// Why the session is Paused or Pausing: `owner`, `brake`, `budget-exhausted`, `quota-exceeded`, `unmetered`, `disk-full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_reason: Option<PausedReason>,
+    /// The emergency brakes that hold the session. It resumes when the last one is released.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<BrakeId>,
     /// Set while the plan that pays for the agent is used up (decision 39).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaView>,
@@ -411,11 +416,19 @@ impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
 }
 
 impl SessionView {
+    /// The view of a Queued session that a brake stops although it does not hold the session itself.
+    #[must_use]
+    pub fn braked(mut self) -> Self {
+        self.queued_reason = self.queued_reason.map(|_| "braked".to_owned());
+        self
+    }
+
     /// The view of a session.
     pub fn of(session: &AgentSession) -> Self {
         let settings = session.settings();
         let queued_reason = (session.status() == AgentSessionStatus::Queued).then(|| {
             let reason = match session.run() {
+                None if session.is_held() => "braked",
                 None if session.waits_for_budget() => "budget-exhausted",
                 None => "pool-exhausted",
                 Some(run) if run.unplaced_at.is_some() => "placement-unavailable",
@@ -453,6 +466,7 @@ impl SessionView {
             queued_reason,
             cancel_accepted: session.cancel_accepted(),
             paused_reason: session.paused_reason(),
+            held_by: session.held_by().iter().map(|held| held.brake_id).collect(),
             quota: session
                 .quota()
                 .map(|quota| QuotaView { message: quota.message.clone(), reset_at: quota.reset_at }),

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The commands that are accepted while the disk is nearly full, because they stop work or only read. All others would need more
 /// space.
-pub const SERVED_ON_A_FULL_DISK: [&str; 6] = [
+pub const SERVED_ON_A_FULL_DISK: [&str; 7] = [
+    "brake-pull",
     "sessions-pause",
     "sessions-interrupt",
     "sessions-cancel",

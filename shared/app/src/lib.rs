@@ -20,6 +20,7 @@
 pub mod aggregate;
 mod app;
 pub mod batch;
+mod braking;
 pub mod change_notifier;
 pub mod command;
 pub mod connections;

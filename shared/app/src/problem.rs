@@ -6,6 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 use pilothouse_api::{ProblemDocument, Violation};
 use pilothouse_broker::QueueError as BrokerError;
 use pilothouse_domain::RateExceeded;
+use pilothouse_domain::brake::BrakeError;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
@@ -54,6 +55,9 @@ pub enum Problem {
     /// The pool refuses the request.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The brake refuses the request.
+    #[error(transparent)]
+    Brake(#[from] BrakeError),
     /// The template refuses the request.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -181,6 +185,7 @@ impl Problem {
             Self::Queue(error) => error.code(),
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::WaitingListFull { .. }) => "pool-line-full",
+            Self::Brake(error) => error.code(),
             Self::Template(error) => error.code(),
             Self::Project(error) => error.code(),
             Self::Chain(error) => error.code(),
@@ -230,6 +235,7 @@ impl Problem {
             | Self::Queue(_)
             | Self::Skill(_)
             | Self::Pool(PoolError::WaitingListFull { .. })
+            | Self::Brake(_)
             | Self::Template(_)
             | Self::Project(_)
             | Self::Chain(_)

@@ -3,13 +3,40 @@
 use std::collections::BTreeMap;
 
 pub use pilothouse_api::patch::Patch;
+use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::value::{
     Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
 };
-use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
+use pilothouse_domain::{
+    AgentSessionId, AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd,
+};
 use serde::Serialize;
 use serde_json::Value;
+
+/// Pulls an emergency brake.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullBrake {
+    /// The sessions to stop.
+    pub scope: BrakeScope,
+    /// Why they are stopped.
+    pub reason: String,
+    /// Whether the agents are suspended or their processes ended.
+    pub behavior: BrakeBehavior,
+    /// Seconds until the server releases the brake; a person does if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release_after_seconds: Option<u64>,
+}
+
+/// Releases a brake.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReleaseBrake {
+    /// The sessions to release; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_ids: Option<Vec<AgentSessionId>>,
+}
 
 /// Starts a session.
 #[derive(Debug, Clone, Serialize)]

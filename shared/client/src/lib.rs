@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`inputs`] | bodies and queries of requests |
 //! | `sessions`, `lifecycle`, `messages`, `agent_requests`, `records` | methods for one session |
-//! | `chains`, `templates`, `skills`, `pool`, `notifications`, `operations`, `workers` | methods for other resources |
+//! | `brakes`, `chains`, `templates`, `skills`, `pool`, `notifications`, `operations`, `workers` | methods for other resources |
 //! | `resolve` | finds a resource by a part of its id, or by its name |
 //! | `stream`, `subscription` | live streams, on the embedded server and on API Gateway |
 //!
@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod agent_requests;
+mod brakes;
 mod chains;
 mod credentials;
 mod error;

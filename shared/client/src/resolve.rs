@@ -23,6 +23,9 @@ pub enum ResolveError {
     /// No chain has an id like this.
     #[error("no chain has an id like `{0}`; `pilothouse chain list` lists them")]
     NoChain(String),
+    /// No brake has an id like this.
+    #[error("no brake has an id like `{0}`; `pilothouse brake status` shows those in force")]
+    NoBrake(String),
     /// The owner has no sessions.
     #[error("there is no session yet; start one with `pilothouse run \"what to do\"`")]
     NoSessions,

@@ -24,13 +24,13 @@
 //! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
 //! | guard of the number of webhooks | `O#{owner}` | `WEBHOOKS` | `webhooks-guard` |
 //! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
-//! | guard of a pool, with its leases | `O#{owner}` | `POOL` | `pool` |
+//! | guard of a pool, with its leases and brakes | `O#{owner}` | `POOL` | `pool` |
 //! | session that waits for a slot | `P#{owner}` | `LINE#{since}#{session}` | `waiting` |
 //! | occupied place of the waiting line | `P#{owner}` | `PLACE#{place}` | `waiting-place` |
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | placement of a run | `R#{run}` | `PLACE` | `placement` |
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
-//! | chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
+//! | brake, chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
 //! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |

@@ -37,7 +37,7 @@ pub use error::{CommitError, StoreError};
 pub use feed::{FeedHead, PublishedRange};
 pub use layout::{DATA_FORMAT, JournalView};
 pub use pilothouse_sqlite::{Clock, is_disk_full, system_clock};
-pub use pool::{LineScope, LoadedPool};
+pub use pool::{LineScope, LoadedPool, OwnerBrakes};
 pub use redrive::{QuarantineRecord, Redrive};
 pub use repository::{Claim, Listing, Store};
 pub use watch::ClockSweep;

@@ -186,6 +186,21 @@ impl LoadedPool {
     }
 }
 
+/// The brakes of an owner that are in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnerBrakes {
+    brakes: Vec<PoolBrake>,
+    /// Version of the pool's guard.
+    version: u64,
+}
+
+impl OwnerBrakes {
+    /// The first brake that stops `session`.
+    pub fn on(&self, session: AgentSessionId) -> Option<&PoolBrake> {
+        self.brakes.iter().find(|brake| brake.stops(session))
+    }
+}
+
 impl Store {
     /// The pool of an owner with its whole line; a default one if there is none yet.
     pub async fn pool(&self, owner: &UserId) -> Result<LoadedPool, StoreError> {
@@ -220,9 +235,10 @@ impl Store {
     }
 
     /// The brakes of an owner that are in force.
-    pub async fn brakes(&self, owner: &UserId) -> Result<Vec<PoolBrake>, StoreError> {
+    pub async fn brakes(&self, owner: &UserId) -> Result<OwnerBrakes, StoreError> {
         let guard = self.load::<PoolGuard>(&layout::pool(owner)).await?;
-        Ok(guard.map(|guard| guard.value.brakes).unwrap_or_default())
+        let (brakes, version) = guard.map(|guard| (guard.value.brakes, guard.version)).unwrap_or_default();
+        Ok(OwnerBrakes { brakes, version })
     }
 
     /// The pool of an owner with its whole line, as both were at one moment. A commit needs no snapshot, because it checks the
@@ -307,6 +323,11 @@ impl Commit {
             GuardWrite::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Requires that no brake of the owner was released since they were loaded.
+    pub fn unchanged_brakes(&mut self, owner: &UserId, brakes: &OwnerBrakes) {
+        self.push(Write::Check(layout::pool(owner), Condition::Version(brakes.version)), Purpose::Guard);
     }
 
     /// Requires that a session did not change since it was loaded.

@@ -62,7 +62,7 @@ async fn enqueue_message(
     }
     let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));
     let enqueued = app
-        .change_session_with(
+        .change_session_under_brakes(
             &command,
             id,
             |it, ctx| {

@@ -56,5 +56,8 @@ async fn answer_question(
     let AnswerRequest { request_id, answers } = body.input;
     let answers: Vec<_> =
         answers.into_iter().map(|a| GivenAnswer { question: a.question, answer: a.answer.into() }).collect();
-    app.change_session(&command, id, |it, ctx| Ok(it.answer(&request_id, answers.clone(), ctx)?)).await
+    app.change_session_unless_braked(&command, id, |it, ctx| {
+        Ok(it.answer(&request_id, answers.clone(), ctx)?)
+    })
+    .await
 }

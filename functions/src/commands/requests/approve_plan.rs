@@ -27,5 +27,10 @@ async fn approve_plan(
     body: Body<NamedRequest>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    app.change_session(&command, id, |it, ctx| Ok(it.approve_plan(&body.input.request_id, ctx)?)).await
+    app.change_session_unless_braked(
+        &command,
+        id,
+        |it, ctx| Ok(it.approve_plan(&body.input.request_id, ctx)?),
+    )
+    .await
 }

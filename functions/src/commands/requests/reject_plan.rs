@@ -42,5 +42,8 @@ async fn reject_plan(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let RejectPlan { request_id, feedback } = body.input;
-    app.change_session(&command, id, |it, ctx| Ok(it.reject_plan(&request_id, feedback.clone(), ctx)?)).await
+    app.change_session_unless_braked(&command, id, |it, ctx| {
+        Ok(it.reject_plan(&request_id, feedback.clone(), ctx)?)
+    })
+    .await
 }

@@ -22,5 +22,5 @@ async fn resume_session(
     Session(id): Session,
     _: NoBody,
 ) -> Result<CommandResponse, Problem> {
-    app.change_session(&command, id, |it, ctx| Ok(it.session.request_resume(ctx)?)).await
+    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.session.request_resume(ctx)?)).await
 }

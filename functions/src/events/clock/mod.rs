@@ -18,12 +18,13 @@ use pilothouse_app::{App, FreshIds};
 use pilothouse_broker::{MAX_BATCH, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{DeadlineKind, Observation, ProcessState};
-use pilothouse_domain::{AgentSessionId, AgentTemplate, Aggregate as _, DomainContext, Events, RunId};
+use pilothouse_domain::{AgentSessionId, AgentTemplate, Aggregate as _, Brake, DomainContext, Events, RunId};
 use pilothouse_runtime::ProcessState as Seen;
 use pilothouse_store::{AggregateRef, Commit, LoadedConversation};
 
 use crate::events::intake::apply_ready;
 use crate::events::relay;
+use crate::reactions::brakes;
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "clock",
@@ -75,12 +76,13 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Processes the due deadline of an aggregate other than a session. Only templates have deadlines.
+/// Processes the due deadline of an aggregate other than a session. Templates and brakes have deadlines.
 async fn carry_out_aggregate(app: &App, aggregate: &AggregateRef) -> Result<(), Problem> {
     match aggregate.kind.as_str() {
         AgentTemplate::KIND => {
             schedules::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await
         }
+        Brake::KIND => brakes::release_due(app, aggregate.id.parse().map_err(Problem::internal)?).await,
         _ => Ok(()),
     }
 }

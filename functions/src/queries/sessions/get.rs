@@ -20,5 +20,5 @@ async fn get_session(
     Session(id): Session,
 ) -> Result<CommandResponse, Problem> {
     let session = app.session_of(&owner, id).await?;
-    CommandResponse::ok(session.control_version(), &SessionView::of(&session))
+    CommandResponse::ok(session.control_version(), &app.view_of(&owner, &session).await?)
 }

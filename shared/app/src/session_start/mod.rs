@@ -210,8 +210,11 @@ impl StartRoom {
 impl Opening {
     /// The view for the owner, without the API key, which is added last and never stored with the response.
     pub fn view(&self) -> StartedSession {
+        let session = &self.loaded.conversation.session;
+        let view = SessionView::of(session);
+        let braked = self.waits && self.pool.value.brake_on(session.id()).is_some();
         StartedSession {
-            session: SessionView::of(&self.loaded.conversation.session),
+            session: if braked { view.braked() } else { view },
             api_key: String::new(),
             pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.next_version())),
         }

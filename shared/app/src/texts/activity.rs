@@ -1,5 +1,6 @@
 //! Lines of the activity stream: the text for each event.
 
+use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::session::Disk;
 use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
@@ -65,6 +66,13 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
         E::HibernationOrdered { idle_seconds } => {
             (T::Notice, format!("Hibernates after {idle_seconds} seconds without activity"))
         }
+        E::Held { behavior, .. } => (T::Notice, held(*behavior).to_owned()),
+        E::HoldEscalated {} => {
+            (T::Notice, "The agent did not stop for the brake in time; its process is being ended".to_owned())
+        }
+        E::HoldReleased { .. } => (T::Notice, "The emergency brake is released".to_owned()),
+        E::HoldKept {} => (T::Notice, "Stays paused when the emergency brake is released".to_owned()),
+        E::StartBraked { .. } => (T::Notice, "Waits until the emergency brake is released".to_owned()),
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
             (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
         }
@@ -238,6 +246,13 @@ fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuat
     };
     let what = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("Auto-continue stopped: {why}{what}")
+}
+
+const fn held(behavior: BrakeBehavior) -> &'static str {
+    match behavior {
+        BrakeBehavior::Pause => "An emergency brake stops the session",
+        BrakeBehavior::Kill => "An emergency brake ends the process of the session",
+    }
 }
 
 /// Explains that the agent's spend is unknown.

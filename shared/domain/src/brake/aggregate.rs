@@ -73,7 +73,7 @@ impl Brake {
         let NewBrake { id, owner_id, scope, behavior, reason, release_at } = new;
         pool.pull_brake(PoolBrake::new(id, scope, behavior))?;
         let session_ids = match scope {
-            BrakeScope::All => pool.leases().keys().copied().collect(),
+            BrakeScope::All {} => pool.leases().keys().copied().collect(),
             BrakeScope::Session { session_id } => BTreeSet::from([session_id]),
         };
         let event = BrakeEvent::Pulled {
@@ -177,7 +177,7 @@ impl Brake {
 
     /// Whether the brake is in force for a session.
     pub fn holds(&self, session: AgentSessionId) -> bool {
-        let in_scope = self.scope == BrakeScope::All || self.session_ids.contains(&session);
+        let in_scope = self.scope == BrakeScope::All {} || self.session_ids.contains(&session);
         self.release.is_none() && in_scope && !self.released_ids.contains(&session)
     }
 }

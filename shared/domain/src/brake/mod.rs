@@ -22,10 +22,10 @@ use crate::AgentSessionId;
 
 /// Which sessions a brake stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum BrakeScope {
     /// All sessions of the owner.
-    All,
+    All {},
     /// One session, and the session that continues its work.
     Session { session_id: AgentSessionId },
 }

@@ -27,7 +27,7 @@ impl PoolBrake {
     /// Whether the brake stops `session`.
     pub fn stops(&self, session: AgentSessionId) -> bool {
         let in_scope = match self.scope {
-            BrakeScope::All => true,
+            BrakeScope::All {} => true,
             BrakeScope::Session { session_id } => session_id == session,
         };
         in_scope && !self.released.contains(&session)
@@ -35,7 +35,7 @@ impl PoolBrake {
 
     /// Whether no session can start. A session that was released from the brake can.
     pub fn stops_all(&self) -> bool {
-        self.scope == BrakeScope::All && self.released.is_empty()
+        self.scope == BrakeScope::All {} && self.released.is_empty()
     }
 
     /// Extends the brake from a session to the one that continues its work.
@@ -43,7 +43,7 @@ impl PoolBrake {
         match &mut self.scope {
             BrakeScope::Session { session_id } if *session_id == from => *session_id = to,
             BrakeScope::Session { .. } => {}
-            BrakeScope::All => {
+            BrakeScope::All {} => {
                 if self.released.contains(&from) {
                     self.released.insert(to);
                 }

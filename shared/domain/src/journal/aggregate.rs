@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAgent, ProjectAgentEvent,
-    ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
+    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAgent,
+    ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
 /// A journal entry of an [`Aggregate`] with events `E`.
@@ -42,8 +42,14 @@ pub enum AnyAggregateEntry {
     ProjectAgent(AggregateJournalEntry<ProjectAgentEvent>),
 }
 
-const KINDS: &[&str] =
-    &[SessionChain::KIND, AgentSkill::KIND, AgentTemplate::KIND, Project::KIND, ProjectAgent::KIND, Brake::KIND];
+const KINDS: &[&str] = &[
+    SessionChain::KIND,
+    AgentSkill::KIND,
+    AgentTemplate::KIND,
+    Project::KIND,
+    ProjectAgent::KIND,
+    Brake::KIND,
+];
 
 impl<'de> Deserialize<'de> for AnyAggregateEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -320,7 +320,7 @@ impl Owner {
 #[test]
 fn start_under_a_brake_waits_and_the_release_starts_it() {
     let (mut owner, mut session) = (Owner::new(), queued(1));
-    let mut pulled = owner.pull(1, BrakeScope::All);
+    let mut pulled = owner.pull(1, BrakeScope::All {});
     let (allocation, events) = owner.allocate(&mut session);
     assert_eq!(allocation, Allocation::Waits);
     assert_eq!(events, [SessionEvent::StartBraked { brake_id: brake(1) }]);
@@ -355,7 +355,7 @@ fn continuation_does_not_escape_the_brake_of_its_session() {
 fn brake_names_the_sessions_that_have_a_run() {
     let (mut owner, mut running) = (Owner::new(), queued(1));
     owner.allocate(&mut running);
-    let pulled = owner.pull(1, BrakeScope::All);
+    let pulled = owner.pull(1, BrakeScope::All {});
     assert_eq!(pulled.session_ids().iter().copied().collect::<Vec<_>>(), [running.id()]);
     assert!(pulled.holds(running.id()) && pulled.holds(queued(2).id()), "every session of the owner");
 }
@@ -363,7 +363,7 @@ fn brake_names_the_sessions_that_have_a_run() {
 #[test]
 fn released_session_starts_while_the_brake_holds_the_others() {
     let (mut owner, mut one, mut other) = (Owner::new(), queued(1), queued(2));
-    let mut pulled = owner.pull(1, BrakeScope::All);
+    let mut pulled = owner.pull(1, BrakeScope::All {});
     owner.allocate(&mut other);
     owner.allocate(&mut one);
     let now = Scenario::new().now;
@@ -381,9 +381,9 @@ fn released_session_starts_while_the_brake_holds_the_others() {
 fn number_of_brakes_is_limited() {
     let mut owner = Owner::new();
     for n in 0..20 {
-        owner.pull(n, BrakeScope::All);
+        owner.pull(n, BrakeScope::All {});
     }
     let one_more =
-        Brake::pull(new_brake(20, BrakeScope::All, B::Pause), &mut owner.pool, Scenario::new().now);
+        Brake::pull(new_brake(20, BrakeScope::All {}, B::Pause), &mut owner.pool, Scenario::new().now);
     assert_eq!(one_more.unwrap_err(), BrakeError::TooMany { max: 20 });
 }

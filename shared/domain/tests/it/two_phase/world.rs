@@ -327,7 +327,7 @@ impl World {
             return false;
         }
         let (brake, _) =
-            Brake::pull(new_brake(1, BrakeScope::All, behavior), &mut self.pool, self.now).unwrap();
+            Brake::pull(new_brake(1, BrakeScope::All {}, behavior), &mut self.pool, self.now).unwrap();
         self.brake = Some(brake);
         self.reactions.push(Reaction::Hold);
         true

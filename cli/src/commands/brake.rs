@@ -1,0 +1,144 @@
+//! `pilothouse brake`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pilothouse_api::brakes::BrakeView;
+use pilothouse_client::inputs::PullBrake;
+use pilothouse_domain::BrakeId;
+use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use serde_json::json;
+
+use super::lifecycle::Wait;
+use super::parse;
+use crate::context::{Context, now, write, write_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::brakes::{detail, details};
+
+/// Stop sessions at once, and let none of them start until the brake is released.
+///
+/// The agents are suspended and keep their work. `brake status` shows which of them have stopped.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Brake {
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// The session to stop: its id, at least 4 characters of its beginning or end, or @last
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub session: Option<String>,
+    /// Stop all of your sessions
+    #[arg(long)]
+    pub all: bool,
+    /// Why you stop them
+    #[arg(long, required = true, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// End the processes of the agents instead of suspending them
+    #[arg(long)]
+    pub kill: bool,
+    /// Release the brake after this time, like 10m; without it, you release the brake
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    pub release_after: Option<Duration>,
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// Show or release brakes.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Show the brakes in force, or one brake, with the progress of their sessions
+    Status(Status),
+    /// Release a brake: what it stopped resumes, and what waited starts
+    Release(Release),
+}
+
+/// Show brakes.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The brake: its id, or at least 4 characters of the beginning or end of the id
+    pub brake: Option<String>,
+}
+
+/// Release a brake.
+#[derive(Debug, Args)]
+pub struct Release {
+    /// The brake: its id, or at least 4 characters of the beginning or end of the id
+    pub brake: String,
+    /// Release only this session; may be repeated
+    #[arg(long = "session", value_name = "SESSION")]
+    pub sessions: Vec<String>,
+}
+
+impl Brake {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        match self.action {
+            Some(Action::Status(status)) => return status.run(ctx).await,
+            Some(Action::Release(release)) => return release.run(ctx).await,
+            None => {}
+        }
+        let scope = match &self.session {
+            Some(session) => BrakeScope::Session { session_id: ctx.client.resolve_session(session).await? },
+            None => BrakeScope::All {},
+        };
+        let brake = PullBrake {
+            scope,
+            reason: self.reason.unwrap_or_default(),
+            behavior: if self.kill { BrakeBehavior::Kill } else { BrakeBehavior::Pause },
+            release_after_seconds: self.release_after.map(|after| after.as_secs()),
+        };
+        let mut brake = ctx.client.pull_brake(&brake).await?;
+        if !self.wait.no_wait {
+            let most = Duration::from_secs(self.wait.timeout);
+            brake = ctx.client.wait_until_stopped(brake.summary.id, most).await?;
+        }
+        ctx.print(&brake, detail)?;
+        if self.wait.no_wait || brake.confirmed_count == brake.sessions.len() {
+            return Ok(Exit::Done);
+        }
+        Err(CliError::Failed(format!(
+            "{} after {} s; the brake stays in force: see `pilothouse brake status {}`",
+            brake.progress, self.wait.timeout, brake.summary.id
+        )))
+    }
+}
+
+impl Status {
+    async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        if let Some(given) = &self.brake {
+            let brake = ctx.client.brake(ctx.client.resolve_brake(given).await?).await?;
+            ctx.print(&brake, detail)?;
+            return Ok(Exit::Done);
+        }
+        let mut brakes = Vec::new();
+        for id in in_force(ctx).await? {
+            brakes.push(ctx.client.brake(id).await?);
+        }
+        if ctx.json {
+            write_json(&json!({ "items": brakes }))?;
+        } else if brakes.is_empty() {
+            write("No brake is in force.\n")?;
+        } else {
+            write(&details(&brakes, ctx.style, now()))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The brakes in force. The pool names them.
+async fn in_force(ctx: &Context) -> Result<Vec<BrakeId>, CliError> {
+    Ok(ctx.client.pool().await?.brake_ids)
+}
+
+impl Release {
+    async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let id = ctx.client.resolve_brake(&self.brake).await?;
+        let mut sessions = Vec::new();
+        for session in &self.sessions {
+            sessions.push(ctx.client.resolve_session(session).await?);
+        }
+        let brake: BrakeView =
+            ctx.client.release_brake(id, (!sessions.is_empty()).then_some(sessions)).await?;
+        ctx.print(&brake, detail)?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,108 @@
+//! Commands on sessions that a brake may stop (decision 72). Until a brake has put its hold on a session, commands that would make
+//! the agent act read the brakes of the owner.
+
+use pilothouse_api::sessions::SessionView;
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::session::{Operation, SessionError};
+use pilothouse_domain::{AgentSessionId, DomainContext, Events, UserId};
+use pilothouse_store::{LoadedConversation, OwnerBrakes};
+
+use crate::App;
+use crate::command::{CommandContext, CommandResponse};
+use crate::http::Problem;
+use crate::unit_of_work::Decision;
+
+/// A session with the brakes of its owner.
+struct BrakedState {
+    loaded: LoadedConversation,
+    brakes: OwnerBrakes,
+}
+
+impl App {
+    async fn load_with_brakes(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+    ) -> Result<BrakedState, Problem> {
+        let loaded = self.load_session(command, id).await?;
+        Ok(BrakedState { loaded, brakes: self.store.brakes(&command.owner).await? })
+    }
+
+    /// Changes a session by a domain call that makes its agent act. Refused while a brake stops the session.
+    ///
+    /// # Errors
+    /// [`SessionError::Braked`], and those of [`App::change_session`]. What the session itself refuses comes first.
+    pub async fn change_session_unless_braked(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+        mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        let load = async || self.load_with_brakes(command, id).await;
+        let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
+            let unless_braked = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
+                let events = decide(it, ctx)?;
+                match brakes.on(id) {
+                    Some(brake) => Err(SessionError::Braked { brake_id: brake.id }.into()),
+                    None => Ok(events),
+                }
+            };
+            self.decide_on_session(command, loaded, ctx, unless_braked, CommandResponse::session)
+        };
+        self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    /// Changes a session by a domain call that may have the agent receive something. If a brake stops the session, the same commit
+    /// puts the hold on it, so that the agent receives nothing.
+    ///
+    /// # Errors
+    /// Those of [`App::change_session_with`].
+    pub async fn change_session_under_brakes(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+        mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        let load = async || self.load_with_brakes(command, id).await;
+        let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
+            let session = &loaded.conversation.session;
+            let can_act = session.run().is_some() && session.check(Operation::Hold).is_ok();
+            let brake = brakes.on(id).filter(|_| can_act && !session.is_held());
+            let under_brake = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
+                let mut events = match brake {
+                    Some(brake) => it.session.hold(brake.id, brake.behavior, ctx)?,
+                    None => Events::new(),
+                };
+                events.extend(decide(it, ctx)?);
+                Ok(events)
+            };
+            match self.decide_on_session(command, loaded, ctx, under_brake, &show)? {
+                Decision::Commit(mut commit, response) if brake.is_some() => {
+                    // The brake must not be released meanwhile: nothing would take this hold off again.
+                    commit.unchanged_brakes(&command.owner, &brakes);
+                    Ok(Decision::Commit(commit, response))
+                }
+                decision => Ok(decision),
+            }
+        };
+        self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    /// The view of a session. A Queued session that a brake stops says so; only for such a session are the brakes read.
+    ///
+    /// # Errors
+    /// The brakes cannot be read.
+    pub async fn view_of(
+        &self,
+        owner: &UserId,
+        session: &pilothouse_domain::AgentSession,
+    ) -> Result<SessionView, Problem> {
+        let view = SessionView::of(session);
+        if session.slot_wanted().is_none() {
+            return Ok(view);
+        }
+        let brakes = self.store.brakes(owner).await?;
+        Ok(if brakes.on(session.id()).is_some() { view.braked() } else { view })
+    }
+}
