@@ -3,6 +3,8 @@
 // Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod brakes;
+
 use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
@@ -29,11 +31,12 @@ impl PoolFixture {
     }
 
     async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("/api/agents{path}"))
-            .body(Body::from(body.to_string()))
-            .unwrap();
+        self.send(method, &format!("/api/agents{path}"), body).await
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let mut request =
+            Request::builder().method(method).uri(path).body(Body::from(body.to_string())).unwrap();
         request.extensions_mut().insert(VerifiedOwner(UserId::parse("ada").unwrap()));
         let response = pilothouse_functions::router(self.app.clone()).oneshot(request).await.unwrap();
         let status = response.status().as_u16();

@@ -14,6 +14,7 @@ mod agents_claude;
 mod agents_native;
 mod auto_continue;
 mod bodies;
+mod brakes;
 mod chains;
 mod confinement;
 mod costs;
