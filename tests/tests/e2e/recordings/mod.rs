@@ -4,6 +4,7 @@
 //! times, addresses and secrets. A change of the API therefore changes these files; `PILOTHOUSE_EXPORT=1` rewrites them.
 
 mod agent_api;
+mod brakes;
 mod chains;
 mod json;
 mod messages;
