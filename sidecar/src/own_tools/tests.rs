@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::adapter::PlanDecision;
+use crate::kit::tool_names::OWN_TOOLS;
 use crate::spool::Spool;
 use crate::spool::tests::{launch, open};
 
@@ -22,6 +23,8 @@ struct Given {
     requests: Requests,
     mode: PlanMode,
     tools: Vec<SharedTool>,
+    /// Those that all agents have.
+    shared: Vec<SharedTool>,
     cancelled: CancellationToken,
 }
 
@@ -34,7 +37,8 @@ fn given(approval: bool) -> Given {
     let (requests, mode) = (Requests::default(), PlanMode::default());
     let own = OwnTools::new(&launch, EventSink::new(spool.clone()), &Processes::unguarded()).unwrap();
     let tools = own.native(&requests, &mode, approval);
-    Given { _dir: dir, spool, requests, mode, tools, cancelled: CancellationToken::new() }
+    let shared = own.shared();
+    Given { _dir: dir, spool, requests, mode, tools, shared, cancelled: CancellationToken::new() }
 }
 
 impl Given {
@@ -174,5 +178,29 @@ fn tools_have_unique_names_and_schemas_without_references() {
         let schema = &tool.spec().input_schema;
         assert_eq!(schema["type"], "object", "{schema}");
         assert!(!schema.to_string().contains("$ref"), "{schema}");
+    }
+}
+
+#[test]
+fn the_classification_knows_every_own_tool() {
+    use pilothouse_classification::pattern::ToolClassifications;
+    use pilothouse_classification::{Adapter, Context, Effect, ToolCall, classify};
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _guard = runtime.enter();
+    let patterns = ToolClassifications::default();
+    let context = Context::new("/w", "/w", "/home/agent", &patterns).unwrap();
+    let arguments = json!({});
+    let is_known = |adapter, tool: &str| {
+        let found = classify(&ToolCall { adapter, tool, kind: None, arguments: &arguments }, &context);
+        found.effects.iter().all(|effect| effect != Effect::UNCLASSIFIED)
+    };
+    let given = given(true);
+    for tool in &given.tools {
+        assert!(is_known(Adapter::Native, &tool.spec().name), "{}", tool.spec().name);
+    }
+    for tool in &given.shared {
+        let name = format!("{OWN_TOOLS}{}", tool.spec().name);
+        assert!(is_known(Adapter::Claude, &name) && is_known(Adapter::Acp, &name), "{name}");
     }
 }

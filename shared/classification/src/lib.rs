@@ -1,0 +1,33 @@
+//! Classification of tool calls by their effects (S2, "Tool risk classification"; decision 73).
+//!
+//! [`classify`] maps a tool call of an agent to [`Effects`]: what it does, how bad it can be, and how far it reaches. It looks at the
+//! arguments and not only at the tool's name: shell commands are parsed, and paths are compared with the workspace and with a table
+//! of protected files. A call that it does not know is `high`/`unknown`. This crate does no I/O and reads no clock.
+//!
+//! Paths are compared as text. Symbolic links are not resolved: the kernel's confinement (decision 63) holds for them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`mod@pattern`] | patterns of a project for the names of tools, and their validation |
+//! | `registry` | the tools of each adapter: which argument is a command, a path or a URL |
+//! | `path` | where a path points, and which paths are protected |
+//! | `shell` | parses shell commands, expands words, and finds the effects of each program |
+//! | `tables` | what is known about programs and their options |
+
+mod call;
+mod findings;
+mod path;
+pub mod pattern;
+mod registry;
+mod shell;
+mod tables;
+
+pub use call::{Adapter, Context, ToolCall};
+pub use findings::{Classification, Finding};
+pub use path::InvalidPlaces;
+pub use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+
+/// Finds the effects of a tool call.
+pub fn classify(call: &ToolCall<'_>, context: &Context<'_>) -> Classification {
+    registry::classify(call, context)
+}
