@@ -134,53 +134,6 @@ fn violations(found: impl Iterator<Item = (String, ProtocolViolation)>) -> Resul
     if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
 }
 
-impl schemars::JsonSchema for EscalationProtocol {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "EscalationProtocol".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let entries = |description: &str| {
-            serde_json::json!({
-                "type": "array",
-                "maxItems": Self::MAX_ENTRIES,
-                "description": description,
-                "items": { "type": "string", "minLength": 1, "maxLength": 108 },
-            })
-        };
-        schemars::json_schema!({
-            "type": "object",
-            "description": "Which tool calls need a person. Entries are action kinds, patterns of tool names, or `pattern:NAME`.",
-            "additionalProperties": false,
-            "properties": {
-                "alwaysEscalate": entries("Calls that always need a person."),
-                "escalateWhen": {
-                    "type": "array",
-                    "maxItems": Self::MAX_RULES,
-                    "description": "Conditions under which a call needs a person.",
-                    "items": {
-                        "type": "object",
-                        "additionalProperties": false,
-                        "required": ["predicate", "description"],
-                        "properties": {
-                            "predicate": {
-                                "type": "object",
-                                "description": "A comparison (`field`, `op`, `value`) or a group (`type`: and, or, not).",
-                            },
-                            "description": {
-                                "type": "string",
-                                "minLength": 1,
-                                "maxLength": Self::MAX_DESCRIPTION,
-                            },
-                        },
-                    },
-                },
-                "neverEscalate": entries("Calls that need no person, unless another rule asks for one."),
-            },
-        })
-    }
-}
-
 impl<'de> Deserialize<'de> for EscalationProtocol {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)

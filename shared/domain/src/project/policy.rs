@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::control_mode::ControlMode;
@@ -10,7 +9,7 @@ use crate::decision::DecisionTimeoutPolicy;
 use crate::escalation::EscalationProtocol;
 
 /// What a project changes for one mode.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModePolicy {
     /// Which tool calls need a person.

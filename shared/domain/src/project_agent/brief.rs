@@ -33,9 +33,11 @@ pub struct AgentBrief {
     pub constraints: Vec<BriefConstraint>,
     /// Applies in addition to the protocol of the project's mode. The stricter verdict counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub escalation_protocol: Option<EscalationProtocol>,
     /// What happens to decisions of the agent that nobody makes, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
     /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]

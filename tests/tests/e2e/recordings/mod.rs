@@ -11,6 +11,7 @@ mod messages;
 mod normalize;
 mod notifications;
 mod operations;
+mod projects;
 mod recorder;
 mod records;
 mod refusals;
