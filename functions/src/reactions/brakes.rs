@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
@@ -16,6 +17,9 @@ use pilothouse_domain::{AgentSessionId, Aggregate as _, BrakeId, DomainContext, 
 use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedConversation, LoadedPool};
 
 use super::allocate_pool_slots::fill;
+
+/// The most sessions that a reaction changes at the same time.
+const CONCURRENT_SESSIONS: usize = 16;
 
 /// Reacts to `event` of a brake.
 pub(super) async fn react(app: &App, event: &BrakeEvent) -> Result<(), Problem> {
@@ -36,14 +40,12 @@ async fn load(app: &App, id: BrakeId) -> Result<Option<Brake>, Problem> {
     Ok(app.store.any_aggregate::<Brake>(id).await?.map(|loaded| loaded.value))
 }
 
-/// Holds the sessions of a brake. A session that cannot be held does not keep the others from being held.
+/// Holds the sessions of a brake.
 async fn hold(app: &App, id: BrakeId) -> Result<(), Problem> {
     let Some(brake) = load(app, id).await? else { return Ok(()) };
-    let mut outcome = Ok(());
-    for session in brake.session_ids().iter().filter(|session| brake.holds(**session)) {
-        outcome = outcome.and(change(app, *session, |it, ctx| hold_session(it, &brake, ctx)).await);
-    }
-    outcome?;
+    let held: BTreeSet<_> =
+        brake.session_ids().iter().copied().filter(|session| brake.holds(*session)).collect();
+    change_all(app, &held, |it, ctx| hold_session(it, &brake, ctx)).await?;
     // The release may have run meanwhile.
     let Some(now) = load(app, id).await? else { return Ok(()) };
     let released: BTreeSet<_> =
@@ -69,15 +71,28 @@ fn hold_session(
 
 /// Takes the hold of a brake off sessions, and starts what waited.
 async fn release(app: &App, brake: &Brake, sessions: &BTreeSet<AgentSessionId>) -> Result<(), Problem> {
-    let mut outcome = Ok(());
-    for session in sessions {
-        let release = |it: &mut LoadedConversation, ctx: &DomainContext<'_>| {
-            Ok(it.conversation.session.release_hold(brake.id(), ctx))
-        };
-        outcome = outcome.and(change(app, *session, release).await);
-    }
-    outcome?;
+    let release = |it: &mut LoadedConversation, ctx: &DomainContext<'_>| {
+        Ok(it.conversation.session.release_hold(brake.id(), ctx))
+    };
+    change_all(app, sessions, release).await?;
     fill(app, brake.owner_id()).await
+}
+
+/// Changes sessions, several at a time. The failure of one does not keep the others from being changed.
+async fn change_all(
+    app: &App,
+    sessions: &BTreeSet<AgentSessionId>,
+    decide: impl Fn(&mut LoadedConversation, &DomainContext<'_>) -> Result<Events, Problem>,
+) -> Result<(), Problem> {
+    let sessions: Vec<_> = sessions.iter().copied().collect();
+    let mut outcome = Ok(());
+    for some in sessions.chunks(CONCURRENT_SESSIONS) {
+        let changes: Vec<_> = some.iter().map(|session| change(app, *session, &decide)).collect();
+        for changed in join_all(changes).await {
+            outcome = outcome.and(changed);
+        }
+    }
+    outcome
 }
 
 /// Changes one session in one commit.

@@ -1,5 +1,5 @@
-//! The pool under concurrent starts, ends, retries, cancellations and changes of its size, on both engines, with the functions
-//! and reactions of the control plane (decision 21).
+//! The pool under concurrent starts, ends, retries, cancellations, changes of its size and emergency brakes, on both engines, with the functions
+//! and reactions of the control plane (decisions 21 and 72).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +11,13 @@ use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::pool::Lease;
 use pilothouse_domain::value::FailureReason;
 use pilothouse_domain::{AgentSession, AgentSessionId, UserId};
 use pilothouse_functions::reactions;
 use pilothouse_sqlite::system_clock;
 use pilothouse_store::contract::Subject;
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_store::{AggregateRef, Commit, CommitError, Store};
 use pilothouse_test_support::EmbeddedEngines;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -30,6 +31,8 @@ const STARTERS: usize = 4;
 const REACTORS: usize = 3;
 /// Concurrent observers of ended processes.
 const FINISHERS: usize = 2;
+/// How often the leases are read while a brake is in force.
+const LOOKS: usize = 20;
 /// Runs that end while sessions start.
 const ENDS: usize = 20;
 
@@ -50,11 +53,12 @@ impl PoolFixture {
     }
 
     async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("/api/agents{path}"))
-            .body(Body::from(body.to_string()))
-            .unwrap();
+        self.send(method, &format!("/api/agents{path}"), body).await
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let mut request =
+            Request::builder().method(method).uri(path).body(Body::from(body.to_string())).unwrap();
         request.extensions_mut().insert(VerifiedOwner(self.owner.clone()));
         let response = pilothouse_functions::router(self.app.clone()).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
@@ -83,6 +87,25 @@ impl PoolFixture {
             sessions.push(self.app.store.session(id).await.unwrap().unwrap());
         }
         sessions
+    }
+
+    async fn leases(&self) -> BTreeMap<AgentSessionId, Lease> {
+        self.app.store.pool(&self.owner).await.unwrap().value.leases().clone()
+    }
+
+    /// Reacts to an entry of a brake.
+    async fn react_to_brake(&self, brake: &str, sequence: u64) {
+        let aggregate = AggregateRef { kind: "brake".to_owned(), id: brake.to_owned() };
+        let entry = self.app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
+        loop {
+            let message = reactions::message_for_aggregate(&entry).unwrap();
+            let (group, body) = (message.group, message.body);
+            let receipt = Receipt("r".to_owned());
+            let received = Received { receipt, group, body, receive_count: 1, redriven: false };
+            if !reactions::process(&self.app, vec![received]).await.done.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Ends the run of a session whose agent failed. Returns whether it had a run.
@@ -204,6 +227,29 @@ async fn finisher(fixture: Arc<PoolFixture>, is_over: Arc<AtomicBool>) {
     }
 }
 
+/// Pulls and releases a brake on all sessions. No run receives a slot in between.
+async fn braker(fixture: Arc<PoolFixture>, is_over: Arc<AtomicBool>) {
+    while !is_over.load(Ordering::SeqCst) {
+        let body = json!({ "scope": { "type": "all" }, "reason": "Stop" });
+        let (status, brake) = fixture.send("POST", "/api/brake", body).await;
+        assert_eq!(status, 202, "{brake}");
+        let brake = brake["id"].as_str().unwrap();
+        let before = fixture.leases().await;
+        fixture.react_to_brake(brake, 1).await;
+        for _ in 0..LOOKS {
+            let now = fixture.leases().await;
+            assert!(now.iter().all(|(id, lease)| before.get(id) == Some(lease)), "a start passed the brake");
+            tokio::task::yield_now().await;
+        }
+        let (status, body) = fixture.send("POST", &format!("/api/brakes/{brake}/release"), json!({})).await;
+        assert_eq!(status, 200, "{body}");
+        fixture.react_to_brake(brake, 2).await;
+        for _ in 0..LOOKS {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 async fn reactor(fixture: Arc<PoolFixture>, n: usize, is_over: Arc<AtomicBool>) {
     while !is_over.load(Ordering::SeqCst) {
         fixture.react_as(n).await;
@@ -225,6 +271,7 @@ async fn no_wake_up_is_lost(subject: &dyn Subject, rounds: usize, sessions: usiz
         for _ in 0..FINISHERS {
             others.push(tokio::spawn(finisher(Arc::clone(&fixture), Arc::clone(&is_over))));
         }
+        others.push(tokio::spawn(braker(Arc::clone(&fixture), Arc::clone(&is_over))));
         let starters: Vec<_> =
             (0..STARTERS).map(|n| tokio::spawn(starter(Arc::clone(&fixture), n, sessions))).collect();
         for task in starters {

@@ -27,5 +27,5 @@ async fn release_message(
     Message(message): Message,
     _: NoBody,
 ) -> Result<CommandResponse, Problem> {
-    app.change_session_with(&command, id, |it, _| Ok(it.queue.release(message)?), super::queue).await
+    app.change_session_under_brakes(&command, id, |it, _| Ok(it.queue.release(message)?), super::queue).await
 }

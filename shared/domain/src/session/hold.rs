@@ -33,7 +33,7 @@ pub(super) struct Hold {
     /// Whether the hold stopped a session that worked, which its release resumes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     resumes: bool,
-    /// Whether the process had to be ended because the session did not stop in time.
+    /// Whether the process had to be ended because the session did not stop in time. Kept after the release, until the next hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     escalated: bool,
     /// Since when open requests do not time out.
@@ -82,7 +82,7 @@ impl AgentSession {
         let received = self.pending_command().is_some_and(|command| command.received_at.is_some());
         match self.run_state.current() {
             Some(run) if run.unreachable.is_some() => HoldStage::Unreachable,
-            Some(run) if matches!(run.phase, RunPhase::Ending { killed: true, .. }) => HoldStage::Escalated,
+            Some(_) if self.hold.escalated => HoldStage::Escalated,
             _ if received => HoldStage::Acknowledged,
             _ => HoldStage::Requested,
         }
@@ -129,8 +129,8 @@ impl AgentSession {
         if self.hold.held_by.iter().any(|held| held.brake_id == brake_id) {
             return Ok(Vec::new());
         }
+        self.hold.escalated &= self.is_held();
         self.hold.held_by.push(HeldBy { brake_id, behavior, since: ctx.now });
-        self.hold.escalated = false;
         if !self.requests.pending().is_empty() {
             self.hold.requests_stopped_at.get_or_insert(ctx.now);
         }
@@ -148,7 +148,6 @@ impl AgentSession {
         self.touch_control();
         let mut events = vec![SessionEvent::HoldReleased { brake_id }];
         if !self.is_held() {
-            self.hold.escalated = false;
             if self.status().is_waiting() {
                 self.restart_request_deadlines(ctx);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, ReleasedBy};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::SessionSettings;
 use pilothouse_domain::value::FailureReason;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use uuid::Uuid;
 
-use crate::scenario::{Ids, Scenario};
+use crate::scenario::{Ids, Scenario, new_brake};
 
 const SESSIONS: usize = 4;
 
@@ -29,6 +30,8 @@ enum Step {
     Configure(u32),
     /// Releases a slot for a run that has none.
     ReleaseOther(usize),
+    /// Pulls or releases a brake on the session, or on all.
+    Brake(Option<usize>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -39,7 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => who.clone().prop_map(Step::FailAndRetry),
         1 => who.clone().prop_map(Step::Replace),
         1 => (1..4u32).prop_map(Step::Configure),
-        1 => who.prop_map(Step::ReleaseOther),
+        1 => who.clone().prop_map(Step::ReleaseOther),
+        1 => prop::option::of(who).prop_map(Step::Brake),
     ]
 }
 
@@ -52,6 +56,9 @@ struct Owner {
     slots: BTreeMap<AgentSessionId, RunId>,
     line: Vec<AgentSessionId>,
     max: usize,
+    /// The brakes in force, with the session that each stops; `None` for all.
+    brakes: Vec<(Brake, Option<AgentSessionId>)>,
+    pulled: u8,
 }
 
 impl Owner {
@@ -65,6 +72,8 @@ impl Owner {
             slots: BTreeMap::new(),
             line: Vec::new(),
             max: 2,
+            brakes: Vec::new(),
+            pulled: 0,
         };
         owner.pool.configure(2).unwrap();
         owner.sessions = (0..SESSIONS).map(|_| owner.session()).collect();
@@ -79,18 +88,41 @@ impl Owner {
         serde_json::from_value(json).unwrap()
     }
 
+    fn is_braked(&self, id: AgentSessionId) -> bool {
+        self.brakes.iter().any(|(_, stopped)| stopped.is_none_or(|stopped| stopped == id))
+    }
+
+    fn brake(&mut self, who: Option<usize>) {
+        let stopped = who.map(|who| self.sessions[who].id());
+        if let Some(at) = self.brakes.iter().position(|(_, other)| *other == stopped) {
+            let (mut brake, _) = self.brakes.remove(at);
+            brake.release(ReleasedBy::Owner, &mut self.pool, self.now).unwrap();
+            return;
+        }
+        let scope = stopped.map_or(BrakeScope::All {}, |session_id| BrakeScope::Session { session_id });
+        self.pulled += 1;
+        let new = new_brake(self.pulled, scope, BrakeBehavior::Pause);
+        self.brakes.push((Brake::pull(new, &mut self.pool, self.now).unwrap().0, stopped));
+    }
+
     fn first_startable(&self) -> Option<AgentSessionId> {
-        self.line.iter().copied().find(|id| !self.slots.contains_key(id))
+        self.line.iter().copied().find(|id| !self.slots.contains_key(id) && !self.is_braked(*id))
     }
 
     fn step(&mut self, step: Step) {
+        if let Step::Brake(who) = step {
+            self.brake(who);
+            return self.check();
+        }
+        let braked: Vec<_> = self.sessions.iter().map(|session| self.is_braked(session.id())).collect();
         let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
         match step {
+            Step::Brake(_) => {}
             Step::Allocate(who) => {
                 let session = &mut self.sessions[who];
                 let (id, wants) = (session.id(), session.slot_wanted().is_some());
                 let (allocation, events) = self.pool.allocate(session, &mut ctx).unwrap();
-                let free = self.slots.len() < self.max && !self.slots.contains_key(&id);
+                let free = self.slots.len() < self.max && !self.slots.contains_key(&id) && !braked[who];
                 let first = self.first_startable().is_none_or(|able| able == id);
                 if !wants {
                     assert_eq!(allocation, Allocation::NotWanted);
@@ -103,7 +135,12 @@ impl Owner {
                 } else {
                     assert_eq!(allocation, Allocation::Waits);
                     let news = !self.line.contains(&id);
-                    assert_eq!(events.iter().any(|e| matches!(e, E::PoolExhausted { .. })), news);
+                    let told = |e: &E| match e {
+                        E::PoolExhausted { .. } => !braked[who],
+                        E::StartBraked { .. } => braked[who],
+                        _ => false,
+                    };
+                    assert_eq!(events.iter().any(told), news);
                     self.line.extend(news.then_some(id));
                 }
             }

@@ -140,7 +140,7 @@ fn kill_ends_the_process_in_every_resting_status() {
         Scenario::in_status(status)
             .when(|s| s.pull(1, B::Kill))
             .then_events(&["Held", "RunStopOrdered"])
-            .then(stage, &HoldStage::Escalated)
+            .then(stage, &HoldStage::Requested)
             .when(|s| s.die(true))
             .then_hibernated(status)
             .then(stage, &HoldStage::Confirmed);
