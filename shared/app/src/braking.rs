@@ -36,7 +36,21 @@ impl App {
         &self,
         command: &CommandContext,
         id: AgentSessionId,
+        decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        self.change_session_unless_braked_with(command, id, decide, CommandResponse::session).await
+    }
+
+    /// The same with the result of `show` as the response.
+    ///
+    /// # Errors
+    /// Those of [`App::change_session_unless_braked`] and of `show`.
+    pub async fn change_session_unless_braked_with(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
         mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
         let load = async || self.load_with_brakes(command, id).await;
         let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
@@ -47,7 +61,7 @@ impl App {
                     None => Ok(events),
                 }
             };
-            self.decide_on_session(command, loaded, ctx, unless_braked, CommandResponse::session)
+            self.decide_on_session(command, loaded, ctx, unless_braked, &show)
         };
         self.unit_of_work().run_command(command, load, decide).await
     }

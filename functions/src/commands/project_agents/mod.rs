@@ -14,6 +14,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::Problem;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::{DomainContext, Events, ProjectAgent, ProjectAgentId};
+use pilothouse_store::LoadedAggregate;
 
 /// Changes the current session of an agent by one domain call, and responds with the agent.
 async fn change_current_session(
@@ -22,12 +23,32 @@ async fn change_current_session(
     id: ProjectAgentId,
     decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    let agent =
-        app.store.aggregate::<ProjectAgent>(&command.owner, id).await?.ok_or_else(Problem::no_agent)?;
-    let show = |it: &Conversation| {
-        let status = CommandResponse::session(it)?.status;
-        let view = AgentView::of(&agent.value, &it.session, agent.version);
-        CommandResponse::new(status, None, &view)
-    };
-    app.change_session_with(command, agent.value.current_session_id(), decide, show).await
+    let agent = load_agent(app, command, id).await?;
+    let session = agent.value.current_session_id();
+    app.change_session_with(command, session, decide, |it| show(&agent, it)).await
+}
+
+/// The same for a change that makes the agent act. Refused while a brake stops the session.
+async fn change_current_session_unless_braked(
+    app: &App,
+    command: &CommandContext,
+    id: ProjectAgentId,
+    decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+) -> Result<CommandResponse, Problem> {
+    let agent = load_agent(app, command, id).await?;
+    let session = agent.value.current_session_id();
+    app.change_session_unless_braked_with(command, session, decide, |it| show(&agent, it)).await
+}
+
+async fn load_agent(
+    app: &App,
+    command: &CommandContext,
+    id: ProjectAgentId,
+) -> Result<LoadedAggregate<ProjectAgent>, Problem> {
+    app.store.aggregate::<ProjectAgent>(&command.owner, id).await?.ok_or_else(Problem::no_agent)
+}
+
+fn show(agent: &LoadedAggregate<ProjectAgent>, it: &Conversation) -> Result<CommandResponse, Problem> {
+    let status = CommandResponse::session(it)?.status;
+    CommandResponse::new(status, None, &AgentView::of(&agent.value, &it.session, agent.version))
 }

@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, NoBody, Problem};
 use pilothouse_domain::ProjectAgentId;
 
-use super::change_current_session;
+use super::change_current_session_unless_braked;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agents-resume", Verb::Post, "/api/agents/{id}/resume", |verb| {
@@ -25,5 +25,6 @@ async fn resume_agent(
     Id(id): Id<ProjectAgentId>,
     _: NoBody,
 ) -> Result<CommandResponse, Problem> {
-    change_current_session(&app, &command, id, |it, ctx| Ok(it.session.request_resume(ctx)?)).await
+    change_current_session_unless_braked(&app, &command, id, |it, ctx| Ok(it.session.request_resume(ctx)?))
+        .await
 }

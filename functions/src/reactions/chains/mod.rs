@@ -105,7 +105,7 @@ impl Member {
 enum StepState {
     CountLateSpend(LateSpend),
     CompleteChain(Member),
-    HandOver(HandoverState),
+    HandOver(Box<HandoverState>),
     RecordDocument(Member),
     SendLateDocument(LateDocument),
     CancelMessages(Member),
@@ -130,7 +130,7 @@ impl StepState {
             return Ok(None);
         }
         if member.chain.value.waits_for_continuation(session) {
-            return Ok(Some(Self::HandOver(HandoverState::load(app, member).await?)));
+            return Ok(Some(Self::HandOver(Box::new(HandoverState::load(app, member).await?))));
         }
         if !member.is_current() {
             return Ok(LateDocument::load(app, member).await?.map(Self::SendLateDocument));
@@ -146,7 +146,7 @@ impl StepState {
         match self {
             Self::CountLateSpend(state) => account::count(app, state, ctx),
             Self::CompleteChain(member) => ending::complete(app, member, ctx),
-            Self::HandOver(state) => handing_over::hand_over(app, state, ctx),
+            Self::HandOver(state) => handing_over::hand_over(app, *state, ctx),
             Self::RecordDocument(member) => documents::note(app, member),
             Self::SendLateDocument(state) => documents::give_late(app, state, ctx),
             Self::CancelMessages(member) => ending::abandon(app, member),
