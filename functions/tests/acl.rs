@@ -9,6 +9,7 @@ use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
     ActivityItemType, AgentSettings, Capabilities, ContextWindowSnapshot, DeliverableCounts, Question,
     QuestionOption, SessionOutcome, SessionOutput, SessionTask, SessionTaskStatus, ThinkingLevel, TokenUsage,
+    ToolApproval,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
@@ -111,14 +112,14 @@ fn table() -> Vec<(Value, Vec<F>)> {
             ),
             vec![
                 started("AskUserQuestion"),
-                F::QuestionAsked { request: call(), questions: vec![question()] },
+                F::QuestionAsked { request: call(), questions: vec![question()], approval: None },
             ],
         ),
         (
             tool("AskUserQuestion", &json!({ "question": "Which?", "options": ["This"] })),
             vec![
                 started("AskUserQuestion"),
-                F::QuestionAsked { request: call(), questions: vec![question()] },
+                F::QuestionAsked { request: call(), questions: vec![question()], approval: None },
             ],
         ),
         (
@@ -261,6 +262,26 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     options: Vec::new(),
                     multi_select: false,
                 }],
+                approval: None,
+            }],
+        ),
+        (
+            json!({ "type": "question_asked", "requestId": "call-1", "questions": [{ "question": "May it?" }],
+                "approval": { "toolName": "Bash", "input": { "command": "ls" }, "allow": "Allow", "deny": "Deny" } }),
+            vec![F::QuestionAsked {
+                request: call(),
+                questions: vec![Question {
+                    question: "May it?".to_owned(),
+                    header: None,
+                    options: Vec::new(),
+                    multi_select: false,
+                }],
+                approval: Some(ToolApproval {
+                    tool_name: "Bash".to_owned(),
+                    input: r#"{"command":"ls"}"#.to_owned(),
+                    allow: "Allow".to_owned(),
+                    deny: "Deny".to_owned(),
+                }),
             }],
         ),
         (json!({ "type": "question_asked", "requestId": "call-1", "questions": [] }), vec![F::Noted]),

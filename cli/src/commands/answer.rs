@@ -38,7 +38,7 @@ impl Answer {
         let view = ctx.client.session(id).await?;
         let asked = view.pending_requests.iter().filter(|r| matches!(r.kind, RequestKind::Question { .. }));
         let request = open_request(asked, self.request.as_deref(), "question")?;
-        let RequestKind::Question { questions } = &request.kind else {
+        let RequestKind::Question { questions, .. } = &request.kind else {
             return Err(CliError::Failed("this request is not a question".into()));
         };
         let words = if words.is_empty() { ask(questions, ctx)? } else { words };

@@ -32,7 +32,7 @@ pub fn request(request: &PendingRequest, session: &str, style: Style, now: Times
         time::until(request.expires_at, now)
     ));
     let (head, body, hint) = match &request.kind {
-        RequestKind::Question { questions } => (
+        RequestKind::Question { questions, .. } => (
             "asks".to_owned(),
             questions.iter().map(|q| question(q, style)).collect::<String>(),
             format!("pilothouse answer {session} --request {} \"…\"", request.id),

@@ -157,7 +157,9 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         }
         RawEvent::LogChunk { .. } => log_chunk::map(),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
-        RawEvent::QuestionAsked { request_id, questions } => question_asked::map(request_id, questions),
+        RawEvent::QuestionAsked { request_id, questions, approval } => {
+            question_asked::map(request_id, questions, approval.as_deref())
+        }
         RawEvent::AdjustAck(ack) => adjust_ack::map(*ack),
         RawEvent::AgentSettings { model_id, thinking_level, available_models } => {
             agent_settings::map(model_id, *thinking_level, available_models)

@@ -4,17 +4,28 @@
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{Question, QuestionOption};
+use pilothouse_domain::value::{Question, QuestionOption, ToolApproval};
+use pilothouse_wire::event::PermissionRequest;
 
 use super::Mapping;
 
 /// The session waits for its owner. A request without questions has no effect.
-pub fn map(request: &ToolCallId, questions: &[Question]) -> Mapping {
+pub fn map(request: &ToolCallId, questions: &[Question], approval: Option<&PermissionRequest>) -> Mapping {
     if questions.is_empty() {
         return Mapping::to(AgentFact::Noted);
     }
     let questions = questions.iter().map(normalised).collect();
-    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions })
+    let approval = approval.map(tool_approval);
+    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions, approval })
+}
+
+fn tool_approval(asked: &PermissionRequest) -> ToolApproval {
+    ToolApproval {
+        tool_name: cut(&asked.tool_name, 200),
+        input: cut(&asked.input.to_string(), ToolApproval::MAX_INPUT),
+        allow: cut(&asked.allow, 500),
+        deny: cut(&asked.deny, 500),
+    }
 }
 
 fn normalised(question: &Question) -> Question {

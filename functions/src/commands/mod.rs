@@ -2,6 +2,7 @@
 
 pub mod brakes;
 pub mod chains;
+pub mod decisions;
 pub mod messages;
 pub mod notifications;
 pub mod operations;

@@ -2,6 +2,7 @@
 
 pub mod brakes;
 pub mod chains;
+pub mod decisions;
 pub mod event_feed;
 pub mod health;
 pub mod messages;

@@ -11,7 +11,7 @@ use pilothouse_app::{App, FreshIds};
 use pilothouse_broker::{OutgoingMessage, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::session::{Decision, LifecycleCommand};
+use pilothouse_domain::session::{LifecycleCommand, RequestAnswer};
 use pilothouse_domain::value::Adjustment;
 use pilothouse_domain::{
     AgentSession, CommandRef, EnvelopeId, IdSource, RunId, SessionEvent, StopMode, ToolCallId,
@@ -114,9 +114,9 @@ async fn command(
             LifecycleCommand::Answer => {
                 // Absent: the sidecar acknowledged it.
                 let unheard =
-                    ordered(event).and_then(|order| session.unacknowledged_decision(order.command_id));
-                let Some((request, decision)) = unheard else { return Ok(None) };
-                answer(request, decision)
+                    ordered(event).and_then(|order| session.unacknowledged_answer(order.command_id));
+                let Some((request, given)) = unheard else { return Ok(None) };
+                answer(request, given)
             }
             LifecycleCommand::Validate => return Ok(validation(session)),
             LifecycleCommand::Adjust => {
@@ -127,11 +127,11 @@ async fn command(
             }
         },
         E::InputReceived { request_id, answers, .. } => {
-            answer(request_id, &Decision::Answered(answers.clone()))
+            answer(request_id, &RequestAnswer::Answered(answers.clone()))
         }
-        E::PlanApproved { request_id, .. } => answer(request_id, &Decision::Approved),
+        E::PlanApproved { request_id, .. } => answer(request_id, &RequestAnswer::Approved),
         E::PlanRejected { request_id, feedback, .. } => {
-            answer(request_id, &Decision::Rejected(feedback.clone()))
+            answer(request_id, &RequestAnswer::Rejected(feedback.clone()))
         }
         E::AdjustmentRequested { adjustment, .. } => Command::Adjust { adjustment: adjustment.clone() },
         E::AllowanceChanged { allowance_usd, .. } => Command::Adjust {
@@ -156,14 +156,14 @@ async fn command(
     }))
 }
 
-fn answer(request: &ToolCallId, decision: &Decision) -> Command {
+fn answer(request: &ToolCallId, given: &RequestAnswer) -> Command {
     let request_id = request.clone();
     let decided =
         |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
-    match decision {
-        Decision::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
-        Decision::Approved => decided(true, None),
-        Decision::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
+    match given {
+        RequestAnswer::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
+        RequestAnswer::Approved => decided(true, None),
+        RequestAnswer::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
     }
 }
 

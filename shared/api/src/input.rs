@@ -9,6 +9,7 @@ use std::str::FromStr;
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use pilothouse_domain::decision::ResolutionType;
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -141,7 +142,7 @@ value_objects! {
     String, parse => AgentTemplateId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
-    Value, from_json => AgentTaskPriority, BrakeBehavior, BrakeScope, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind,
+    Value, from_json => AgentTaskPriority, BrakeBehavior, BrakeScope, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind, ResolutionType,
         MemoryPillCategory, MessagePriority, ThinkingLevel;
     Value, auto_continue => AutoContinueConfig;
 }

@@ -9,6 +9,7 @@ pub mod agent;
 pub mod brakes;
 pub mod chains;
 mod cursor;
+pub mod decisions;
 pub mod event_feed;
 pub mod export;
 #[cfg(feature = "server")]
@@ -62,6 +63,9 @@ pub struct ProblemDocument {
     /// The session that continues the work, if the request was refused because of it (`continued`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<pilothouse_domain::AgentSessionId>,
+    /// What became of the decision, if the request was refused because it is over (`decision-over`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<decisions::DecisionOutcome>,
 }
 
 /// A violation of the rules for an input.

@@ -3,12 +3,14 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use pilothouse_api::decisions::DecisionOutcome;
 use pilothouse_api::{ProblemDocument, Violation};
 use pilothouse_broker::QueueError as BrokerError;
 use pilothouse_domain::RateExceeded;
 use pilothouse_domain::brake::BrakeError;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
+use pilothouse_domain::decision::{DecisionStatus, ResolvedBy};
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::project::ProjectError;
 use pilothouse_domain::queue::QueueError;
@@ -79,6 +81,9 @@ pub enum Problem {
     /// An idempotency key or a message id was used before for a different request.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// The decision is over: resolved, expired or cancelled.
+    #[error("{}", over(.0))]
+    DecisionOver(DecisionOutcome),
     /// The rate limit is exceeded.
     #[error(transparent)]
     RateLimited(#[from] RateExceeded),
@@ -151,6 +156,11 @@ impl Problem {
         Self::NotFound("there is no such session".to_owned())
     }
 
+    /// The decision does not exist, or belongs to another owner.
+    pub fn no_decision() -> Self {
+        Self::NotFound("there is no such decision".to_owned())
+    }
+
     /// Whether a retry of the same request may succeed later: after a write conflict or a failure of an engine.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -192,6 +202,7 @@ impl Problem {
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::DecisionOver(_) => "decision-over",
             Self::RateLimited(_) => "rate-limited",
             Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
@@ -241,6 +252,7 @@ impl Problem {
             | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
+            | Self::DecisionOver(_)
             | Self::NameTaken
             | Self::WorkerHasRuns { .. }
             | Self::VersionConflict => StatusCode::CONFLICT,
@@ -287,6 +299,27 @@ impl Problem {
                 Self::Session(SessionError::Continued { continuation }) => Some(*continuation),
                 _ => None,
             },
+            decision: match self {
+                Self::DecisionOver(outcome) => Some(outcome.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Who or what ended a decision, and when.
+fn over(outcome: &DecisionOutcome) -> String {
+    let at = outcome.ended_at.map(|at| format!(" at {at}")).unwrap_or_default();
+    let by = match &outcome.resolved_by {
+        Some(ResolvedBy::Owner { id }) => format!(" by {id}"),
+        Some(ResolvedBy::DefaultAnswer) => " by the default answer of the session".to_owned(),
+        None => String::new(),
+    };
+    match outcome.state {
+        DecisionStatus::Expired => format!("nobody decided in time; the decision expired{at}"),
+        DecisionStatus::Cancelled => format!("the decision was cancelled{at}"),
+        DecisionStatus::Pending | DecisionStatus::Resolving | DecisionStatus::Resolved => {
+            format!("the decision was resolved{by}{at}")
         }
     }
 }

@@ -147,7 +147,8 @@ impl Commit {
         self.writes.push((write, purpose));
     }
 
-    /// Adds the session, its queue if it changed, its changed subagents, and the messages that left the queue.
+    /// Adds the session, its queue if it changed, its changed subagents, the decisions that it opened or ended, and the messages
+    /// that left the queue.
     pub fn conversation(
         &mut self,
         loaded: &LoadedConversation,
@@ -172,6 +173,9 @@ impl Commit {
                 let row = item(layout::subagent(id, subagent), "subagent", body(state)?);
                 self.push(Write::Put(row, Condition::Always), Purpose::Record);
             }
+        }
+        for decision in session.changed_decisions() {
+            self.decision(decision)?;
         }
         for message in closed_messages {
             let row = item(layout::message(id, message.message_id), "message", body(message)?);

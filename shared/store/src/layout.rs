@@ -8,6 +8,7 @@
 //! | hash of a sent message | `S#{session}` | `M#{message}` | `sent` |
 //! | message that left the queue | `S#{session}` | `D#{message}` | `message` |
 //! | subagent | `S#{session}` | `SUB#{subagent}` | `subagent` |
+//! | decision of the inbox | `Q#{decision}` | `DECISION` | `decision` |
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
@@ -44,16 +45,19 @@
 //!
 //! The Listing index contains an owner's sessions (`O#{owner}`, by id and therefore by creation time), an owner's other aggregates
 //! (`K#{kind}#{owner}`), learnings (`L#{owner}`, by id), unread notifications (`U#{owner}`, by sequence), the views of a journal
-//! (`V#{session}#…`), shared workers (`W*`), and unclaimed runs by owner (`WAITING#{owner}`).
+//! (`V#{session}#…`), open decisions of an owner (`QO#{owner}`, by severity, blast radius and creation) and those that are over
+//! (`QD#{owner}`, by the time of their end), shared workers (`W*`), and unclaimed runs by owner (`WAITING#{owner}`).
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
 //! (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
+use pilothouse_domain::decision::Decision;
+use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::{
-    AgentLearningId, AgentSessionId, AgentTaskId, EventId, MessageId, RunId, SubAgentId, Timestamp,
-    ToolCallId, UserId, WebhookId,
+    AgentLearningId, AgentSessionId, AgentTaskId, DecisionId, EventId, MessageId, RunId, SubAgentId,
+    Timestamp, ToolCallId, UserId, WebhookId,
 };
 
 use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
@@ -121,6 +125,37 @@ pub(crate) fn subagent(id: AgentSessionId, subagent: &SubAgentId) -> Key {
 }
 
 pub(crate) const SUBAGENTS: &str = "SUB#";
+
+pub(crate) fn decision(id: DecisionId) -> Key {
+    Key::new(format!("Q#{id}"), "DECISION")
+}
+
+/// Open decisions of an owner, in the Listing index.
+pub fn open_decisions_partition(owner: &UserId) -> String {
+    format!("QO#{owner}")
+}
+
+/// Decisions of an owner that are over, in the Listing index.
+pub fn ended_decisions_partition(owner: &UserId) -> String {
+    format!("QD#{owner}")
+}
+
+/// Place of a decision in the Listing index: while it is open by severity and blast radius, strictest first, then by creation;
+/// afterwards by the time of its end.
+pub(crate) fn listed_decision(decision: &Decision) -> Key {
+    let Decision { id, owner_id, .. } = decision;
+    let millis = |at: Timestamp| at.as_millis().max(0);
+    match decision.state.ended_at() {
+        None => {
+            let (severity, radius) = decision.rank();
+            let severity = Severity::ALL.iter().rev().position(|other| *other == severity).unwrap_or(0);
+            let radius = BlastRadius::ALL.iter().rev().position(|other| *other == radius).unwrap_or(0);
+            let created = millis(decision.created_at);
+            Key::new(open_decisions_partition(owner_id), format!("{severity}{radius}#{created:016}#{id}"))
+        }
+        Some(at) => Key::new(ended_decisions_partition(owner_id), format!("{:016}#{id}", millis(at))),
+    }
+}
 
 pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
     Key::new(session_partition(id), format!("PARK#{run}#{sequence:016}"))

@@ -11,6 +11,7 @@ pub mod connections;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod cursor;
+pub mod decisions;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 pub mod error;

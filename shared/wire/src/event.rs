@@ -158,6 +158,9 @@ pub enum RawEvent {
         request_id: ToolCallId,
         /// Questions to the owner.
         questions: Vec<Question>,
+        /// The tool call that the question asks permission for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<Box<PermissionRequest>>,
     },
     /// The agent waits because its next model call could exceed the allowance of the run (decision 32).
     BudgetExceeded {
@@ -276,6 +279,20 @@ impl RawEvent {
             Self::RunExited(_) => "run_exited",
         }
     }
+}
+
+/// A tool call that needs the owner's permission. Two answers of its question allow and deny it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionRequest {
+    /// Name of the tool.
+    pub tool_name: String,
+    /// Input of the tool.
+    pub input: Value,
+    /// The answer that allows this call once.
+    pub allow: String,
+    /// The answer that denies the call without a reason.
+    pub deny: String,
 }
 
 /// Text, or a reference to text that is too large for a message (decision 6).

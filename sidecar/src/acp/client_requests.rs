@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::connection::Inbound;
 use super::driver::Driver;
-use super::permissions::{allowing, by_policy, question};
+use super::permissions::{allowing, approval, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
 use super::work::Turn;
 use crate::adapter::{PlanDecision, Refusal, Reply};
@@ -192,8 +192,11 @@ impl Driver {
             return Ok(());
         }
         let questions = vec![question(tool, call, &options)];
+        let input = self.translator.calls.input(id.as_str()).cloned();
+        let input = input.or_else(|| call.get("rawInput").cloned()).unwrap_or(Value::Null);
+        let approval = approval(tool, input, &options).map(Box::new);
         self.requests.wait(id.clone(), Waiting::Permission(options), responder);
-        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions }).await?)
+        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions, approval }).await?)
     }
 
     async fn elicitation(&mut self, parameters: &Value, responder: Responder) -> Result<(), DriverExit> {
@@ -227,7 +230,7 @@ impl Driver {
         if asks.is_some_and(|call| call == id.as_str()) {
             return Ok(());
         }
-        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions }).await?)
+        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions, approval: None }).await?)
     }
 
     /// Handles the owner's decision on a plan.

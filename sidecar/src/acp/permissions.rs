@@ -2,6 +2,7 @@
 
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
 use pilothouse_domain::value::{Question, QuestionOption};
+use pilothouse_wire::event::PermissionRequest;
 use serde_json::Value;
 
 use crate::kit::json::{one_line, text};
@@ -45,6 +46,14 @@ pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -
     let options =
         options.iter().map(|option| QuestionOption { label: option.name.clone(), description: None });
     permission_question(question, options.collect())
+}
+
+/// The call to decide on, with the answers that allow and deny it once. `None` if no option allows it. An agent without an option
+/// that denies is cancelled by any text that is no option.
+pub(super) fn approval(tool: &str, input: Value, options: &[PermissionOption]) -> Option<PermissionRequest> {
+    let allow = allowing(options)?.name.clone();
+    let deny = refusing(options).map_or_else(|| "No".to_owned(), |option| option.name.clone());
+    Some(PermissionRequest { tool_name: tool.to_owned(), input, allow, deny })
 }
 
 /// The option for an answer. Text that is neither an option nor a clear yes is a no, so that nothing runs on a guess.
@@ -104,6 +113,15 @@ mod tests {
             assert_eq!(id(chosen(answer, &options)), Some(option), "{answer}");
         }
         assert!(chosen("whatever", &options[..2]).is_none(), "an agent without a no is cancelled");
+    }
+
+    #[test]
+    fn approval_names_the_answers_that_allow_and_deny_once() {
+        let asked = approval("Bash", json!({}), &options()).unwrap();
+        assert_eq!((asked.allow.as_str(), asked.deny.as_str()), ("Yes", "No"));
+        assert_eq!(id(chosen(&asked.allow, &options())), Some("once"));
+        assert_eq!(id(chosen(&asked.deny, &options())), Some("no"));
+        assert!(approval("Bash", json!({}), &options()[2..]).is_none());
     }
 
     #[test]

@@ -155,10 +155,13 @@ mod tests {
     fn asked_and_answered(answer: &str) -> Value {
         let mut permissions = Permissions::default();
         let asked = permissions.ask("r1", &request("Bash", &json!({ "command": "rm -rf x" })), &policy(&[]));
-        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions }) = asked else {
+        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions, approval }) = asked else {
             panic!("{asked:?}")
         };
         assert_eq!(request_id, call());
+        let approval = approval.unwrap();
+        assert_eq!((approval.tool_name.as_str(), approval.allow.as_str()), ("Bash", ALLOW));
+        assert_eq!(approval.input, json!({ "command": "rm -rf x" }));
         assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
         let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
         assert_eq!(labels, [ALLOW, ALLOW_FOR_SESSION, DENY]);

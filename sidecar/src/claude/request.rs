@@ -4,6 +4,7 @@ use pilothouse_domain::ToolCallId;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::value::{Answer, QuestionOption};
 use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::PermissionRequest;
 use serde_json::{Map, Value, json};
 
 use crate::adapter::PlanDecision;
@@ -48,7 +49,17 @@ impl Pending {
             option(DENY, "The agent is told; anything else that is answered is told as the reason"),
         ];
         let questions = vec![permission_question(question, options)];
-        RawEvent::QuestionAsked { request_id: self.call.clone(), questions }
+        let approval = PermissionRequest {
+            tool_name: self.tool.clone(),
+            input: self.input.clone(),
+            allow: ALLOW.to_owned(),
+            deny: DENY.to_owned(),
+        };
+        RawEvent::QuestionAsked {
+            request_id: self.call.clone(),
+            questions,
+            approval: Some(Box::new(approval)),
+        }
     }
 
     pub(super) fn answered(&self, answers: &[Answer]) -> Value {

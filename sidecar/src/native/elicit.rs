@@ -68,7 +68,7 @@ impl AskOwner {
     async fn answers(&self, questions: Vec<Question>) -> Option<Vec<pilothouse_domain::value::Answer>> {
         let id = ToolCallId::parse(format!("elicitation-{}", Uuid::now_v7())).ok()?;
         let mut open = OpenQuestion { id: id.clone(), events: self.events.clone(), is_open: true };
-        let asked = RawEvent::QuestionAsked { request_id: id.clone(), questions };
+        let asked = RawEvent::QuestionAsked { request_id: id.clone(), questions, approval: None };
         self.events.emit(asked).await.ok()?;
         let answers = self.requests.ask(id).await.ok()?;
         open.is_open = false;

@@ -109,7 +109,7 @@ async fn question(tour: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result
     let request =
         session.pending_requests.first().ok_or_else(|| missing("the question that it waits for"))?;
     Narrator::output(&output::requests::request(request, &tour.short_id(), narrator.style, now()))?;
-    let RequestKind::Question { questions } = &request.kind else { return Err(missing("a question")) };
+    let RequestKind::Question { questions, .. } = &request.kind else { return Err(missing("a question")) };
     let answers: Vec<Answer> = questions
         .iter()
         .map(|q| Answer {

@@ -13,7 +13,11 @@ pub(super) fn fact(call: &ToolCallId, input: &Value) -> Option<AgentFact> {
         Some(list) => list.iter().filter_map(question).collect(),
         None => question(input).into_iter().collect(),
     };
-    (!questions.is_empty()).then(|| AgentFact::QuestionAsked { request: call.clone(), questions })
+    (!questions.is_empty()).then(|| AgentFact::QuestionAsked {
+        request: call.clone(),
+        questions,
+        approval: None,
+    })
 }
 
 fn text(value: &Value, name: &str, max: usize) -> Option<String> {

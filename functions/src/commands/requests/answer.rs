@@ -10,6 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_domain::ToolCallId;
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::text::AnswerText;
 use pilothouse_domain::value::Answer as GivenAnswer;
 use schemars::JsonSchema;
@@ -56,8 +57,6 @@ async fn answer_question(
     let AnswerRequest { request_id, answers } = body.input;
     let answers: Vec<_> =
         answers.into_iter().map(|a| GivenAnswer { question: a.question, answer: a.answer.into() }).collect();
-    app.change_session_unless_braked(&command, id, |it, ctx| {
-        Ok(it.answer(&request_id, answers.clone(), ctx)?)
-    })
-    .await
+    let decision = OwnerDecision::Answer { request: request_id, answers };
+    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
 }

@@ -7,6 +7,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
+use pilothouse_domain::decision::OwnerDecision;
 
 use super::NamedRequest;
 
@@ -27,10 +28,6 @@ async fn approve_plan(
     body: Body<NamedRequest>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    app.change_session_unless_braked(
-        &command,
-        id,
-        |it, ctx| Ok(it.approve_plan(&body.input.request_id, ctx)?),
-    )
-    .await
+    let decision = OwnerDecision::ApprovePlan { request: body.input.request_id };
+    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
 }

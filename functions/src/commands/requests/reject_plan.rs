@@ -10,6 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_domain::ToolCallId;
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::text::Feedback;
 use schemars::JsonSchema;
 
@@ -42,8 +43,6 @@ async fn reject_plan(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let RejectPlan { request_id, feedback } = body.input;
-    app.change_session_unless_braked(&command, id, |it, ctx| {
-        Ok(it.reject_plan(&request_id, feedback.clone(), ctx)?)
-    })
-    .await
+    let decision = OwnerDecision::RejectPlan { request: request_id, feedback };
+    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
 }

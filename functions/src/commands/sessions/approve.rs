@@ -10,6 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_domain::OutputId;
+use pilothouse_domain::decision::OwnerDecision;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -38,6 +39,6 @@ async fn approve_session(
     body: Body<Approve>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    app.change_session(&command, id, |it, ctx| Ok(it.session.approve_output(body.input.output_id, ctx)?))
-        .await
+    let decision = OwnerDecision::ApproveOutput { output: body.input.output_id };
+    app.change_session(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
 }

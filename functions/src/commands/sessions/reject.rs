@@ -10,6 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_domain::OutputId;
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::text::Feedback;
 use schemars::JsonSchema;
 
@@ -43,8 +44,6 @@ async fn reject_session(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let Reject { output_id, reason } = body.input;
-    app.change_session(&command, id, |it, ctx| {
-        Ok(it.session.reject_output(output_id, reason.clone(), ctx)?)
-    })
-    .await
+    let decision = OwnerDecision::RejectOutput { output: output_id, reason };
+    app.change_session(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
 }

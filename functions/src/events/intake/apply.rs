@@ -25,7 +25,8 @@ use super::open::Opened;
 use crate::acl;
 
 /// The size of a commit, in writes and bytes, above which it is committed early. A transaction is limited to 100 writes and 4 MB.
-const MAX_WRITES: usize = 60;
+/// The session adds its queue, at most 40 subagents and at most 21 decisions.
+const MAX_WRITES: usize = 35;
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Applies messages of one session. After a failure some of them may be applied; the next attempt recognises those as duplicates.

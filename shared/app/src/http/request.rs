@@ -98,6 +98,18 @@ impl<S: Send + Sync> FromRequestParts<S> for WebhookOf {
     }
 }
 
+/// The decision in the path.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionOf(pub pilothouse_domain::DecisionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for DecisionOf {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id").await.map(Self).map_err(|_| Problem::no_decision())
+    }
+}
+
 /// The number in the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbered(pub u64);

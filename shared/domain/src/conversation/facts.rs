@@ -189,7 +189,9 @@ impl Conversation {
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.conversation_ended(is_error, reason, message, output, ctx)?
             }
-            AgentFact::QuestionAsked { request, questions } => session.ask(request, questions, ctx)?,
+            AgentFact::QuestionAsked { request, questions, approval } => {
+                session.ask(request, questions, approval, ctx)?
+            }
             AgentFact::SettingsTold(settings) => session.record_settings(settings),
             AgentFact::BudgetExceeded { needed } => session.exceed_budget(needed),
             AgentFact::QuotaExceeded { message, reset_at } => {
@@ -222,7 +224,7 @@ impl Conversation {
                     status,
                     sub_agent_id: subagent,
                 }];
-                events.extend(session.close_request_of(&call));
+                events.extend(session.close_request_of(&call, ctx.now));
                 events
             }
             AgentFact::SubAgentStarted { subagent, model, objective } => {
@@ -311,7 +313,7 @@ impl Conversation {
                 });
             }
         } else {
-            self.session.acknowledge_answer(command);
+            self.session.refuse_answer(command);
             events.extend(self.session.adjustment_refused(command, code));
             events.extend(self.session.validation_refused(command, ctx)?);
             events.extend(self.session.request_refused(command, ctx)?);

@@ -1,40 +1,20 @@
-//! Answers and decisions of the owner. If no sidecar is running, they are sent to the agent as messages (decision 26).
+//! Decisions of the owner. If no sidecar is running, they are sent to the agent as messages (decision 26).
 
 use super::Conversation;
-use crate::session::{Decision, SessionError};
-use crate::value::{Answer, MessageSource};
-use crate::{DomainContext, Events, SessionEvent, ToolCallId};
+use crate::decision::OwnerDecision;
+use crate::session::{RequestAnswer, SessionError};
+use crate::value::MessageSource;
+use crate::{DomainContext, Events, SessionEvent};
 
 impl Conversation {
-    /// Answers a question. If no sidecar is running, the answer is enqueued as a message (decision 26).
-    pub fn answer(
+    /// Applies the owner's decision on a request or an output. If the agent waits for it and no sidecar is running, it is enqueued
+    /// as a message (decision 26).
+    pub fn resolve(
         &mut self,
-        id: &ToolCallId,
-        answers: Vec<Answer>,
+        decision: OwnerDecision,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let mut events = self.session.answer(id, answers, ctx)?;
-        events.extend(self.send_unacknowledged_answers(&events, ctx));
-        Ok(events)
-    }
-
-    pub fn approve_plan(
-        &mut self,
-        id: &ToolCallId,
-        ctx: &mut DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
-        let mut events = self.session.approve_plan(id, ctx)?;
-        events.extend(self.send_unacknowledged_answers(&events, ctx));
-        Ok(events)
-    }
-
-    pub fn reject_plan(
-        &mut self,
-        id: &ToolCallId,
-        feedback: crate::text::Feedback,
-        ctx: &mut DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
-        let mut events = self.session.reject_plan(id, feedback, ctx)?;
+        let mut events = self.session.decide(decision, ctx)?;
         events.extend(self.send_unacknowledged_answers(&events, ctx));
         Ok(events)
     }
@@ -46,17 +26,17 @@ impl Conversation {
     ) -> Events {
         let mut more = Vec::new();
         for event in events {
-            let decision = match event {
+            let answer = match event {
                 SessionEvent::InputReceived { answers, command: None, .. } => {
-                    Decision::Answered(answers.clone())
+                    RequestAnswer::Answered(answers.clone())
                 }
-                SessionEvent::PlanApproved { command: None, .. } => Decision::Approved,
+                SessionEvent::PlanApproved { command: None, .. } => RequestAnswer::Approved,
                 SessionEvent::PlanRejected { command: None, feedback, .. } => {
-                    Decision::Rejected(feedback.clone())
+                    RequestAnswer::Rejected(feedback.clone())
                 }
                 _ => continue,
             };
-            more.extend(self.enqueue_internal(MessageSource::User, &decision.as_message(), None, ctx));
+            more.extend(self.enqueue_internal(MessageSource::User, &answer.as_message(), None, ctx));
         }
         more
     }

@@ -55,9 +55,9 @@ impl Conversation {
                 }
             });
         }
-        for (request_id, decision) in self.session.take_unacknowledged_answers() {
+        for (request_id, answer) in self.session.take_unacknowledged_answers() {
             events.push(SessionEvent::AnswerReturned { request_id });
-            events.extend(self.enqueue_internal(MessageSource::User, &decision.as_message(), None, ctx));
+            events.extend(self.enqueue_internal(MessageSource::User, &answer.as_message(), None, ctx));
         }
         for subagent in self.subagents.values_mut() {
             if subagent.end(true, ctx.now) {

@@ -1,5 +1,13 @@
-//! Decisions that wait for a person (S2; decision 70).
+//! Decisions that wait for a person (S2; decisions 70 and 73).
+//!
+//! | module | contents |
+//! |---|---|
+//! | `record` | a decision of the inbox with its state |
+//! | `resolution` | what a person may answer |
+//! | `timeout` | what a timeout does in a project |
 
+mod record;
+mod resolution;
 mod timeout;
 
 use schemars::JsonSchema;
@@ -7,6 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
+pub use record::{
+    CancelReason, Decision, DecisionState, DecisionStatus, DecisionSubject, ResolutionDelivery, ResolvedBy,
+    Ruling, decision_id,
+};
+pub use resolution::{DecisionOption, Misfit, OwnerDecision, ProposedResolution, Resolution, ResolutionType};
 pub use timeout::{
     DecisionTimeoutPolicy, InvalidTimeout, OnTimeout, TimedDecision, TimeoutAction, TimeoutOverrides,
 };
@@ -21,10 +34,11 @@ pub enum DecisionKind {
     Question,
     Plan,
     OutputReview,
-    CrashRecovery,
-    CoherenceReview,
-    BrakeRelease,
-    HandoffFailed,
+}
+
+impl DecisionKind {
+    pub const ALL: [Self; 5] =
+        [Self::Option, Self::ToolApproval, Self::Question, Self::Plan, Self::OutputReview];
 }
 
 named!(DecisionKind {
@@ -33,8 +47,4 @@ named!(DecisionKind {
     Question => "question",
     Plan => "plan",
     OutputReview => "output_review",
-    CrashRecovery => "crash_recovery",
-    CoherenceReview => "coherence_review",
-    BrakeRelease => "brake_release",
-    HandoffFailed => "handoff_failed",
 });

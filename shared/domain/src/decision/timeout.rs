@@ -148,13 +148,7 @@ impl TimedDecision<'_> {
                         && !matches!(effect.action_kind, ActionKind::Delete | ActionKind::Deploy)
                 })
             }),
-            DecisionKind::Question
-            | DecisionKind::Plan
-            | DecisionKind::OutputReview
-            | DecisionKind::CrashRecovery
-            | DecisionKind::CoherenceReview
-            | DecisionKind::BrakeRelease
-            | DecisionKind::HandoffFailed => false,
+            DecisionKind::Question | DecisionKind::Plan | DecisionKind::OutputReview => false,
         };
         answerable && harmless(self.severity, self.blast_radius)
     }

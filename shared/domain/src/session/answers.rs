@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::{AgentSession, Decision, Operation, PendingRequest, RequestKind, SessionError, State};
+use super::requests::UnacknowledgedAnswer;
+use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind, SessionError, State};
+use crate::decision::{ResolutionDelivery, ResolvedBy};
 use crate::text::cut;
-use crate::value::{Answer, FailureReason, Question};
-use crate::{CommandId, CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
+use crate::value::{Answer, FailureReason, Question, ToolApproval};
+use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most text of one request's questions, in bytes: open requests are part of the session's item.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
@@ -46,7 +48,10 @@ impl AgentSession {
             return Err(SessionError::InvalidTransition { operation, status: self.status() });
         }
         let expires_at = ctx.now + Duration::from_secs(self.definition.settings.request_timeout_seconds);
-        self.requests.open(PendingRequest { id, kind, asked_at: ctx.now, expires_at });
+        let request = PendingRequest { id: id.clone(), kind, asked_at: ctx.now, expires_at };
+        if self.requests.open(request, self.run_state.current_id()) {
+            self.record_opened(&id);
+        }
         self.rest_by_requests();
         Ok(expires_at)
     }
@@ -66,10 +71,11 @@ impl AgentSession {
         &mut self,
         id: ToolCallId,
         mut questions: Vec<Question>,
+        approval: Option<ToolApproval>,
         ctx: &DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         fit(&mut questions);
-        let kind = RequestKind::Question { questions: questions.clone() };
+        let kind = RequestKind::Question { questions: questions.clone(), approval };
         let expires_at = self.open_request(Operation::RecordUserQuestionAsked, id.clone(), kind, ctx)?;
         Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
@@ -85,7 +91,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
-        let RequestKind::Question { questions } = &request.kind else {
+        let RequestKind::Question { questions, .. } = &request.kind else {
             return Err(SessionError::WrongKindOfRequest { expected: "question" });
         };
         let missing: Vec<String> = questions
@@ -98,8 +104,9 @@ impl AgentSession {
         }
         self.ensure_not_held()?;
         self.spending.ensure_budget()?;
-        let decision = Decision::Answered(answers.clone());
-        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, decision, ctx)?;
+        let answer = RequestAnswer::Answered(answers.clone());
+        let command =
+            self.close_request(Operation::RecordUserQuestionAnswered, id, answer, self.owner(), ctx)?;
         Ok(vec![SessionEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
     }
 
@@ -107,14 +114,26 @@ impl AgentSession {
         &mut self,
         operation: Operation,
         id: &ToolCallId,
-        decision: Decision,
+        answer: RequestAnswer,
+        by: ResolvedBy,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Option<CommandRef>, SessionError> {
         self.check(operation)?;
         let command = self.run_state.command(ctx);
+        let decision = self.resolving(id, &answer, by, ctx.now);
         self.requests.close(id);
-        if let Some(command) = command {
-            self.requests.record_answer(id.clone(), decision, command, ctx.now);
+        if let Some(CommandRef { command_id, attempt, .. }) = command {
+            decision.iter().for_each(|decision| self.record_resolving(decision));
+            self.requests.record_answer(UnacknowledgedAnswer {
+                request_id: id.clone(),
+                answer,
+                resolves: decision.map(Box::new),
+                command_id,
+                attempt,
+                sent_at: ctx.now,
+            });
+        } else {
+            self.record_resolved(decision, ResolutionDelivery::Message);
         }
         if command.is_none() && self.requests.pending().is_empty() {
             self.transition(Operation::AnswerHibernated, State::Idle)?;
@@ -127,12 +146,13 @@ impl AgentSession {
     }
 
     /// Closes the request of a tool call that returned.
-    pub(crate) fn close_request_of(&mut self, call: &ToolCallId) -> Events {
-        self.requests.forget_answer_to(call);
+    pub(crate) fn close_request_of(&mut self, call: &ToolCallId, now: Timestamp) -> Events {
+        self.forget_answers_to(call);
         // A deferred request ends before it was opened.
         if self.delivery.drop_deferred_request(call) {
             return vec![SessionEvent::RequestClosed { request_id: call.clone() }];
         }
+        self.record_withdrawn(call, now);
         if !self.requests.close(call) {
             return Vec::new();
         }
@@ -140,16 +160,6 @@ impl AgentSession {
             self.rest_by_requests();
         }
         vec![SessionEvent::RequestClosed { request_id: call.clone() }]
-    }
-
-    /// The owner's decision of a command that the sidecar has not received yet.
-    pub fn unacknowledged_decision(&self, command: CommandId) -> Option<(&ToolCallId, &Decision)> {
-        self.requests.unacknowledged_decision(command)
-    }
-
-    /// Forgets an answer that the sidecar received or refused.
-    pub(crate) fn acknowledge_answer(&mut self, command: CommandId) {
-        self.requests.acknowledge_answer(command);
     }
 
     /// An answer was not received: send it once more, then stop the process (decision 12). When the process has ended, the answer
@@ -165,24 +175,20 @@ impl AgentSession {
         }
     }
 
-    /// Takes the decisions that the sidecar never received, to send them as messages after the end of its run (decision 26).
-    pub(crate) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, Decision)> {
-        self.requests.take_unacknowledged_answers()
-    }
-
     /// Handles requests that timed out: uses the default answer or fails the session (decision 26).
     pub(crate) fn expire_requests(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         while let Some(request) = self.requests.expired(ctx.now).cloned() {
             match (&request.kind, &self.definition.settings.default_answer) {
-                (RequestKind::Question { questions }, Some(default)) if !self.budget().blocked() => {
+                (RequestKind::Question { questions, .. }, Some(default)) if !self.budget().blocked() => {
                     let answer =
                         |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
                     let answers: Vec<_> = questions.iter().map(answer).collect();
                     let command = self.close_request(
                         Operation::RecordUserQuestionAnswered,
                         &request.id,
-                        Decision::Answered(answers.clone()),
+                        RequestAnswer::Answered(answers.clone()),
+                        ResolvedBy::DefaultAnswer,
                         ctx,
                     )?;
                     events.push(SessionEvent::InputReceived {
@@ -197,6 +203,7 @@ impl AgentSession {
                         RequestKind::Question { .. } => "The agent's question was not answered in time.",
                         RequestKind::Plan { .. } => "The agent's plan was not approved or rejected in time.",
                     };
+                    self.record_expired(&request, ctx.now);
                     events.extend(self.record_failure(FailureReason::Timeout, Some(what.to_owned()), ctx)?);
                     break;
                 }

@@ -1,6 +1,7 @@
 //! The context window (S0 8.4): warning, exhaustion, and a handoff that the agent decides on.
 
 use super::{AgentSession, Operation, SessionError, State};
+use crate::decision::CancelReason;
 use crate::text::cut;
 use crate::{DomainContext, Events, SessionChainId, SessionEvent};
 
@@ -41,7 +42,8 @@ impl AgentSession {
         self.count_held_turn(ctx);
         // S0 sets `CompletedAt` only for Completed, Failed and Cancelled: the work continues in another session.
         self.delivery.end_turns();
-        self.requests.forget_answers();
+        self.forget_answers();
+        self.record_review_cancelled(CancelReason::SessionEnded, ctx.now);
         self.cancel_accepted = false;
         self.configuration.drop_reload();
         self.updated_at = ctx.now;

@@ -1,5 +1,6 @@
 //! Creating a session.
 
+use super::decisions::DecisionChanges;
 use super::{
     Adjustments, AgentSession, ChainLink, ConfigurationState, Delivery, Hold, Progress, Requests, Review,
     RunState, SessionDefinition, SessionSettings, Spending, State,
@@ -49,6 +50,7 @@ impl AgentSession {
             run_state: RunState::new(),
             delivery: Delivery::default(),
             requests: Requests::default(),
+            decision_changes: DecisionChanges::default(),
             adjustments: Adjustments::default(),
             configuration: ConfigurationState::default(),
             spending: Spending::new(new.budget),

@@ -288,6 +288,7 @@ impl AgentSession {
     pub(super) fn restart_deadlines(&mut self, stopped: Absence, ctx: &DomainContext<'_>) {
         self.run_state.restart_deadlines(stopped.until);
         self.requests.extend(stopped.until, stopped.until.since(stopped.from));
+        self.record_extended();
         if let Some(run) = self.run_state.current_mut() {
             run.inbox.postpone(stopped.until.max(ctx.now) + ctx.deadlines.replay_interval);
         }

@@ -7,7 +7,7 @@ use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
     AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult, DeliverableCounts, HandoffDocument,
-    Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage,
+    Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage, ToolApproval,
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
@@ -41,6 +41,9 @@ pub enum AgentFact {
         /// Id of the request: the tool call that asked.
         request: ToolCallId,
         questions: Vec<Question>,
+        /// The tool call that the question asks permission for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ToolApproval>,
     },
     /// The agent's model and thinking level (S1 5).
     SettingsTold(AgentSettings),

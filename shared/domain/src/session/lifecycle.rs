@@ -4,6 +4,7 @@
 use super::{
     AgentSession, AgentSessionStatus, Failure, Hold, Operation, PendingCommand, SessionError, State,
 };
+use crate::decision::CancelReason;
 use crate::value::FailureReason;
 use crate::{DomainContext, Events, SessionEvent};
 
@@ -31,9 +32,9 @@ impl AgentSession {
         let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
         self.hand_back_end();
-        self.requests.forget_answers();
+        self.forget_answers();
         let mut events = vec![SessionEvent::InterruptRequested { command }];
-        events.extend(self.requests.close_all());
+        events.extend(self.close_requests(CancelReason::Interrupted, ctx.now));
         if self.run_state.current().is_none() {
             // Hibernated: there is no process to interrupt.
             events.extend(self.confirm_interrupted(false)?);
@@ -138,7 +139,7 @@ impl AgentSession {
             self.run_state.withdraw_slot_request();
             self.configuration.drop_reload();
             events.push(SessionEvent::CancelRequested { command });
-            events.extend(self.requests.close_all());
+            events.extend(self.close_requests(CancelReason::SessionCancelled, ctx.now));
             // No agent has started, so there is nothing to wait for.
             if self.run_state.current().is_none_or(|run| run.begin.is_none()) {
                 events.extend(self.confirm_cancelled(ctx)?);
@@ -177,7 +178,7 @@ impl AgentSession {
         self.transition(operation, State::Failed { failure: Failure { reason, message: message.clone() } })?;
         self.end(ctx);
         let mut events = vec![SessionEvent::Failed { failure_reason: reason, message }];
-        events.extend(self.requests.close_all());
+        events.extend(self.close_requests(CancelReason::SessionFailed, ctx.now));
         Ok(events)
     }
 
@@ -190,7 +191,8 @@ impl AgentSession {
         self.hold = Hold::default();
         self.configuration.drop_reload();
         self.run_state.wake();
-        self.requests.forget_answers();
+        self.forget_answers();
+        self.record_review_cancelled(self.end_reason(), ctx.now);
         self.spending.quota = None;
         self.forget_full_disk();
         // Adjustments that were sent are settled when the sidecar ends; the others are dropped.

@@ -32,6 +32,7 @@
 //! | `acknowledgement` | the sidecar's answers to commands |
 //! | `turn`, `validation`, `context` | turns, auto-continue, the context window |
 //! | `answers`, `plan` | requests of the agent and the owner's decisions |
+//! | `decisions` | the decisions of the inbox that a change opens or ends |
 //! | `skills`, `adjust` | skills and reloads; adjustments while the session lives |
 //! | `launch`, `replay`, `run_end` | the begin of a run, missing envelopes, its end |
 //! | `deadlines`, `silence`, `after_stop` | deadlines, silent runs, activity after a stop |
@@ -51,6 +52,7 @@ mod configuration;
 mod context;
 mod create;
 mod deadlines;
+mod decisions;
 mod definition;
 mod delivery;
 mod disk;
@@ -94,6 +96,7 @@ pub use chain_link::{ChainPlace, Continues};
 use configuration::ConfigurationState;
 pub use create::NewSession;
 pub use deadlines::DeadlineKind;
+use decisions::DecisionChanges;
 use definition::SessionDefinition;
 use delivery::Delivery;
 pub use delivery::OpenToolCall;
@@ -109,7 +112,7 @@ use progress::Progress;
 pub use progress::RecordedDeliverables;
 pub use quota::{PausedReason, Quota};
 use requests::Requests;
-pub use requests::{Decision, PendingRequest, RequestKind};
+pub use requests::{PendingRequest, RequestAnswer, RequestKind};
 pub use retry::Opening;
 use retry::Retry;
 pub use review::RecordedOutput;
@@ -144,6 +147,8 @@ pub struct AgentSession {
     run_state: RunState,
     delivery: Delivery,
     requests: Requests,
+    #[serde(skip)]
+    decision_changes: DecisionChanges,
     adjustments: Adjustments,
     configuration: ConfigurationState,
     spending: Spending,

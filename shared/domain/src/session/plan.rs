@@ -1,6 +1,6 @@
 //! Plans of the agent and the owner's decision on them (S0 8.4).
 
-use super::{AgentSession, Decision, Operation, RequestKind, SessionError};
+use super::{AgentSession, Operation, RequestAnswer, RequestKind, SessionError};
 use crate::text::{Feedback, PlanContent};
 use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
@@ -52,7 +52,13 @@ impl AgentSession {
         self.ensure_plan_request(id)?;
         self.ensure_not_held()?;
         self.spending.ensure_budget()?;
-        let command = self.close_request(Operation::RecordPlanApproved, id, Decision::Approved, ctx)?;
+        let command = self.close_request(
+            Operation::RecordPlanApproved,
+            id,
+            RequestAnswer::Approved,
+            self.owner(),
+            ctx,
+        )?;
         self.requests.approve_plan(ctx.now);
         Ok(vec![SessionEvent::PlanApproved { request_id: id.clone(), command }])
     }
@@ -67,8 +73,8 @@ impl AgentSession {
         self.ensure_plan_request(id)?;
         self.ensure_not_held()?;
         self.spending.ensure_budget()?;
-        let decision = Decision::Rejected(feedback.clone());
-        let command = self.close_request(Operation::RecordPlanRejected, id, decision, ctx)?;
+        let answer = RequestAnswer::Rejected(feedback.clone());
+        let command = self.close_request(Operation::RecordPlanRejected, id, answer, self.owner(), ctx)?;
         self.requests.reject_plan();
         Ok(vec![SessionEvent::PlanRejected { request_id: id.clone(), feedback, command }])
     }

@@ -1,13 +1,15 @@
 //! Requests of the agent: open questions and plans by id, and the owner's decisions that the sidecar has not received (decision 26).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LifecycleCommand;
+use crate::decision::Decision;
 use crate::text::{Feedback, PlanContent};
-use crate::value::{Answer, PlanStatus, Question, SessionPlan};
+use crate::value::{Answer, PlanStatus, Question, SessionPlan, ToolApproval};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
 
 /// The requests of the agent.
@@ -17,6 +19,9 @@ pub(super) struct Requests {
     /// Open requests, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pending: Vec<PendingRequest>,
+    /// The run that made each open request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    made_by: BTreeMap<ToolCallId, RunId>,
     /// Answers and decisions that the sidecar has not received yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unheard_answers: Vec<UnacknowledgedAnswer>,
@@ -44,7 +49,12 @@ pub struct PendingRequest {
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum RequestKind {
     /// Questions that need an answer.
-    Question { questions: Vec<Question> },
+    Question {
+        questions: Vec<Question>,
+        /// The tool call that the question asks permission for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ToolApproval>,
+    },
     /// A plan that needs a decision.
     Plan {
         /// Revision of the plan.
@@ -52,18 +62,18 @@ pub enum RequestKind {
     },
 }
 
-/// The owner's decision on a request.
+/// The owner's answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Decision {
+pub enum RequestAnswer {
     Answered(Vec<Answer>),
     Approved,
     /// The plan has to be revised.
     Rejected(Feedback),
 }
 
-impl Decision {
-    /// The decision as a message to an agent that no longer waits for it (decision 26).
+impl RequestAnswer {
+    /// The answer as a message to an agent that no longer waits for it (decision 26).
     pub(crate) fn as_message(&self) -> String {
         match self {
             Self::Answered(answers) => {
@@ -76,12 +86,16 @@ impl Decision {
     }
 }
 
-/// A decision that was sent to the sidecar and not received yet (decision 12).
+/// An answer that was sent to the sidecar and not received yet (decision 12).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UnacknowledgedAnswer {
     pub(crate) request_id: ToolCallId,
-    pub(crate) decision: Decision,
+    #[serde(rename = "decision")]
+    pub(crate) answer: RequestAnswer,
+    /// The decision of the inbox that it resolves. Absent if it was stored without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resolves: Option<Box<Decision>>,
     pub(crate) command_id: CommandId,
     /// Number of attempts to send it.
     pub(crate) attempt: u8,
@@ -97,11 +111,20 @@ impl Requests {
         &self.pending
     }
 
-    /// Opens a request. Repeating one, or one beyond the limit, changes nothing.
-    pub(super) fn open(&mut self, request: PendingRequest) {
-        if !self.pending.iter().any(|r| r.id == request.id) && self.pending.len() < Self::MAX_PENDING {
+    /// Opens a request. Repeating one, or one beyond the limit, changes nothing. Returns whether it was opened.
+    pub(super) fn open(&mut self, request: PendingRequest, run: Option<RunId>) -> bool {
+        let opens =
+            !self.pending.iter().any(|r| r.id == request.id) && self.pending.len() < Self::MAX_PENDING;
+        if opens {
+            self.made_by.extend(run.map(|run| (request.id.clone(), run)));
             self.pending.push(request);
         }
+        opens
+    }
+
+    /// The run that made an open request.
+    pub(super) fn run_of(&self, id: &ToolCallId) -> Option<RunId> {
+        self.made_by.get(id).copied()
     }
 
     pub(super) fn get(&self, id: &ToolCallId) -> Option<&PendingRequest> {
@@ -112,11 +135,13 @@ impl Requests {
     pub(super) fn close(&mut self, id: &ToolCallId) -> bool {
         let before = self.pending.len();
         self.pending.retain(|r| r.id != *id);
+        self.made_by.remove(id);
         self.pending.len() != before
     }
 
     /// Closes all requests, at the end of a turn or session or at an interrupt.
     pub(super) fn close_all(&mut self) -> Events {
+        self.made_by.clear();
         std::mem::take(&mut self.pending)
             .into_iter()
             .map(|request| SessionEvent::RequestClosed { request_id: request.id })
@@ -126,6 +151,7 @@ impl Requests {
     /// Forgets the requests of a failed run.
     pub(super) fn forget(&mut self) {
         self.pending.clear();
+        self.made_by.clear();
     }
 
     /// The oldest request that has timed out.
@@ -147,45 +173,33 @@ impl Requests {
         !self.unheard_answers.is_empty()
     }
 
-    /// Records a decision that is sent with `command`.
-    pub(super) fn record_answer(
-        &mut self,
-        request_id: ToolCallId,
-        decision: Decision,
-        command: CommandRef,
-        sent_at: Timestamp,
-    ) {
-        let CommandRef { command_id, attempt, .. } = command;
-        self.unheard_answers.push(UnacknowledgedAnswer {
-            request_id,
-            decision,
-            command_id,
-            attempt,
-            sent_at,
-        });
+    pub(super) fn record_answer(&mut self, answer: UnacknowledgedAnswer) {
+        self.unheard_answers.push(answer);
     }
 
-    pub(super) fn unacknowledged_decision(&self, command: CommandId) -> Option<(&ToolCallId, &Decision)> {
+    pub(super) fn unacknowledged_answer(&self, command: CommandId) -> Option<(&ToolCallId, &RequestAnswer)> {
         let answer = self.unheard_answers.iter().find(|answer| answer.command_id == command)?;
-        Some((&answer.request_id, &answer.decision))
+        Some((&answer.request_id, &answer.answer))
     }
 
     pub(super) fn oldest_unacknowledged_at(&self) -> Option<Timestamp> {
         self.unheard_answers.iter().map(|answer| answer.sent_at).min()
     }
 
-    /// Forgets an answer that the sidecar received or refused.
-    pub(super) fn acknowledge_answer(&mut self, command: CommandId) {
-        self.unheard_answers.retain(|answer| answer.command_id != command);
+    /// Takes an answer that the sidecar received or refused.
+    pub(super) fn take_answer(&mut self, command: CommandId) -> Option<UnacknowledgedAnswer> {
+        let at = self.unheard_answers.iter().position(|answer| answer.command_id == command)?;
+        Some(self.unheard_answers.remove(at))
     }
 
-    /// Forgets the answer to a tool call that returned.
-    pub(super) fn forget_answer_to(&mut self, call: &ToolCallId) {
-        self.unheard_answers.retain(|answer| answer.request_id != *call);
+    /// Takes the answers to a tool call that returned.
+    pub(super) fn take_answers_to(&mut self, call: &ToolCallId) -> Vec<UnacknowledgedAnswer> {
+        self.unheard_answers.extract_if(.., |answer| answer.request_id == *call).collect()
     }
 
-    pub(super) fn forget_answers(&mut self) {
-        self.unheard_answers.clear();
+    /// Takes all answers that the sidecar has not received.
+    pub(super) fn take_answers(&mut self) -> Vec<UnacknowledgedAnswer> {
+        std::mem::take(&mut self.unheard_answers)
     }
 
     /// Sends the oldest unheard answer once more; `None` if it was sent twice before.
@@ -198,12 +212,6 @@ impl Requests {
         oldest.sent_at = now;
         let command = CommandRef { command_id: oldest.command_id, run_id, attempt: oldest.attempt };
         Some(SessionEvent::CommandReissued { kind: LifecycleCommand::Answer, command })
-    }
-
-    /// Takes the decisions that the sidecar never received, to send them as messages after the end of its run (decision 26).
-    pub(super) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, Decision)> {
-        let unheard = std::mem::take(&mut self.unheard_answers);
-        unheard.into_iter().map(|answer| (answer.request_id, answer.decision)).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, Failure, Operation, SessionError, State};
+use crate::decision::{CancelReason, Resolution};
 use crate::text::Feedback;
 use crate::value::{CommitSha, FailureReason, SessionOutcome, SessionOutput};
 use crate::{DomainContext, Events, OutputId, SessionEvent, Timestamp};
@@ -100,8 +101,20 @@ impl AgentSession {
             tests_added: output.tests_added,
             all_tests_passing: output.all_tests_passing,
         };
-        self.review.record(RecordedOutput { output_id, recorded_at: ctx.now, output });
+        self.store_output(output_id, output, ctx.now);
+        self.record_review_opened();
         event
+    }
+
+    /// Keeps an output for viewing, but not for approval.
+    pub(super) fn keep_output(&mut self, output: SessionOutput, ctx: &mut DomainContext<'_>) {
+        self.store_output(ctx.output_id(), output, ctx.now);
+        self.review.end();
+    }
+
+    fn store_output(&mut self, output_id: OutputId, output: SessionOutput, now: Timestamp) {
+        self.record_review_cancelled(CancelReason::Superseded, now);
+        self.review.record(RecordedOutput { output_id, recorded_at: now, output });
     }
 
     /// Takes output from the agent API. It takes effect at the end of the turn, or at once if no turn is open (decision 18).
@@ -129,6 +142,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let commit_sha = self.reviewed(Operation::ApproveOutput, output)?;
         self.transition(Operation::ApproveOutput, State::Completed)?;
+        self.record_reviewed(Resolution::Approve, ctx.now);
         self.review.end();
         self.end(ctx);
         Ok(vec![SessionEvent::Approved { output_id: output, commit_sha }])
@@ -147,6 +161,7 @@ impl AgentSession {
             message: reason.as_ref().map(|r| r.as_str().to_owned()),
         };
         self.transition(Operation::RejectOutput, State::Failed { failure: failure.clone() })?;
+        self.record_reviewed(Resolution::Reject { rationale: failure.message.clone() }, ctx.now);
         self.review.end();
         self.end(ctx);
         Ok(vec![

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentFact, AgentSession, AgentSessionStatus, Operation, SessionError, State};
+use crate::decision::CancelReason;
 use crate::text::cut;
 use crate::value::{FailureReason, SessionOutcome, SessionOutput};
 use crate::{DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
@@ -70,7 +71,7 @@ impl AgentSession {
         // With `BudgetExceeded` the agent refers to the cap that it knew. The cap may have been raised since, so only the recorded
         // spend decides whether the budget is used up.
         if self.validates() {
-            return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output, outcome }));
+            return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output, outcome }, ctx));
         }
         self.complete_turn(output, outcome, ctx)
     }
@@ -89,7 +90,7 @@ impl AgentSession {
             return Ok(self.order_stop(ctx));
         }
         if self.is_validating() || (!is_error && self.validates()) {
-            return Ok(self.hold_end(AgentFact::SessionEnded { is_error, reason, message, output }));
+            return Ok(self.hold_end(AgentFact::SessionEnded { is_error, reason, message, output }, ctx));
         }
         self.end_conversation(is_error, &reason, message, output, ctx)
     }
@@ -112,10 +113,10 @@ impl AgentSession {
         if !was_idle {
             self.delivery.close_turn();
             self.review.last_outcome = Some(outcome);
-            self.requests.forget_answers();
+            self.forget_answers();
             self.delivery.forget_injected(None);
             self.spending.count_turn(ctx.now);
-            events.extend(self.requests.close_all());
+            events.extend(self.close_requests(CancelReason::TurnEnded, ctx.now));
         }
         if !was_idle {
             events.extend(self.report_missing(Self::NO_CONTEXT_USAGE));

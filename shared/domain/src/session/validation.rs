@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentSessionStatus as S;
 use super::{AgentFact, AgentSession, LifecycleCommand, Operation, PendingCommand, SessionError, State};
+use crate::decision::CancelReason;
 use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult, SessionOutput};
 use crate::{CommandId, CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
@@ -76,7 +77,7 @@ impl AgentSession {
     }
 
     /// Holds the end of a turn until its validation. The end of the conversation may follow it.
-    pub(crate) fn hold_end(&mut self, end: AgentFact) -> Events {
+    pub(crate) fn hold_end(&mut self, end: AgentFact, ctx: &DomainContext<'_>) -> Events {
         if let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.between_turns_mut() {
             ended.push(end);
             return Vec::new();
@@ -85,7 +86,7 @@ impl AgentSession {
         self.delivery.forget_injected(None);
         self.delivery.enter_between_turns(BetweenTurns::Validating { ended: vec![end], command: None });
         self.enter(State::Running);
-        self.requests.close_all()
+        self.close_requests(CancelReason::TurnEnded, ctx.now)
     }
 
     /// Defers the held facts again because a request was made (decision 17).
@@ -236,7 +237,10 @@ impl AgentSession {
         events.extend(self.release_end(ctx)?);
         if let Some(output) = unmet {
             // Keep the output for viewing, but not for approval.
-            let _ = output.map(|output| self.record_output(output, ctx));
+            if let Some(output) = output {
+                self.keep_output(output, ctx);
+            }
+            self.record_review_cancelled(CancelReason::Superseded, ctx.now);
             self.review.end();
         }
         Ok(events)

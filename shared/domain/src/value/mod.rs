@@ -3,6 +3,7 @@
 mod activity;
 mod adjustment;
 mod agent_settings;
+mod approval;
 mod auto_continue;
 mod budget;
 mod capabilities;
@@ -19,6 +20,7 @@ mod tool;
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
 pub use agent_settings::AgentSettings;
+pub use approval::ToolApproval;
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
     ValidationType,

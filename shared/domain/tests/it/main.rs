@@ -6,6 +6,7 @@
 // `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
+mod inbox;
 mod pool_model;
 mod projects;
 mod properties;

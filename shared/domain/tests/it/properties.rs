@@ -18,6 +18,7 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::inbox::Inbox;
 use crate::reference::{Asked, Change, Input, Ledger, Reference};
 use crate::scenario::{
     Scenario, asks, brake, calls, can_all, completes, criterion, ends, message, output, results, said, shows,
@@ -204,6 +205,7 @@ const MAX_RETRIES: u32 = 2;
 
 struct Life {
     scenario: Scenario,
+    inbox: Inbox,
     neighbour: AgentSession,
     neighbours_run: Option<RunId>,
     /// Not used for sessions with auto-continue: the model does not cover the time between turns.
@@ -227,7 +229,16 @@ impl Life {
         let neighbour = serde_json::from_value(neighbour).unwrap();
         let reference =
             scenario.conv.session.auto_continue().is_none().then(|| Reference::of(&scenario, MAX_RETRIES));
-        Self { scenario, neighbour, neighbours_run: None, reference, calls: 0, spent: 0, cap: 1 }
+        Self {
+            scenario,
+            inbox: Inbox::default(),
+            neighbour,
+            neighbours_run: None,
+            reference,
+            calls: 0,
+            spent: 0,
+            cap: 1,
+        }
     }
 
     /// Usage reports of a sidecar out of order: totals grow, and some arrive late.
@@ -605,6 +616,9 @@ impl Life {
             self.follow(Input::Other);
         }
         self.check(&before, step);
+        self.inbox.follow(&self.scenario.conv.session);
+        // The next step loads what this one stored.
+        self.scenario.conv.session = serde_json::from_value(stored(&self.scenario)).unwrap();
     }
 
     fn check(&self, before: &AgentSession, step: Step) {

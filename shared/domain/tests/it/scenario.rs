@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, NewBrake, ReleasedBy};
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
 use pilothouse_domain::session::{
@@ -135,7 +136,7 @@ pub(crate) fn output(files_changed: u32) -> SessionOutput {
 pub(crate) fn asks(id: &str) -> AgentFact {
     let question =
         Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
-    AgentFact::QuestionAsked { request: call(id), questions: vec![question] }
+    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None }
 }
 
 pub(crate) fn shows(id: &str) -> AgentFact {
@@ -473,11 +474,11 @@ impl Scenario {
     }
 
     pub(crate) fn approve(&mut self, id: OutputId) -> Step {
-        self.commit(|conv, ctx| conv.session.approve_output(id, ctx))
+        self.commit(|conv, ctx| conv.resolve(OwnerDecision::ApproveOutput { output: id }, ctx))
     }
 
     pub(crate) fn reject(&mut self, id: OutputId) -> Step {
-        self.commit(|conv, ctx| conv.session.reject_output(id, None, ctx))
+        self.commit(|conv, ctx| conv.resolve(OwnerDecision::RejectOutput { output: id, reason: None }, ctx))
     }
 
     pub(crate) fn retry(&mut self) -> Step {
@@ -531,15 +532,23 @@ impl Scenario {
 
     pub(crate) fn answer(&mut self, id: &str) -> Step {
         let answers = vec![Answer { question: format!("{id}?"), answer: "yes".to_owned() }];
-        self.commit(|conv, ctx| conv.answer(&call(id), answers, ctx))
+        self.commit(|conv, ctx| conv.resolve(OwnerDecision::Answer { request: call(id), answers }, ctx))
     }
 
     pub(crate) fn approve_plan(&mut self, id: &str) -> Step {
-        self.commit(|conv, ctx| conv.approve_plan(&call(id), ctx))
+        self.commit(|conv, ctx| conv.resolve(OwnerDecision::ApprovePlan { request: call(id) }, ctx))
     }
 
     pub(crate) fn reject_plan(&mut self, id: &str) -> Step {
-        self.commit(|conv, ctx| conv.reject_plan(&call(id), Feedback::parse("Smaller").unwrap(), ctx))
+        self.commit(|conv, ctx| {
+            conv.resolve(
+                OwnerDecision::RejectPlan {
+                    request: call(id),
+                    feedback: Feedback::parse("Smaller").unwrap(),
+                },
+                ctx,
+            )
+        })
     }
 
     /// Ends the process of the current run.

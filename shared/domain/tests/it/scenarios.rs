@@ -10,6 +10,7 @@ mod delivery;
 mod disk;
 mod escalation;
 mod hibernation;
+mod inbox;
 mod lifecycle;
 mod liveness;
 mod money;

@@ -57,7 +57,7 @@ fn recommendations_are_taken_only_for_harmless_decisions() {
     assert_eq!(auto(&without), escalated(S::Medium));
     let severe = TimedDecision { severity: S::High, ..decision(D::Option, None) };
     assert_eq!(auto(&severe), escalated(S::Critical));
-    for kind in [D::Question, D::Plan, D::OutputReview, D::CrashRecovery, D::BrakeRelease] {
+    for kind in [D::Question, D::Plan, D::OutputReview] {
         assert_eq!(auto(&decision(kind, None)), escalated(S::Medium));
     }
 }

@@ -1,5 +1,6 @@
 //! Questions and plans by id (decision 26).
 
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::session::{
     AgentFact, AgentOptions, AgentSessionStatus as S, ProcessState, SessionSettings,
 };
@@ -39,7 +40,11 @@ fn a_waiting_status_lasts_while_a_request_blocks() {
 #[test]
 fn every_question_of_a_request_needs_its_answer() {
     Scenario::in_status(S::WaitingForInput)
-        .refuses("validation-failed", |s| s.commit(|c, ctx| c.answer(&call("q1"), Vec::new(), ctx)))
+        .refuses("validation-failed", |s| {
+            s.commit(|c, ctx| {
+                c.resolve(OwnerDecision::Answer { request: call("q1"), answers: Vec::new() }, ctx)
+            })
+        })
         .when(|s| s.answer("q1"));
 }
 

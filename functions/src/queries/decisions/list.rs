@@ -1,0 +1,101 @@
+//! `GET /api/decisions`: what waits for the owner in all sessions, or what became of it.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_api::decisions::{DecisionCounts, DecisionPage, DecisionView};
+use pilothouse_app::App;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::request::Parameters;
+use pilothouse_app::http::{Owner, PageRequest, Problem};
+use pilothouse_app::paging::Scope;
+use pilothouse_domain::decision::{Decision, DecisionKind, DecisionStatus};
+use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_store::layout;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("decisions-list", Verb::Get, "/api/decisions", |verb| verb.route(list_decisions))
+        .owner()
+        .summary("List decisions that wait for the owner")
+        .query(&["limit", "cursor", "state", "kind", "session", "counts"])
+        .output::<DecisionPage>(&[200]);
+
+/// The largest number of pages that one request reads. It bounds the cost of a filter with few matches.
+const MAX_PAGES_READ: usize = 5;
+/// Pages and decisions of a page that are read to count.
+const COUNTED_PAGES: usize = 5;
+const COUNTED_OF_PAGE: usize = 200;
+
+/// Responds with 200 and a page. Pending decisions are the default: the most severe first, then those with the largest blast radius,
+/// then the oldest. With another `state` the latest come first. `kind` and `session` filter. A filtered page may be short even if more
+/// pages follow. `counts=true` adds the numbers of pending decisions.
+async fn list_decisions(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    page: PageRequest,
+    parameters: Parameters,
+) -> Result<Json<DecisionPage>, Problem> {
+    let state = one_of(&parameters, "state", &DecisionStatus::ALL)?.unwrap_or(DecisionStatus::Pending);
+    let kind = one_of(&parameters, "kind", &DecisionKind::ALL)?;
+    let session: Option<AgentSessionId> = parameters.parsed("session")?;
+    let counted = one_of(&parameters, "counts", &[true, false])?.unwrap_or(false);
+    let is_open = state == DecisionStatus::Pending;
+    let partition = if is_open {
+        layout::open_decisions_partition(&owner)
+    } else {
+        layout::ended_decisions_partition(&owner)
+    };
+    let text = |name| parameters.text(name).unwrap_or_default();
+    let scope =
+        Scope::new("decisions", partition).filtered(&format!("{state}&{}&{}", text("kind"), text("session")));
+    let wanted = |decision: &Decision| {
+        decision.status() == state
+            && kind.is_none_or(|kind| decision.kind() == kind)
+            && session.is_none_or(|session| decision.session_id == session)
+    };
+    let mut after = scope.decode(&page)?;
+    let mut items = Vec::new();
+    for _ in 0..MAX_PAGES_READ {
+        // Never reads past the page, so that the position is that of the last item that was read.
+        let room = page.limit - items.len();
+        let listing = if is_open {
+            app.store.open_decisions(&owner, room, after).await?
+        } else {
+            app.store.ended_decisions(&owner, room, after).await?
+        };
+        items.extend(listing.items.iter().filter(|decision| wanted(decision)).map(DecisionView::of));
+        after = listing.next;
+        if after.is_none() || items.len() >= page.limit {
+            break;
+        }
+    }
+    let counts = if counted { Some(counts(&app, &owner).await?) } else { None };
+    let next_cursor = after.map(|position| scope.encode(&position));
+    Ok(Json(DecisionPage { items, next_cursor, counts }))
+}
+
+async fn counts(app: &App, owner: &UserId) -> Result<DecisionCounts, Problem> {
+    let mut counts = DecisionCounts::default();
+    let mut after = None;
+    for _ in 0..COUNTED_PAGES {
+        let listing = app.store.open_decisions(owner, COUNTED_OF_PAGE, after).await?;
+        listing.items.iter().for_each(|decision| counts.add(decision.kind()));
+        after = listing.next;
+        if after.is_none() {
+            return Ok(counts);
+        }
+    }
+    counts.is_partial = true;
+    Ok(counts)
+}
+
+/// Parses a parameter by the names of its values.
+fn one_of<T: Display + Copy>(parameters: &Parameters, name: &str, all: &[T]) -> Result<Option<T>, Problem> {
+    let Some(text) = parameters.text(name) else { return Ok(None) };
+    let named = all.iter().find(|value| value.to_string() == text).copied();
+    named.map(Some).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(ToString::to_string).collect();
+        Problem::invalid(name, format!("must be one of {}", names.join(", ")))
+    })
+}

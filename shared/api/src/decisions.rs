@@ -1,0 +1,120 @@
+//! Decisions of the inbox (S2; decision 73).
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::decision::{
+    Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, ResolutionType, ResolvedBy,
+};
+use pilothouse_domain::effect::{BlastRadius, Severity};
+use pilothouse_domain::{AgentSessionId, DecisionId, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A decision: what waits for a person, or did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionView {
+    /// The id of the decision.
+    pub id: DecisionId,
+    /// The session that asked.
+    pub session_id: AgentSessionId,
+    /// The name of the session.
+    pub session_name: String,
+    /// What is to be decided.
+    #[serde(flatten)]
+    pub subject: DecisionSubject,
+    /// How bad the action can be. Absent if the kind of decision has no action that could be classified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// How far the action reaches. Absent like `severity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blast_radius: Option<BlastRadius>,
+    /// When the decision was opened.
+    pub created_at: Timestamp,
+    /// When it expires. Absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The types of resolution that the decision takes while it is pending.
+    pub resolutions: Vec<ResolutionType>,
+    /// The state, with the resolution or the end.
+    #[serde(flatten)]
+    pub state: DecisionState,
+}
+
+impl DecisionView {
+    /// The view of a decision.
+    pub fn of(decision: &Decision) -> Self {
+        Self {
+            id: decision.id,
+            session_id: decision.session_id,
+            session_name: decision.session_name.clone(),
+            subject: decision.subject.clone(),
+            severity: decision.severity,
+            blast_radius: decision.blast_radius,
+            created_at: decision.created_at,
+            expires_at: decision.expires_at,
+            resolutions: decision.subject.resolutions().to_vec(),
+            state: decision.state.clone(),
+        }
+    }
+}
+
+/// A page of decisions.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionPage {
+    /// The decisions of this page.
+    pub items: Vec<DecisionView>,
+    /// The cursor of the next page. Absent on the last page. A page may be short, or even empty, although more items follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How many decisions are pending, if the request asked with `counts=true`. The filters do not apply to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<DecisionCounts>,
+}
+
+/// How many decisions of an owner are pending.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionCounts {
+    /// All pending decisions.
+    pub pending: usize,
+    /// The same by kind.
+    pub by_kind: BTreeMap<String, usize>,
+    /// Whether there are more than were counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+}
+
+impl DecisionCounts {
+    /// Counts a decision.
+    pub fn add(&mut self, kind: DecisionKind) {
+        self.pending += 1;
+        *self.by_kind.entry(kind.to_string()).or_default() += 1;
+    }
+}
+
+/// What became of a decision that is over, in a problem document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionOutcome {
+    /// The state of the decision.
+    pub state: DecisionStatus,
+    /// Who resolved it. Absent if it expired or was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<ResolvedBy>,
+    /// When it was resolved, expired or was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+impl DecisionOutcome {
+    /// The outcome of a decision.
+    pub fn of(decision: &Decision) -> Self {
+        Self {
+            state: decision.status(),
+            resolved_by: decision.state.ruling().map(|ruling| ruling.resolved_by.clone()),
+            ended_at: decision.state.ended_at(),
+        }
+    }
+}

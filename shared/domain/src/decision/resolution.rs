@@ -1,0 +1,239 @@
+//! Resolutions of decisions (S2 `Resolution`): what a person may answer, and the command that it becomes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::DecisionSubject;
+use crate::names::named;
+use crate::text::Feedback;
+use crate::value::{Answer, QuestionOption};
+use crate::{OutputId, ToolCallId};
+
+/// An option to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionOption {
+    /// Its number in the list, from 1.
+    pub id: String,
+    #[serde(flatten)]
+    pub option: QuestionOption,
+}
+
+impl DecisionOption {
+    pub(super) fn number(options: &[QuestionOption]) -> Vec<Self> {
+        let numbered = |(at, option): (usize, &QuestionOption)| Self {
+            id: (at + 1).to_string(),
+            option: option.clone(),
+        };
+        options.iter().enumerate().map(numbered).collect()
+    }
+}
+
+/// A resolution as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "resolutionType", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Resolution {
+    Answer {
+        answers: Vec<Answer>,
+    },
+    ChooseOption {
+        chosen_option_id: String,
+    },
+    Approve,
+    Reject {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rationale: Option<String>,
+    },
+}
+
+/// The type of a resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolutionType {
+    Answer,
+    ChooseOption,
+    Approve,
+    Reject,
+}
+
+named!(ResolutionType {
+    Answer => "answer",
+    ChooseOption => "choose_option",
+    Approve => "approve",
+    Reject => "reject",
+});
+
+impl ResolutionType {
+    pub const ALL: [Self; 4] = [Self::Answer, Self::ChooseOption, Self::Approve, Self::Reject];
+}
+
+/// A resolution as a person sends it. It may not fit the decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposedResolution {
+    pub resolution_type: ResolutionType,
+    pub chosen_option_id: Option<String>,
+    pub answers: Option<Vec<Answer>>,
+    pub rationale: Option<Feedback>,
+}
+
+/// Why a resolution does not fit its decision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {message}")]
+pub struct Misfit {
+    /// The field of the request, in camelCase.
+    pub field: &'static str,
+    pub message: String,
+}
+
+/// The owner's decision on a request or an output. Every route that decides makes one of these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnerDecision {
+    Answer { request: ToolCallId, answers: Vec<Answer> },
+    ApprovePlan { request: ToolCallId },
+    RejectPlan { request: ToolCallId, feedback: Feedback },
+    ApproveOutput { output: OutputId },
+    RejectOutput { output: OutputId, reason: Option<Feedback> },
+}
+
+impl DecisionSubject {
+    /// The types of resolution that fit.
+    pub const fn resolutions(&self) -> &'static [ResolutionType] {
+        match self {
+            Self::Option { .. } => &[ResolutionType::ChooseOption, ResolutionType::Answer],
+            Self::Question { .. } => &[ResolutionType::Answer],
+            Self::ToolApproval { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
+                &[ResolutionType::Approve, ResolutionType::Reject]
+            }
+        }
+    }
+
+    /// The owner's decision that a resolution means.
+    ///
+    /// # Errors
+    /// Every part of the resolution that does not fit.
+    pub fn decide(&self, proposed: &ProposedResolution) -> Result<OwnerDecision, Vec<Misfit>> {
+        let mut misfits = self.misfits(proposed);
+        let decision = if misfits.is_empty() { self.fitting(proposed) } else { None };
+        if decision.is_none() && misfits.is_empty() {
+            misfits.push(misfit("resolutionType", "does not fit this decision"));
+        }
+        decision.ok_or(misfits)
+    }
+
+    fn fitting(&self, proposed: &ProposedResolution) -> Option<OwnerDecision> {
+        use ResolutionType as T;
+        let ProposedResolution { resolution_type, chosen_option_id, answers, rationale } = proposed.clone();
+        let one = |request: &ToolCallId, question: &str, answer: String| OwnerDecision::Answer {
+            request: request.clone(),
+            answers: vec![Answer { question: question.to_owned(), answer }],
+        };
+        Some(match (self, resolution_type) {
+            (Self::Option { request_id, .. } | Self::Question { request_id, .. }, T::Answer) => {
+                OwnerDecision::Answer { request: request_id.clone(), answers: answers? }
+            }
+            (Self::Option { request_id, question, options }, T::ChooseOption) => {
+                let chosen = options.iter().find(|option| Some(&option.id) == chosen_option_id.as_ref())?;
+                one(request_id, question, chosen.option.label.clone())
+            }
+            (Self::ToolApproval { request_id, question, approval }, T::Approve) => {
+                one(request_id, question, approval.allow.clone())
+            }
+            (Self::ToolApproval { request_id, question, approval }, T::Reject) => {
+                one(request_id, question, rationale.map_or_else(|| approval.deny.clone(), String::from))
+            }
+            (Self::Plan { request_id, .. }, T::Approve) => {
+                OwnerDecision::ApprovePlan { request: request_id.clone() }
+            }
+            (Self::Plan { request_id, .. }, T::Reject) => {
+                OwnerDecision::RejectPlan { request: request_id.clone(), feedback: rationale? }
+            }
+            (Self::OutputReview { output_id, .. }, T::Approve) => {
+                OwnerDecision::ApproveOutput { output: *output_id }
+            }
+            (Self::OutputReview { output_id, .. }, T::Reject) => {
+                OwnerDecision::RejectOutput { output: *output_id, reason: rationale }
+            }
+            _ => return None,
+        })
+    }
+
+    fn misfits(&self, proposed: &ProposedResolution) -> Vec<Misfit> {
+        use ResolutionType as T;
+        let ProposedResolution { resolution_type, chosen_option_id, answers, rationale } = proposed;
+        let mut misfits = Vec::new();
+        let fits = self.resolutions();
+        if !fits.contains(resolution_type) {
+            let names: Vec<_> = fits.iter().map(ToString::to_string).collect();
+            let message = format!("must be {} for a decision of kind {}", names.join(" or "), self.kind());
+            misfits.push(misfit("resolutionType", message));
+        }
+        match (resolution_type, chosen_option_id) {
+            (T::ChooseOption, None) => misfits.push(misfit("chosenOptionId", "is required")),
+            (T::ChooseOption, Some(id)) => {
+                if let Self::Option { options, .. } = self
+                    && options.iter().all(|option| option.id != *id)
+                {
+                    let ids: Vec<_> = options.iter().map(|option| option.id.as_str()).collect();
+                    misfits.push(misfit("chosenOptionId", format!("must be one of {}", ids.join(", "))));
+                }
+            }
+            (_, Some(_)) => misfits.push(misfit("chosenOptionId", "applies to choose_option only")),
+            (_, None) => {}
+        }
+        match (resolution_type, answers) {
+            (T::Answer, None) => misfits.push(misfit("answers", "is required")),
+            (T::Answer, Some(answers)) => misfits.extend(self.unanswered(answers)),
+            (_, Some(_)) => misfits.push(misfit("answers", "applies to answer only")),
+            (_, None) => {}
+        }
+        let needs_rationale = matches!((self, resolution_type), (Self::Plan { .. }, T::Reject));
+        match (resolution_type, rationale) {
+            (T::Reject, None) if needs_rationale => {
+                misfits.push(misfit("rationale", "is required, so that the agent knows what to change"));
+            }
+            (T::Reject, _) | (_, None) => {}
+            (_, Some(_)) => misfits.push(misfit("rationale", "applies to reject only")),
+        }
+        misfits
+    }
+
+    /// Questions without exactly one answer, and answers to questions that were not asked.
+    fn unanswered(&self, answers: &[Answer]) -> Vec<Misfit> {
+        let asked: Vec<&str> = match self {
+            Self::Option { question, .. } => vec![question],
+            Self::Question { questions, .. } => questions.iter().map(|q| q.question.as_str()).collect(),
+            Self::ToolApproval { .. } | Self::Plan { .. } | Self::OutputReview { .. } => return Vec::new(),
+        };
+        let count = |question: &str| answers.iter().filter(|answer| answer.question == question).count();
+        let missing = asked.iter().filter(|question| count(question) != 1);
+        let missing = missing.map(|question| format!("must have one answer to `{question}`"));
+        let unknown = answers.iter().filter(|answer| !asked.contains(&answer.question.as_str()));
+        let unknown =
+            unknown.map(|answer| format!("must not answer `{}`, which was not asked", answer.question));
+        missing.chain(unknown).map(|message| misfit("answers", message)).collect()
+    }
+
+    /// The resolution that answers to questions mean.
+    pub(crate) fn resolution_of(&self, answers: &[Answer]) -> Resolution {
+        let given = || Resolution::Answer { answers: answers.to_vec() };
+        let [Answer { answer, .. }] = answers else { return given() };
+        match self {
+            Self::Option { options, .. } => {
+                options.iter().find(|option| option.option.label == *answer).map_or_else(given, |option| {
+                    Resolution::ChooseOption { chosen_option_id: option.id.clone() }
+                })
+            }
+            Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.allow) => {
+                Resolution::Approve
+            }
+            Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.deny) => {
+                Resolution::Reject { rationale: None }
+            }
+            _ => given(),
+        }
+    }
+}
+
+fn misfit(field: &'static str, message: impl Into<String>) -> Misfit {
+    Misfit { field, message: message.into() }
+}

@@ -1,0 +1,266 @@
+//! Decisions of the inbox that a session opens and ends (decision 73). Requests and the output are the truth; this module records
+//! which decisions a change opened or ended, and the commit stores them.
+
+use std::collections::BTreeMap;
+
+use super::requests::UnacknowledgedAnswer;
+use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
+use crate::decision::{
+    CancelReason, Decision, DecisionState, DecisionSubject, OwnerDecision, Resolution, ResolutionDelivery,
+    ResolvedBy, Ruling, decision_id,
+};
+use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
+
+/// The decisions that the current change opened or ended, in their latest state. They are not part of the session's state: they are
+/// not stored with it, and sessions that differ only in them are equal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DecisionChanges(BTreeMap<DecisionId, Decision>);
+
+impl PartialEq for DecisionChanges {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl DecisionChanges {
+    /// Records a decision. The first final state of a change stays.
+    fn record(&mut self, decision: Decision) {
+        let ended = |recorded: &Decision| {
+            !matches!(recorded.state, DecisionState::Pending | DecisionState::Resolving { .. })
+        };
+        if !self.0.get(&decision.id).is_some_and(ended) {
+            self.0.insert(decision.id, decision);
+        }
+    }
+}
+
+impl AgentSession {
+    /// The decisions that were opened or ended since the session was loaded.
+    pub fn changed_decisions(&self) -> impl Iterator<Item = &Decision> {
+        self.decision_changes.0.values()
+    }
+
+    /// The open decision with this id; `None` if it is over.
+    pub fn open_decision(&self, id: DecisionId) -> Option<Decision> {
+        let requests = self.requests.pending().iter().map(|request| self.decision_on(request));
+        let output = self.reviewed_decision().filter(|_| !self.status().is_terminal());
+        requests.chain(output).find(|decision| decision.id == id)
+    }
+
+    fn new_decision(
+        &self,
+        (request, run): (&str, Option<RunId>),
+        subject: DecisionSubject,
+        created_at: Timestamp,
+        expires_at: Option<Timestamp>,
+    ) -> Decision {
+        let (severity, blast_radius) = subject.classification().unzip();
+        Decision {
+            id: decision_id(self.id, run, request),
+            owner_id: self.owner_id.clone(),
+            session_id: self.id,
+            session_name: self.definition.name.as_str().to_owned(),
+            subject,
+            severity,
+            blast_radius,
+            created_at,
+            expires_at,
+            state: DecisionState::Pending,
+        }
+    }
+
+    fn decision_on(&self, request: &PendingRequest) -> Decision {
+        let id = request.id.clone();
+        let subject = match &request.kind {
+            RequestKind::Question { questions, approval } => {
+                DecisionSubject::of_questions(id, questions, approval.as_ref())
+            }
+            RequestKind::Plan { version } => DecisionSubject::Plan { request_id: id, version: *version },
+        };
+        let source = (request.id.as_str(), self.requests.run_of(&request.id));
+        self.new_decision(source, subject, request.asked_at, Some(request.expires_at))
+    }
+
+    /// The decision on the output that waits for its review.
+    fn reviewed_decision(&self) -> Option<Decision> {
+        let recorded = self.review.output().filter(|_| self.review.is_pending())?;
+        let subject =
+            DecisionSubject::OutputReview { output_id: recorded.output_id, output: recorded.output.clone() };
+        // The id of an output is unique, so that its run does not matter.
+        Some(self.new_decision((&recorded.output_id.to_string(), None), subject, recorded.recorded_at, None))
+    }
+
+    pub(super) fn record_opened(&mut self, id: &ToolCallId) {
+        if let Some(decision) = self.requests.get(id).map(|request| self.decision_on(request)) {
+            self.decision_changes.record(decision);
+        }
+    }
+
+    /// Records all open requests again, because their deadlines moved.
+    pub(super) fn record_extended(&mut self) {
+        let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
+        open.into_iter().for_each(|decision| self.decision_changes.record(decision));
+    }
+
+    pub(super) fn record_review_opened(&mut self) {
+        if let Some(decision) = self.reviewed_decision() {
+            self.decision_changes.record(decision);
+        }
+    }
+
+    /// The owner as the person who resolves.
+    pub(super) fn owner(&self) -> ResolvedBy {
+        ResolvedBy::Owner { id: self.owner_id.clone() }
+    }
+
+    fn record_end(&mut self, mut decision: Decision, state: DecisionState) {
+        decision.state = state;
+        self.decision_changes.record(decision);
+    }
+
+    /// Records that nobody decided on a request in time.
+    pub(super) fn record_expired(&mut self, request: &PendingRequest, now: Timestamp) {
+        let decision = self.decision_on(request);
+        self.record_end(decision, DecisionState::Expired { ended_at: now });
+    }
+
+    /// Records that a request ends without a decision.
+    pub(super) fn record_withdrawn(&mut self, call: &ToolCallId, now: Timestamp) {
+        if let Some(decision) = self.requests.get(call).map(|request| self.decision_on(request)) {
+            let state = DecisionState::Cancelled { ended_at: now, reason: CancelReason::Withdrawn };
+            self.record_end(decision, state);
+        }
+    }
+
+    /// Closes all requests without a decision.
+    pub(super) fn close_requests(&mut self, reason: CancelReason, now: Timestamp) -> Events {
+        let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
+        for decision in open {
+            self.record_end(decision, DecisionState::Cancelled { ended_at: now, reason });
+        }
+        self.requests.close_all()
+    }
+
+    /// The decision on an open request with its resolution.
+    pub(super) fn resolving(
+        &self,
+        id: &ToolCallId,
+        answer: &RequestAnswer,
+        resolved_by: ResolvedBy,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let mut decision = self.requests.get(id).map(|request| self.decision_on(request))?;
+        let resolution = match answer {
+            RequestAnswer::Answered(answers) => decision.subject.resolution_of(answers),
+            RequestAnswer::Approved => Resolution::Approve,
+            RequestAnswer::Rejected(feedback) => {
+                Resolution::Reject { rationale: Some(feedback.as_str().to_owned()) }
+            }
+        };
+        decision.state =
+            DecisionState::Resolving { ruling: Ruling { resolution, resolved_by, resolved_at: now } };
+        Some(decision)
+    }
+
+    pub(super) fn record_resolving(&mut self, decision: &Decision) {
+        self.decision_changes.record(decision.clone());
+    }
+
+    /// Records that the resolution of a decision reached the agent, or never will.
+    pub(super) fn record_resolved(&mut self, decision: Option<Decision>, delivery: ResolutionDelivery) {
+        if let Some(decision) = decision
+            && let DecisionState::Resolving { ruling } = decision.state.clone()
+        {
+            self.record_end(decision, DecisionState::Resolved { ruling, delivery: Some(delivery) });
+        }
+    }
+
+    fn record_delivered(&mut self, answer: UnacknowledgedAnswer, delivery: ResolutionDelivery) {
+        self.record_resolved(answer.resolves.map(|decision| *decision), delivery);
+    }
+
+    /// Records the owner's decision on the output.
+    pub(super) fn record_reviewed(&mut self, resolution: Resolution, now: Timestamp) {
+        if let Some(decision) = self.reviewed_decision() {
+            let ruling = Ruling { resolution, resolved_by: self.owner(), resolved_at: now };
+            self.record_end(decision, DecisionState::Resolved { ruling, delivery: None });
+        }
+    }
+
+    /// Records that the output needs no review any more.
+    pub(super) fn record_review_cancelled(&mut self, reason: CancelReason, now: Timestamp) {
+        if let Some(decision) = self.reviewed_decision() {
+            self.record_end(decision, DecisionState::Cancelled { ended_at: now, reason });
+        }
+    }
+
+    /// Why the decisions of a session end with it.
+    pub(super) const fn end_reason(&self) -> CancelReason {
+        match self.status() {
+            AgentSessionStatus::Cancelling | AgentSessionStatus::Cancelled => CancelReason::SessionCancelled,
+            AgentSessionStatus::Failed => CancelReason::SessionFailed,
+            _ => CancelReason::SessionEnded,
+        }
+    }
+
+    /// The owner's answer of a command that the sidecar has not received yet.
+    pub fn unacknowledged_answer(&self, command: CommandId) -> Option<(&ToolCallId, &RequestAnswer)> {
+        self.requests.unacknowledged_answer(command)
+    }
+
+    /// Forgets an answer that the sidecar received.
+    pub(super) fn acknowledge_answer(&mut self, command: CommandId) {
+        if let Some(answer) = self.requests.take_answer(command) {
+            self.record_delivered(answer, ResolutionDelivery::Command);
+        }
+    }
+
+    /// Forgets an answer that the sidecar refused.
+    pub(crate) fn refuse_answer(&mut self, command: CommandId) {
+        if let Some(answer) = self.requests.take_answer(command) {
+            self.record_delivered(answer, ResolutionDelivery::Undelivered);
+        }
+    }
+
+    /// Forgets the answers to a tool call that returned: the agent has them.
+    pub(super) fn forget_answers_to(&mut self, call: &ToolCallId) {
+        for answer in self.requests.take_answers_to(call) {
+            self.record_delivered(answer, ResolutionDelivery::Command);
+        }
+    }
+
+    /// Forgets the answers that the sidecar has not received, because the work that waits for them is over.
+    pub(super) fn forget_answers(&mut self) {
+        for answer in self.requests.take_answers() {
+            self.record_delivered(answer, ResolutionDelivery::Undelivered);
+        }
+    }
+
+    /// Takes the answers that the sidecar never received, to send them as messages after the end of its run (decision 26).
+    pub(crate) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, RequestAnswer)> {
+        let answers = self.requests.take_answers();
+        let taken = answers.iter().map(|answer| (answer.request_id.clone(), answer.answer.clone())).collect();
+        for answer in answers {
+            self.record_delivered(answer, ResolutionDelivery::Message);
+        }
+        taken
+    }
+
+    /// Decides on a request or an output. All routes that decide call this.
+    ///
+    /// # Errors
+    /// The refusal, if the request is over, of another kind, or cannot be decided in this status.
+    pub(crate) fn decide(
+        &mut self,
+        decision: OwnerDecision,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, super::SessionError> {
+        match decision {
+            OwnerDecision::Answer { request, answers } => self.answer(&request, answers, ctx),
+            OwnerDecision::ApprovePlan { request } => self.approve_plan(&request, ctx),
+            OwnerDecision::RejectPlan { request, feedback } => self.reject_plan(&request, feedback, ctx),
+            OwnerDecision::ApproveOutput { output } => self.approve_output(output, ctx),
+            OwnerDecision::RejectOutput { output, reason } => self.reject_output(output, reason, ctx),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The tool call that a permission is asked for (S2 `ToolApprovalEvent`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A tool call that waits for permission. The permission is a question to the owner; two of its answers allow and deny the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolApproval {
+    /// Name of the tool.
+    pub tool_name: String,
+    /// Input of the tool as JSON text. Long inputs are cut; the tool call has them in full.
+    pub input: String,
+    /// The answer that allows this call once.
+    pub allow: String,
+    /// The answer that denies the call without a reason. Other text denies it with that reason.
+    pub deny: String,
+}
+
+impl ToolApproval {
+    /// Most characters of the input.
+    pub const MAX_INPUT: usize = 1500;
+}

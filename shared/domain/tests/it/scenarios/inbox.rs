@@ -1,0 +1,214 @@
+//! Decisions of the inbox: what opens, resolves and ends them (decision 73).
+
+use pilothouse_domain::decision::{
+    CancelReason, Decision, DecisionKind, DecisionState, DecisionSubject, ProposedResolution, Resolution,
+    ResolutionDelivery, ResolutionType as T, ResolvedBy,
+};
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
+use pilothouse_domain::text::{AnswerText, Feedback};
+use pilothouse_domain::value::{Answer, Question, QuestionOption, ToolApproval};
+
+use crate::inbox::Inbox;
+use crate::scenario::{Scenario, asks, call, completes, output, shows, turn};
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// The inbox after a scenario in which each step was stored.
+fn inbox_of(steps: &[&dyn Fn(Scenario) -> Scenario]) -> (Scenario, Inbox) {
+    let mut inbox = Inbox::default();
+    let mut scenario = Scenario::running();
+    for step in steps {
+        scenario = step(scenario);
+        inbox.follow(&scenario.conv.session);
+        let stored = serde_json::to_value(&scenario.conv.session).unwrap();
+        scenario.conv.session = serde_json::from_value(stored).unwrap();
+    }
+    (scenario, inbox)
+}
+
+fn state_of(inbox: &Inbox, request: &str) -> DecisionState {
+    inbox.about(&call(request)).state.clone()
+}
+
+fn cancelled_for(state: &DecisionState) -> Option<CancelReason> {
+    match state {
+        DecisionState::Cancelled { reason, .. } => Some(*reason),
+        _ => None,
+    }
+}
+
+#[test]
+fn answer_is_resolving_until_the_sidecar_has_it() {
+    let answered = |s: Scenario| s.when(|s| s.answer("q1"));
+    let (scenario, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &answered]);
+    let DecisionState::Resolving { ruling } = state_of(&inbox, "q1") else { panic!("{inbox:?}") };
+    assert!(matches!(ruling.resolved_by, ResolvedBy::Owner { .. }));
+    assert!(matches!(ruling.resolution, Resolution::Answer { .. }));
+    drop(scenario);
+    let returned =
+        |s: Scenario| s.told(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
+    let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &answered, &returned]);
+    let resolved = DecisionState::Resolved { ruling, delivery: Some(ResolutionDelivery::Command) };
+    assert_eq!(state_of(&inbox, "q1"), resolved);
+}
+
+#[test]
+fn answer_without_a_sidecar_is_resolved_as_a_message() {
+    let (_, inbox) = inbox_of(&[
+        &|s| s.told(asks("q1")),
+        &|mut s| {
+            s.die(true).unwrap();
+            s
+        },
+        &|s| s.when(|s| s.answer("q1")),
+    ]);
+    let state = state_of(&inbox, "q1");
+    assert!(
+        matches!(state, DecisionState::Resolved { delivery: Some(ResolutionDelivery::Message), .. }),
+        "{state:?}"
+    );
+}
+
+#[test]
+fn timeout_expires_the_request_and_cancels_the_others() {
+    let (scenario, inbox) = inbox_of(&[
+        &|s| s.told(asks("q1")),
+        &|mut s| {
+            s.clock_with_heartbeats(60).unwrap();
+            s.told(shows("p1"))
+        },
+        &|mut s| {
+            s.clock_with_heartbeats(DAY - 30).unwrap();
+            s
+        },
+    ]);
+    assert_eq!(scenario.conv.session.status(), S::Failed);
+    assert!(matches!(state_of(&inbox, "q1"), DecisionState::Expired { .. }));
+    assert_eq!(cancelled_for(&state_of(&inbox, "p1")), Some(CancelReason::SessionFailed));
+}
+
+#[test]
+fn default_answer_resolves_in_place_of_the_owner() {
+    let settings = SessionSettings { default_answer: Some("yes".to_owned()), ..SessionSettings::default() };
+    let mut scenario = Scenario::with(settings);
+    scenario.allocate();
+    scenario.tell(AgentFact::SidecarReady(crate::scenario::can_all()));
+    scenario.tell(crate::scenario::starts("t1"));
+    scenario.tell(asks("q1"));
+    scenario.clock_with_heartbeats(DAY).unwrap();
+    let changed: Vec<&Decision> = scenario.conv.session.changed_decisions().collect();
+    let ruling = changed[0].state.ruling().unwrap();
+    assert_eq!(ruling.resolved_by, ResolvedBy::DefaultAnswer);
+}
+
+#[test]
+fn decisions_end_with_their_turn_interrupt_or_session() {
+    type Steps<'a> = &'a dyn Fn(Scenario) -> Scenario;
+    let cases: [(Steps<'_>, CancelReason); 5] = [
+        (&|s| s.told(completes("t1")), CancelReason::TurnEnded),
+        (&|s| s.when(|s| s.interrupt()), CancelReason::Interrupted),
+        (&|s| s.when(|s| s.cancel()), CancelReason::SessionCancelled),
+        (
+            &|s| s.told(AgentFact::ToolEnded { call: call("q1"), is_error: true, subagent: None }),
+            CancelReason::Withdrawn,
+        ),
+        (&|s| s.told(crate::scenario::ends(true)), CancelReason::SessionFailed),
+    ];
+    for (end, reason) in cases {
+        let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), end]);
+        assert_eq!(cancelled_for(&state_of(&inbox, "q1")), Some(reason));
+    }
+}
+
+#[test]
+fn newer_output_supersedes_the_review_of_the_older() {
+    let ends_with = |files: u32| AgentFact::TurnCompleted {
+        turn: turn("t1"),
+        output: Some(output(files)),
+        outcome: pilothouse_domain::value::SessionOutcome::Completed,
+    };
+    let (scenario, inbox) = inbox_of(&[&|s| s.told(ends_with(1)), &|mut s| {
+        s.commit(|conv, ctx| conv.session.submit_output(output(2), ctx)).unwrap();
+        s
+    }]);
+    use pilothouse_domain::decision::DecisionStatus as Status;
+    let superseded = inbox.in_state(Status::Cancelled);
+    assert_eq!(cancelled_for(&superseded[0].state), Some(CancelReason::Superseded));
+    let DecisionSubject::OutputReview { output_id, .. } = inbox.in_state(Status::Pending)[0].subject else {
+        panic!("{inbox:?}")
+    };
+    let scenario = scenario.when(|s| s.approve(output_id));
+    let approved = scenario.conv.session.changed_decisions().next().unwrap();
+    assert_eq!(approved.state.ruling().map(|ruling| &ruling.resolution), Some(&Resolution::Approve));
+}
+
+#[test]
+fn process_that_dies_keeps_its_decisions_open() {
+    let (scenario, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &|mut s| {
+        s.die(true).unwrap();
+        s.clock(1, ProcessState::Dead).unwrap();
+        s
+    }]);
+    assert_eq!(state_of(&inbox, "q1"), DecisionState::Pending);
+    assert!(scenario.conv.session.hibernated());
+}
+
+fn question(text: &str, labels: &[&str]) -> Question {
+    let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: None };
+    let options = labels.iter().map(option).collect();
+    Question { question: text.to_owned(), header: None, options, multi_select: false }
+}
+
+fn permission() -> (Question, ToolApproval) {
+    let approval = ToolApproval {
+        tool_name: "Bash".to_owned(),
+        input: "{}".to_owned(),
+        allow: "Allow".to_owned(),
+        deny: "Deny".to_owned(),
+    };
+    (question("May it?", &["Allow", "Deny"]), approval)
+}
+
+fn proposed(resolution_type: T) -> ProposedResolution {
+    ProposedResolution { resolution_type, chosen_option_id: None, answers: None, rationale: None }
+}
+
+#[test]
+fn questions_become_options_approvals_or_questions() {
+    let kind = |questions: &[Question], approval: Option<&ToolApproval>| {
+        DecisionSubject::of_questions(call("q1"), questions, approval).kind()
+    };
+    assert_eq!(kind(&[question("Which?", &["A", "B"])], None), DecisionKind::Option);
+    assert_eq!(kind(&[question("Which?", &[])], None), DecisionKind::Question);
+    let several = Question { multi_select: true, ..question("Which?", &["A", "B"]) };
+    assert_eq!(kind(&[several], None), DecisionKind::Question);
+    assert_eq!(kind(&[question("A?", &[]), question("B?", &[])], None), DecisionKind::Question);
+    let (asked, approval) = permission();
+    assert_eq!(kind(&[asked], Some(&approval)), DecisionKind::ToolApproval);
+}
+
+#[test]
+fn every_misfit_of_a_resolution_is_named() {
+    let fields = |subject: &DecisionSubject, proposed: &ProposedResolution| -> Vec<&'static str> {
+        subject.decide(proposed).unwrap_err().iter().map(|misfit| misfit.field).collect()
+    };
+    let plan = DecisionSubject::Plan { request_id: call("p1"), version: 1 };
+    let rationale = Some(Feedback::parse("no").unwrap());
+    let wrong = ProposedResolution {
+        chosen_option_id: Some("1".to_owned()),
+        rationale: rationale.clone(),
+        ..proposed(T::Answer)
+    };
+    assert_eq!(fields(&plan, &wrong), ["resolutionType", "chosenOptionId", "answers", "rationale"]);
+    assert_eq!(fields(&plan, &proposed(T::Reject)), ["rationale"]);
+    assert!(plan.decide(&ProposedResolution { rationale, ..proposed(T::Reject) }).is_ok());
+    let option = DecisionSubject::of_questions(call("q1"), &[question("Which?", &["A", "B"])], None);
+    let chosen =
+        |id: &str| ProposedResolution { chosen_option_id: Some(id.to_owned()), ..proposed(T::ChooseOption) };
+    assert_eq!(fields(&option, &chosen("3")), ["chosenOptionId"]);
+    assert!(option.decide(&chosen("2")).is_ok());
+    let two = DecisionSubject::of_questions(call("q1"), &[question("A?", &[]), question("B?", &[])], None);
+    let answers = vec![Answer { question: "C?".to_owned(), answer: AnswerText::parse("x").unwrap().into() }];
+    let answer = ProposedResolution { answers: Some(answers), ..proposed(T::Answer) };
+    assert_eq!(fields(&two, &answer), ["answers", "answers", "answers"]);
+}

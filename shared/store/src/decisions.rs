@@ -1,0 +1,54 @@
+//! Decisions of the inbox (decision 73): copies of what waits in sessions, for one list over all sessions of an owner.
+
+use pilothouse_domain::decision::Decision;
+use pilothouse_domain::{DecisionId, UserId};
+
+use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
+use crate::error::StoreError;
+use crate::layout;
+use crate::repository::{Listing, Store};
+use crate::table::{Condition, Index, Position, Query, SortRange, Write};
+
+impl Commit {
+    /// Adds a decision that the session opened or ended. The version of the session guards it. Decisions that are over expire with
+    /// the records of the agent.
+    pub(crate) fn decision(&mut self, decision: &Decision) -> Result<(), StoreError> {
+        let mut row = item(layout::decision(decision.id), "decision", body(decision)?);
+        row.listing = Some(layout::listed_decision(decision));
+        row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
+        self.push(Write::Put(row, Condition::Always), Purpose::Record);
+        Ok(())
+    }
+}
+
+impl Store {
+    /// A decision of `owner`. Another owner's decision costs the same read as a missing one.
+    pub async fn decision_of(&self, owner: &UserId, id: DecisionId) -> Result<Option<Decision>, StoreError> {
+        let decision = self.load::<Decision>(&layout::decision(id)).await?.map(|loaded| loaded.value);
+        Ok(decision.filter(|decision| decision.owner_id == *owner))
+    }
+
+    /// Open decisions of an owner: the most severe first, then those with the largest blast radius, then the oldest.
+    pub async fn open_decisions(
+        &self,
+        owner: &UserId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<Decision>, StoreError> {
+        self.list(in_partition(layout::open_decisions_partition(owner), false, limit, after)).await
+    }
+
+    /// Decisions of an owner that are over, the latest first.
+    pub async fn ended_decisions(
+        &self,
+        owner: &UserId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<Decision>, StoreError> {
+        self.list(in_partition(layout::ended_decisions_partition(owner), true, limit, after)).await
+    }
+}
+
+fn in_partition(partition: String, descending: bool, limit: usize, after: Option<Position>) -> Query {
+    Query { index: Some(Index::Listing), partition, range: SortRange::All, descending, limit, after }
+}
