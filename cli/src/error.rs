@@ -129,6 +129,7 @@ mod tests {
             detail: "No.".into(),
             violations: Vec::new(),
             continuation: None,
+            decision: None,
         })))
     }
 

@@ -50,7 +50,7 @@ impl Answer {
 }
 
 /// Asks on the terminal.
-fn ask(questions: &[Question], ctx: &Context) -> Result<Vec<String>, CliError> {
+pub(super) fn ask(questions: &[Question], ctx: &Context) -> Result<Vec<String>, CliError> {
     let input = std::io::stdin();
     if !input.is_terminal() || !std::io::stdout().is_terminal() || ctx.json {
         let all: Vec<_> = questions.iter().map(|q| format!("`{}`", q.question)).collect();
@@ -70,7 +70,7 @@ fn ask(questions: &[Question], ctx: &Context) -> Result<Vec<String>, CliError> {
 }
 
 /// Each question with its answer.
-fn match_up(questions: &[Question], given: &[String]) -> Result<Vec<GivenAnswer>, CliError> {
+pub(super) fn match_up(questions: &[Question], given: &[String]) -> Result<Vec<GivenAnswer>, CliError> {
     if questions.len() != given.len() {
         return Err(CliError::Usage(format!(
             "{} asked and {} given; quote answers of several words",

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events, keys,
+    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events, inbox, keys,
     lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer, template, token, up,
     watch, worker, workers,
 };
@@ -68,6 +68,8 @@ pub enum Command {
     Resume(lifecycle::Resume),
     Cancel(lifecycle::Cancel),
     Brake(brake::Brake),
+    Inbox(inbox::Inbox),
+    Resolve(inbox::Resolve),
     Answer(answer::Answer),
     #[command(subcommand)]
     Plan(plan::Plan),

@@ -16,6 +16,7 @@ pub mod demo;
 pub mod events;
 pub mod files;
 pub mod follow;
+pub mod inbox;
 pub mod keys;
 pub mod lifecycle;
 pub mod parse;
@@ -86,6 +87,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Resume(command) => command.run(&ctx()?).await,
         Command::Brake(command) => command.run(&ctx()?).await,
         Command::Cancel(command) => command.run(&ctx()?).await,
+        Command::Inbox(command) => command.run(&ctx()?).await,
+        Command::Resolve(command) => command.run(&ctx()?).await,
         Command::Answer(command) => command.run(&ctx()?).await,
         Command::Plan(command) => command.run(&ctx()?).await,
         Command::Approve(command) => command.run(&ctx()?).await,

@@ -7,6 +7,7 @@ pub mod chains;
 pub mod dead_letters;
 pub mod deliverables;
 pub mod events;
+pub mod inbox;
 pub mod logs;
 pub mod messages;
 pub mod money;

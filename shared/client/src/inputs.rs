@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 pub use pilothouse_api::patch::Patch;
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use pilothouse_domain::decision::{DecisionKind, DecisionStatus, ResolutionType};
 use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::value::{
     Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
@@ -163,6 +164,43 @@ impl PageQuery {
         let limit = self.limit.map(|limit| ("limit", limit.to_string()));
         let cursor = self.cursor.clone().map(|cursor| ("cursor", cursor));
         limit.into_iter().chain(cursor).collect()
+    }
+}
+
+/// Which decisions to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecisionFilter {
+    /// Their state; pending if absent.
+    pub state: Option<DecisionStatus>,
+    /// Their kind.
+    pub kind: Option<DecisionKind>,
+    /// Their session.
+    pub session: Option<AgentSessionId>,
+    /// Whether to count all pending decisions.
+    pub counts: bool,
+}
+
+/// Resolves a decision.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResolveDecision {
+    /// One of the decision's `resolutions`.
+    pub resolution_type: ResolutionType,
+    /// The chosen option, for `choose_option`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen_option_id: Option<String>,
+    /// One answer a question, for `answer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Vec<Answer>>,
+    /// Why, for `reject`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<String>,
+}
+
+impl ResolveDecision {
+    /// A resolution of this type without further content.
+    pub const fn new(resolution_type: ResolutionType) -> Self {
+        Self { resolution_type, chosen_option_id: None, answers: None, rationale: None }
     }
 }
 

@@ -17,6 +17,7 @@ mod agent_requests;
 mod brakes;
 mod chains;
 mod credentials;
+mod decisions;
 mod error;
 pub mod inputs;
 mod lifecycle;

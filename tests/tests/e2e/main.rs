@@ -27,6 +27,7 @@ mod full_disk;
 mod hibernation;
 mod hostile;
 mod idempotency;
+mod inbox;
 mod input;
 mod json_order;
 mod killed;

@@ -1,0 +1,195 @@
+//! Decisions of the inbox.
+
+use pilothouse_api::decisions::{DecisionPage, DecisionView};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::decision::{
+    DecisionState, DecisionStatus, DecisionSubject, Resolution, ResolutionDelivery, ResolutionType,
+    ResolvedBy,
+};
+
+use super::Style;
+use super::requests::question;
+use super::style::Paint;
+use super::text::{clean, count, line};
+use super::time;
+
+/// The decisions in their order, and how many are pending in sum.
+pub fn list(page: &DecisionPage, state: DecisionStatus, style: Style, now: Timestamp) -> String {
+    let mut out = String::new();
+    for item in &page.items {
+        out.push_str(&decision(item, style, now));
+    }
+    if page.items.is_empty() {
+        out.push_str(&match state {
+            DecisionStatus::Pending => "Nothing waits for you.\n".to_owned(),
+            other => format!("There are no {other} decisions.\n"),
+        });
+    }
+    if page.next_cursor.is_some() {
+        out.push_str(&style.dim("There are more; see --limit.\n"));
+    }
+    if let Some(counts) = page.counts.as_ref().filter(|counts| counts.pending > 0) {
+        let kinds: Vec<_> =
+            counts.by_kind.iter().map(|(kind, number)| format!("{number} {}", words(kind))).collect();
+        let partial = if counts.is_partial { "at least " } else { "" };
+        let sum = format!("{partial}{} pending: {}\n", count(counts.pending, "decision"), kinds.join(", "));
+        out.push_str(&style.dim(&sum));
+    }
+    out
+}
+
+fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// One decision with its content and how to resolve it, or what became of it.
+pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String {
+    let id = decision.id.to_string();
+    let short: String = id.chars().take(8).collect();
+    let kind = words(&decision.subject.kind().to_string());
+    let severity = decision.severity.map(|severity| format!(", {severity} severity")).unwrap_or_default();
+    let expires = decision
+        .expires_at
+        .filter(|_| decision.state == DecisionState::Pending)
+        .map(|at| time::until(at, now));
+    let expires = expires.map(|at| format!(", expires {at}")).unwrap_or_default();
+    let head = style.paint(Paint::Yellow, &format!("{short}  {kind}{severity}"));
+    let source = style.dim(&format!(
+        "({}, {}{expires})",
+        line(&decision.session_name, 60),
+        time::ago(decision.created_at, now)
+    ));
+    let last = match outcome(&decision.state, now) {
+        Some(outcome) => format!("  {outcome}\n"),
+        None => format!("  {} {}\n", style.dim("→"), hint(decision, &short)),
+    };
+    format!("{head} {source}\n{}{last}", content(&decision.subject, &decision.session_id.to_string(), style))
+}
+
+fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
+    match subject {
+        DecisionSubject::Question { questions, .. } => questions.iter().map(|q| question(q, style)).collect(),
+        DecisionSubject::Option { question, options, .. } => {
+            let mut out = format!("  {}\n", style.bold(&clean(question)));
+            for option in options {
+                let meaning = option.option.description.as_deref();
+                let meaning = meaning.map(|d| format!(": {}", line(d, 100))).unwrap_or_default();
+                let label = line(&option.option.label, 80);
+                out.push_str(&format!("    {}. {label}{}\n", option.id, style.dim(&meaning)));
+            }
+            out
+        }
+        DecisionSubject::ToolApproval { approval, .. } => {
+            format!("  {} {}\n", style.bold(&line(&approval.tool_name, 80)), line(&approval.input, 200))
+        }
+        DecisionSubject::Plan { version, .. } => {
+            format!("  Revision {version}; read it with `pilothouse plan show {session}`\n")
+        }
+        DecisionSubject::OutputReview { output, .. } => {
+            let tests = if output.all_tests_passing { "pass" } else { "do not all pass" };
+            format!("  {} changed; its tests {tests}\n", count(output.files_changed as usize, "file"))
+        }
+    }
+}
+
+fn hint(decision: &DecisionView, short: &str) -> String {
+    let how = decision.resolutions.iter().map(|resolution| match resolution {
+        ResolutionType::Answer => "answer \"…\"",
+        ResolutionType::ChooseOption => "choose NUMBER",
+        ResolutionType::Approve => "approve",
+        ResolutionType::Reject => "reject --rationale \"…\"",
+    });
+    format!("pilothouse resolve {short} {}", how.collect::<Vec<_>>().join(" | "))
+}
+
+fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
+    let (ruling, note) = match state {
+        DecisionState::Pending => return None,
+        DecisionState::Expired { ended_at } => return Some(format!("expired {}", time::ago(*ended_at, now))),
+        DecisionState::Cancelled { ended_at, reason } => {
+            let reason = serde_json::to_value(reason).ok();
+            let reason = reason.as_ref().and_then(|reason| reason.as_str()).map(words).unwrap_or_default();
+            return Some(format!("cancelled {} ({reason})", time::ago(*ended_at, now)));
+        }
+        DecisionState::Resolving { ruling } => (ruling, "; the agent has not received it yet"),
+        DecisionState::Resolved { ruling, delivery } => (
+            ruling,
+            match delivery {
+                Some(ResolutionDelivery::Undelivered) => "; the agent never received it",
+                Some(ResolutionDelivery::Message) => "; sent to the agent as a message",
+                Some(ResolutionDelivery::Command) | None => "",
+            },
+        ),
+    };
+    let what = match &ruling.resolution {
+        Resolution::Answer { answers } => {
+            let texts: Vec<_> = answers.iter().map(|answer| line(&answer.answer, 80)).collect();
+            format!("answered: {}", texts.join("; "))
+        }
+        Resolution::ChooseOption { chosen_option_id } => format!("option {chosen_option_id} chosen"),
+        Resolution::Approve => "approved".to_owned(),
+        Resolution::Reject { rationale: None } => "rejected".to_owned(),
+        Resolution::Reject { rationale: Some(why) } => format!("rejected: {}", line(why, 80)),
+    };
+    let by = match &ruling.resolved_by {
+        ResolvedBy::Owner { id } => format!("by {id}"),
+        ResolvedBy::DefaultAnswer => "by the default answer".to_owned(),
+    };
+    Some(format!("{what} {by} {}{note}", time::ago(ruling.resolved_at, now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_api::decisions::{DecisionPage, DecisionView};
+    use pilothouse_domain::decision::DecisionStatus;
+    use serde_json::{Value, json};
+
+    use super::list;
+    use crate::output::Style;
+    use crate::output::fixtures::now;
+
+    fn view(more: &Value) -> DecisionView {
+        let mut view = json!({
+            "id": "92944b5c-793e-8b52-bac8-e2d4a75f6e63", "sessionId": "0197b1c0-1111-7000-8000-00000000aaaa",
+            "sessionName": "demo", "createdAt": "2026-11-21T20:01:30.000Z",
+        });
+        for (name, value) in more.as_object().unwrap() {
+            view[name] = value.clone();
+        }
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn inbox_shows_content_and_the_command_that_resolves() {
+        let call = view(&json!({
+            "kind": "tool_approval", "requestId": "t1", "question": "May it?", "toolName": "Bash",
+            "input": "{\"command\":\"ls\"}", "allow": "Allow", "deny": "Deny", "severity": "high",
+            "blastRadius": "unknown", "expiresAt": "2026-11-22T20:02:00.000Z",
+            "resolutions": ["approve", "reject"], "state": "pending",
+        }));
+        let page = DecisionPage { items: vec![call], next_cursor: None, counts: None };
+        assert_eq!(
+            list(&page, DecisionStatus::Pending, Style::PLAIN, now()),
+            "\
+92944b5c  tool approval, high severity (demo, 30 s ago, expires in 24 h)
+  Bash {\"command\":\"ls\"}
+  → pilothouse resolve 92944b5c approve | reject --rationale \"…\"
+"
+        );
+        let empty = DecisionPage { items: Vec::new(), next_cursor: None, counts: None };
+        assert_eq!(list(&empty, DecisionStatus::Pending, Style::PLAIN, now()), "Nothing waits for you.\n");
+    }
+
+    #[test]
+    fn ended_decision_shows_its_winner() {
+        let plan = view(&json!({
+            "kind": "plan", "requestId": "p1", "version": 2, "resolutions": ["approve", "reject"],
+            "state": "resolved", "resolution": { "resolutionType": "reject", "rationale": "Too much" },
+            "resolvedBy": { "type": "owner", "id": "local" }, "resolvedAt": "2026-11-21T20:01:50.000Z",
+            "delivery": "message",
+        }));
+        let shown = super::decision(&plan, Style::PLAIN, now());
+        let outcome = shown.lines().last().unwrap();
+        assert_eq!(outcome, "  rejected: Too much by local 10 s ago; sent to the agent as a message");
+    }
+}
