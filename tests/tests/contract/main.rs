@@ -7,6 +7,7 @@ mod blobs;
 mod broker;
 mod clock;
 mod cloud;
+mod inbox;
 mod model;
 mod pool;
 mod sqlite;

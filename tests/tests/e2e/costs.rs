@@ -48,6 +48,7 @@ async fn commands_and_events_cost_what_they_did() {
     let world = World::open().await;
     commands(&world, &mut counted).await;
     events(&world, &mut counted).await;
+    decisions(&world, &mut counted).await;
     let text = counted.0;
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/costs.txt");
     if std::env::var_os("PILOTHOUSE_EXPORT").is_some() {
@@ -112,4 +113,28 @@ async fn events(world: &World, counted: &mut Counted) {
     ] {
         counted.add(&format!("event: {name}"), world.used(async || world.say(id, &[body]).await).await);
     }
+}
+
+/// A request costs one item more when it opens, when it is resolved, and when the sidecar acknowledges the resolution.
+async fn decisions(world: &World, counted: &mut Counted) {
+    let id = world.another_running_session().await;
+    let ask = |request: &str| json!({ "type": "question_asked", "requestId": request, "questions": [{ "question": "Which?" }] });
+    counted.add("event: question", world.used(async || world.say(id, &[ask("q1")]).await).await);
+    let answer = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "This" }] });
+    let path = format!("/api/agents/sessions/{id}/answer");
+    let used = world.used(async || drop(world.call("POST", &path, &answer.to_string()).await)).await;
+    counted.add("answer a question", used);
+    let used = world.used(async || world.acknowledge(id, "answer_ack").await).await;
+    counted.add("answer: its acknowledgements", used);
+    world.say(id, &[ask("q2")]).await;
+    let listed = world.call("GET", "/api/decisions", "").await;
+    let used = world.used(async || drop(world.call("GET", "/api/decisions", "").await)).await;
+    counted.add("list the inbox", used);
+    let decision = listed["items"][0]["id"].as_str().unwrap();
+    let resolution = json!({ "resolutionType": "answer", "answers": answer["answers"] }).to_string();
+    let path = format!("/api/decisions/{decision}/resolve");
+    counted.add(
+        "resolve a decision",
+        world.used(async || drop(world.call("POST", &path, &resolution).await)).await,
+    );
 }

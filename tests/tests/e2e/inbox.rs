@@ -130,7 +130,7 @@ async fn resolution_that_does_not_fit_names_all_violations() {
     let wrong = json!({ "resolutionType": "approve", "chosenOptionId": "2", "rationale": "so" });
     let refused = resolve(&session.api, &decision, wrong).await;
     let refused = refused.refused(422, "validation-failed");
-    assert_eq!(refused.violated(), ["resolutionType", "chosenOptionId", "rationale"]);
+    assert_eq!(refused.violated(), ["chosenOptionId", "rationale", "resolutionType"]);
     let unknown = json!({ "resolutionType": "choose_option", "chosenOptionId": "3" });
     let refused = resolve(&session.api, &decision, unknown).await;
     assert_eq!(refused.refused(422, "validation-failed").violated(), ["chosenOptionId"]);
