@@ -6,6 +6,7 @@
 mod agent_api;
 mod brakes;
 mod chains;
+mod decisions;
 mod json;
 mod messages;
 mod normalize;
