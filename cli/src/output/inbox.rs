@@ -20,10 +20,11 @@ pub fn list(page: &DecisionPage, state: DecisionStatus, style: Style, now: Times
         out.push_str(&decision(item, style, now));
     }
     if page.items.is_empty() {
-        out.push_str(&match state {
+        let none = match state {
             DecisionStatus::Pending => "Nothing waits for you.\n".to_owned(),
             other => format!("There are no {other} decisions.\n"),
-        });
+        };
+        out.push_str(&none);
     }
     if page.next_cursor.is_some() {
         out.push_str(&style.dim("There are more; see --limit.\n"));
@@ -75,7 +76,8 @@ fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
                 let meaning = option.option.description.as_deref();
                 let meaning = meaning.map(|d| format!(": {}", line(d, 100))).unwrap_or_default();
                 let label = line(&option.option.label, 80);
-                out.push_str(&format!("    {}. {label}{}\n", option.id, style.dim(&meaning)));
+                let numbered = format!("    {}. {label}{}\n", option.id, style.dim(&meaning));
+                out.push_str(&numbered);
             }
             out
         }

@@ -50,11 +50,13 @@ mod tests {
         is_that_of_json::<crate::brake::BrakeBehavior>();
         is_that_of_json::<crate::brake::HoldStage>();
         is_that_of_json::<crate::chain::SessionChainStatus>();
+        is_that_of_json::<crate::decision::DecisionKind>();
+        is_that_of_json::<crate::decision::DecisionStatus>();
+        is_that_of_json::<crate::decision::ResolutionType>();
         is_that_of_json::<crate::effect::ActionKind>();
         is_that_of_json::<crate::effect::BlastRadius>();
         is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::control_mode::ControlMode>();
-        is_that_of_json::<crate::decision::DecisionKind>();
         is_that_of_json::<crate::project::AgentStatus>();
         is_that_of_json::<crate::session::AgentSessionStatus>();
         is_that_of_json::<crate::session::LifecycleCommand>();

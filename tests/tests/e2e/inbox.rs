@@ -115,6 +115,11 @@ async fn requests_of_four_sessions_are_resolved_in_one_inbox() {
         let resolved = until_state(session, decision, "resolved").await;
         assert_eq!(resolved["delivery"], "command");
     }
+    let rejected = until_state(&acting, permission, "resolved").await;
+    assert_eq!(
+        rejected["resolution"],
+        json!({ "resolutionType": "reject", "rationale": "use trash instead" })
+    );
     assert_eq!(pending(&api).await, Vec::<Value>::new());
     let resolved = api.all(&format!("{INBOX}?state=resolved")).await;
     assert_eq!(resolved.len(), 5);

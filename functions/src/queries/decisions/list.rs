@@ -93,8 +93,8 @@ async fn counts(app: &App, owner: &UserId) -> Result<DecisionCounts, Problem> {
 /// Parses a parameter by the names of its values.
 fn one_of<T: Display + Copy>(parameters: &Parameters, name: &str, all: &[T]) -> Result<Option<T>, Problem> {
     let Some(text) = parameters.text(name) else { return Ok(None) };
-    let named = all.iter().find(|value| value.to_string() == text).copied();
-    named.map(Some).ok_or_else(|| {
+    let value = all.iter().find(|value| value.to_string() == text).copied();
+    value.map(Some).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(ToString::to_string).collect();
         Problem::invalid(name, format!("must be one of {}", names.join(", ")))
     })

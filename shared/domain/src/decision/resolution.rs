@@ -139,7 +139,7 @@ impl DecisionSubject {
                 one(request_id, question, approval.allow.clone())
             }
             (Self::ToolApproval { request_id, question, approval }, T::Reject) => {
-                one(request_id, question, rationale.map_or_else(|| approval.deny.clone(), String::from))
+                one(request_id, question, approval.denial(rationale.as_ref().map(Feedback::as_str)))
             }
             (Self::Plan { request_id, .. }, T::Approve) => {
                 OwnerDecision::ApprovePlan { request: request_id.clone() }
@@ -229,6 +229,9 @@ impl DecisionSubject {
             Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.deny) => {
                 Resolution::Reject { rationale: None }
             }
+            Self::ToolApproval { approval, .. } => approval
+                .reason_of(answer)
+                .map_or_else(given, |why| Resolution::Reject { rationale: Some(why.to_owned()) }),
             _ => given(),
         }
     }

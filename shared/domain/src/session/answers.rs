@@ -13,7 +13,7 @@ use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCall
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 
 /// Shortens questions to the limits (decision 6). The journal has them in full.
-fn fit(questions: &mut Vec<Question>) {
+fn fit(questions: &mut Vec<Question>, approval: Option<&mut ToolApproval>) {
     questions.truncate(20);
     let mut left = MAX_QUESTION_BYTES;
     let mut take = |text: &mut String, most: usize| {
@@ -21,6 +21,13 @@ fn fit(questions: &mut Vec<Question>) {
         *text = cut(text, characters);
         left = left.saturating_sub(text.len());
     };
+    let mut input = None;
+    if let Some(approval) = approval {
+        take(&mut approval.tool_name, 200);
+        take(&mut approval.allow, 500);
+        take(&mut approval.deny, 500);
+        input = Some(&mut approval.input);
+    }
     for question in questions.iter_mut() {
         take(&mut question.question, 2000);
     }
@@ -32,13 +39,16 @@ fn fit(questions: &mut Vec<Question>) {
         }
         question.options.retain(|option| !option.label.is_empty());
     }
+    if let Some(input) = input {
+        take(input, ToolApproval::MAX_INPUT);
+    }
 }
 
 impl AgentSession {
     pub(super) fn open_request(
         &mut self,
         operation: Operation,
-        id: ToolCallId,
+        id: &ToolCallId,
         kind: RequestKind,
         ctx: &DomainContext<'_>,
     ) -> Result<Timestamp, SessionError> {
@@ -50,7 +60,7 @@ impl AgentSession {
         let expires_at = ctx.now + Duration::from_secs(self.definition.settings.request_timeout_seconds);
         let request = PendingRequest { id: id.clone(), kind, asked_at: ctx.now, expires_at };
         if self.requests.open(request, self.run_state.current_id()) {
-            self.record_opened(&id);
+            self.record_opened(id);
         }
         self.rest_by_requests();
         Ok(expires_at)
@@ -71,12 +81,12 @@ impl AgentSession {
         &mut self,
         id: ToolCallId,
         mut questions: Vec<Question>,
-        approval: Option<ToolApproval>,
+        mut approval: Option<ToolApproval>,
         ctx: &DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        fit(&mut questions);
+        fit(&mut questions, approval.as_mut());
         let kind = RequestKind::Question { questions: questions.clone(), approval };
-        let expires_at = self.open_request(Operation::RecordUserQuestionAsked, id.clone(), kind, ctx)?;
+        let expires_at = self.open_request(Operation::RecordUserQuestionAsked, &id, kind, ctx)?;
         Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
 
@@ -123,7 +133,9 @@ impl AgentSession {
         let decision = self.resolving(id, &answer, by, ctx.now);
         self.requests.close(id);
         if let Some(CommandRef { command_id, attempt, .. }) = command {
-            decision.iter().for_each(|decision| self.record_resolving(decision));
+            if let Some(decision) = &decision {
+                self.record_resolving(decision);
+            }
             self.requests.record_answer(UnacknowledgedAnswer {
                 request_id: id.clone(),
                 answer,

@@ -99,7 +99,9 @@ impl AgentSession {
     /// Records all open requests again, because their deadlines moved.
     pub(super) fn record_extended(&mut self) {
         let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
-        open.into_iter().for_each(|decision| self.decision_changes.record(decision));
+        for decision in open {
+            self.decision_changes.record(decision);
+        }
     }
 
     pub(super) fn record_review_opened(&mut self) {

@@ -22,12 +22,7 @@ impl AgentSession {
         let requires_approval = self.definition.settings.agent.plan_approval_required;
         let version = self.requests.next_plan_version();
         if requires_approval {
-            self.open_request(
-                Operation::RecordPlanPendingApproval,
-                id.clone(),
-                RequestKind::Plan { version },
-                ctx,
-            )?;
+            self.open_request(Operation::RecordPlanPendingApproval, &id, RequestKind::Plan { version }, ctx)?;
         } else {
             self.check(Operation::RecordPlanAutoApproved)?;
         }

@@ -20,4 +20,14 @@ pub struct ToolApproval {
 impl ToolApproval {
     /// Most characters of the input.
     pub const MAX_INPUT: usize = 1500;
+
+    /// The answer that denies the call. The reason follows the word for no, so that a reason like `yes` does not allow the call.
+    pub fn denial(&self, reason: Option<&str>) -> String {
+        reason.map_or_else(|| self.deny.clone(), |reason| format!("{}: {reason}", self.deny))
+    }
+
+    /// The reason of an answer that [`Self::denial`] made.
+    pub fn reason_of<'a>(&self, answer: &'a str) -> Option<&'a str> {
+        answer.strip_prefix(&self.deny)?.strip_prefix(": ")
+    }
 }

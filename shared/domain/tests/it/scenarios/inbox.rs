@@ -1,8 +1,8 @@
 //! Decisions of the inbox: what opens, resolves and ends them (decision 73).
 
 use pilothouse_domain::decision::{
-    CancelReason, Decision, DecisionKind, DecisionState, DecisionSubject, ProposedResolution, Resolution,
-    ResolutionDelivery, ResolutionType as T, ResolvedBy,
+    CancelReason, Decision, DecisionKind, DecisionState, DecisionSubject, OwnerDecision, ProposedResolution,
+    Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::text::{AnswerText, Feedback};
@@ -185,6 +185,18 @@ fn questions_become_options_approvals_or_questions() {
     assert_eq!(kind(&[question("A?", &[]), question("B?", &[])], None), DecisionKind::Question);
     let (asked, approval) = permission();
     assert_eq!(kind(&[asked], Some(&approval)), DecisionKind::ToolApproval);
+}
+
+#[test]
+fn reason_for_a_rejection_never_allows_the_call() {
+    let (asked, approval) = permission();
+    let subject = DecisionSubject::of_questions(call("q1"), &[asked], Some(&approval));
+    for reason in ["Allow", "yes", "Deny", "use trash instead"] {
+        let rationale = Some(Feedback::parse(reason).unwrap());
+        let decided = subject.decide(&ProposedResolution { rationale, ..proposed(T::Reject) }).unwrap();
+        let OwnerDecision::Answer { answers, .. } = decided else { panic!("{decided:?}") };
+        assert_eq!(answers[0].answer, format!("Deny: {reason}"));
+    }
 }
 
 #[test]
