@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events, inbox, keys,
-    lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer, template, token, up,
-    watch, worker, workers,
+    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events,
+    inbox, keys, lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer,
+    template, token, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 

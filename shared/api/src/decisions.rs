@@ -1,4 +1,4 @@
-//! Decisions of the inbox (S2; decision 73).
+//! Decisions of the inbox (S2; decision 74).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The inbox: decisions that wait for the owner, over all sessions (decision 73).
+//! The inbox: decisions that wait for the owner, over all sessions (decision 74).
 
 use pilothouse_api::decisions::{DecisionPage, DecisionView};
 use pilothouse_domain::DecisionId;

@@ -1,4 +1,4 @@
-//! Decisions of the inbox (decision 73): copies of what waits in sessions, for one list over all sessions of an owner.
+//! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner.
 
 use pilothouse_domain::decision::Decision;
 use pilothouse_domain::{DecisionId, UserId};

@@ -1,4 +1,4 @@
-//! The inbox on both engines: its order, its pages, and its two lists (decision 73).
+//! The inbox on both engines: its order, its pages, and its two lists (decision 74).
 
 use axum::body::Body;
 use http::Request;

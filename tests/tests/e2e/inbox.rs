@@ -1,4 +1,4 @@
-//! The inbox: what waits for the owner in all sessions (decision 73).
+//! The inbox: what waits for the owner in all sessions (decision 74).
 
 use pilothouse_tests::{Api, Reply, Session};
 use serde_json::{Value, json};

@@ -1,3 +1,3 @@
-//! Commands of the inbox (S2; decision 73).
+//! Commands of the inbox (S2; decision 74).
 
 pub mod resolve;

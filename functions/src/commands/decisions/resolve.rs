@@ -17,10 +17,11 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
     Decision, DecisionState, DecisionStatus, ProposedResolution, ResolutionType,
 };
+use pilothouse_domain::session::SessionError;
 use pilothouse_domain::text::Feedback;
 use pilothouse_domain::value::Answer;
 use pilothouse_domain::{DecisionId, DomainContext};
-use pilothouse_store::LoadedConversation;
+use pilothouse_store::{LoadedConversation, OwnerBrakes};
 use schemars::JsonSchema;
 
 use crate::commands::requests::answer::OneAnswer;
@@ -64,8 +65,15 @@ impl From<Resolve> for ProposedResolution {
     }
 }
 
+/// A decision with its session, and the brakes of its owner.
+struct ResolveState {
+    decision: Decision,
+    loaded: LoadedConversation,
+    brakes: OwnerBrakes,
+}
+
 /// Responds with 202 and the decision while its agent has not received the resolution, otherwise with 200. The first resolution wins:
-/// a later one gets 409 `decision-over` with the winner and the time.
+/// a later one gets 409 `decision-over` with the winner and the time. While a brake stops the session, the response is 409 `braked`.
 async fn resolve_decision(
     State(app): State<App>,
     command: CommandContext,
@@ -77,11 +85,10 @@ async fn resolve_decision(
     let load = async || {
         let decision = app.store.decision_of(&command.owner, id).await?.ok_or_else(Problem::no_decision)?;
         let loaded = app.load_session(&command, decision.session_id).await?;
-        Ok((decision, loaded))
+        Ok(ResolveState { decision, loaded, brakes: app.store.brakes(&command.owner).await? })
     };
-    let decide = |(decision, loaded): (Decision, LoadedConversation), ctx: &mut DomainContext<'_>| {
-        decide(&app, &command, &proposed, &decision, loaded, ctx)
-    };
+    let decide =
+        |state: ResolveState, ctx: &mut DomainContext<'_>| decide(&app, &command, &proposed, state, ctx);
     app.unit_of_work().run_command(&command, load, decide).await
 }
 
@@ -89,15 +96,14 @@ fn decide(
     app: &App,
     command: &CommandContext,
     proposed: &ProposedResolution,
-    decision: &Decision,
-    loaded: LoadedConversation,
+    ResolveState { decision, loaded, brakes }: ResolveState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<unit_of_work::Decision<CommandResponse>, Problem> {
     let Some(open) = loaded.conversation.session.open_decision(decision.id) else {
         // The session was read after the decision, so it may know of an end that the decision does not show yet.
         return Err(match decision.status() {
             DecisionStatus::Pending => Problem::VersionConflict,
-            _ => Problem::DecisionOver(DecisionOutcome::of(decision)),
+            _ => Problem::DecisionOver(DecisionOutcome::of(&decision)),
         });
     };
     let of_owner = open.subject.decide(proposed).map_err(|misfits| {
@@ -111,7 +117,13 @@ fn decide(
         command,
         loaded,
         ctx,
-        |it, ctx| Ok(it.resolve(of_owner, ctx)?),
+        |it, ctx| {
+            let events = it.resolve(of_owner, ctx)?;
+            match brakes.on(decision.session_id) {
+                Some(brake) => Err(SessionError::Braked { brake_id: brake.id }.into()),
+                None => Ok(events),
+            }
+        },
         |conversation| resolved(conversation, decision.id),
     )
 }

@@ -1,4 +1,4 @@
-//! Queries of the inbox (S2; decision 73).
+//! Queries of the inbox (S2; decision 74).
 
 pub mod get;
 pub mod list;

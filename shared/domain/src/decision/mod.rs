@@ -1,4 +1,4 @@
-//! Decisions that wait for a person (S2; decisions 70 and 73).
+//! Decisions that wait for a person (S2; decisions 70 and 74).
 //!
 //! | module | contents |
 //! |---|---|

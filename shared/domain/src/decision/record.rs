@@ -1,4 +1,4 @@
-//! A decision of the inbox: what waits for a person, and what became of it (decision 73).
+//! A decision of the inbox: what waits for a person, and what became of it (decision 74).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Decisions of the inbox that a session opens and ends (decision 73). Requests and the output are the truth; this module records
+//! Decisions of the inbox that a session opens and ends (decision 74). Requests and the output are the truth; this module records
 //! which decisions a change opened or ended, and the commit stores them.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The inbox as the store keeps it: the decisions that each commit of a session writes (decision 73).
+//! The inbox as the store keeps it: the decisions that each commit of a session writes (decision 74).
 
 use std::collections::BTreeMap;
 

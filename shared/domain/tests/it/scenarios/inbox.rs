@@ -1,4 +1,4 @@
-//! Decisions of the inbox: what opens, resolves and ends them (decision 73).
+//! Decisions of the inbox: what opens, resolves and ends them (decision 74).
 
 use pilothouse_domain::decision::{
     CancelReason, Decision, DecisionKind, DecisionState, DecisionSubject, OwnerDecision, ProposedResolution,
