@@ -10,7 +10,6 @@ use crate::repository::{Listing, Store};
 use crate::table::{Condition, Index, Position, Query, SortRange, Write};
 
 impl Commit {
-    /// Adds a task or learning.
     pub fn agent_item(&mut self, left: &AgentItem) -> Result<(), StoreError> {
         let row = match left {
             AgentItem::Task(task) => item(layout::task(task.session_id, task.id), "task", body(task)?),
@@ -25,7 +24,6 @@ impl Commit {
         Ok(())
     }
 
-    /// Updates the rate gauge of a session's agent.
     pub fn calls(&mut self, id: AgentSessionId, gauge: &Loaded<RateGauge>) -> Result<(), StoreError> {
         let mut row = item(layout::calls(id), "calls", body(&gauge.value)?);
         row.expires_at = Some(gauge.value.empty_at());

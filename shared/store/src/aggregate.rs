@@ -18,13 +18,12 @@ use crate::table::{Condition, Index, Item, Position, Query, SortRange, Write};
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedAggregate<A> {
     pub value: A,
-    /// Its version in the table; 0 if it is not there yet.
+    /// 0 if it is not in the table yet.
     pub version: u64,
     name_before: Option<String>,
 }
 
 impl<A: Aggregate> LoadedAggregate<A> {
-    /// An aggregate that is not in the table yet.
     pub const fn new(value: A) -> Self {
         Self { value, version: 0, name_before: None }
     }
@@ -34,13 +33,11 @@ impl<A: Aggregate> LoadedAggregate<A> {
         Self { value, version, name_before }
     }
 
-    /// The version that the next commit writes.
     pub const fn next_version(&self) -> u64 {
         self.version + 1
     }
 }
 
-/// Which aggregate has a name.
 #[derive(Serialize, Deserialize)]
 struct NameReservation {
     id: String,
@@ -91,7 +88,7 @@ impl Store {
     }
 
     /// Removed parts of an aggregate in one group, latest first, starting before `before` if given. The caller has checked the
-    /// owner of the aggregate.
+    /// owner.
     pub async fn archived_parts<A: Aggregate, T: DeserializeOwned>(
         &self,
         id: A::Id,
@@ -129,7 +126,6 @@ impl Store {
         Ok(found)
     }
 
-    /// One removed part of an aggregate.
     pub async fn archived_part<A: Aggregate, T: DeserializeOwned>(
         &self,
         id: A::Id,
@@ -140,7 +136,6 @@ impl Store {
         Ok(self.load(&key).await?.map(|loaded| loaded.value))
     }
 
-    /// One journal entry of an aggregate.
     pub async fn aggregate_journal_entry(
         &self,
         aggregate: &AggregateRef,
@@ -177,8 +172,7 @@ impl Store {
 }
 
 impl Commit {
-    /// Adds an aggregate guarded by its loaded version, its name, its removed parts, and its journal entry. An entry without events
-    /// is omitted.
+    /// Adds an aggregate guarded by its loaded version, its name, its removed parts, and its journal entry if it has events.
     pub fn aggregate<A: Aggregate>(
         &mut self,
         loaded: &LoadedAggregate<A>,

@@ -16,9 +16,7 @@ pub use files::FileBlobs;
 #[cfg(feature = "s3")]
 pub use s3::S3Blobs;
 
-/// Most segments of a prefix.
 const MAX_SEGMENTS: usize = 4;
-/// Most characters of a segment.
 const MAX_SEGMENT_CHARS: usize = 64;
 
 /// Key of a blob: a prefix that names its owner, and the SHA-256 of its content in lowercase hex.
@@ -45,7 +43,6 @@ impl BlobKey {
         }
     }
 
-    /// Prefix, slash, digest.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -83,13 +80,11 @@ pub enum BlobError {
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The port.
 #[async_trait]
 pub trait Blobs: Send + Sync + 'static {
     /// Stores a content durably. Does nothing if it exists.
     async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError>;
 
-    /// Reads a content; `None` if it does not exist.
     async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError>;
 
     /// A URL with which anybody can read the content while it is `valid`; `None` if the engine has no URLs. Does not check that the

@@ -12,7 +12,6 @@ use crate::error::StoreError;
 use crate::layout::{self, JournalView};
 use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
 
-/// How long an idempotency record is kept.
 pub const RESPONSE_RETENTION: Duration = Duration::from_hours(24);
 /// How long raw events, log chunks and activity are kept (decision 38).
 pub const JOURNAL_RETENTION: Duration = Duration::from_hours(90 * 24);
@@ -25,7 +24,6 @@ pub struct Loaded<T> {
 }
 
 impl<T> Loaded<T> {
-    /// A value that is not in the table yet.
     pub const fn new(value: T) -> Self {
         Self { value, version: 0 }
     }
@@ -48,7 +46,6 @@ pub struct LoadedConversation {
 }
 
 impl LoadedConversation {
-    /// A conversation that is not in the table yet.
     pub fn new(conversation: Conversation) -> Self {
         Self {
             session_version: 0,
@@ -77,7 +74,6 @@ pub(crate) enum Purpose {
     Record,
 }
 
-/// A stored response to a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredResponse {
@@ -97,14 +93,11 @@ pub struct SentMessage {
     pub hash: String,
 }
 
-/// An envelope that waits for earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedEnvelope {
-    /// Body as JSON text.
     pub body: String,
 }
 
-/// Writes of one transaction.
 #[derive(Debug, Default)]
 pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
@@ -129,7 +122,6 @@ impl Commit {
         Self::default()
     }
 
-    /// Number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
@@ -225,7 +217,6 @@ impl Commit {
         Ok(())
     }
 
-    /// Adds the response to a request with an idempotency key.
     pub fn store_response(
         &mut self,
         owner: &UserId,
@@ -239,7 +230,6 @@ impl Commit {
         Ok(())
     }
 
-    /// Adds an envelope that waits for earlier ones.
     pub fn park(
         &mut self,
         id: AgentSessionId,
@@ -265,7 +255,6 @@ impl Commit {
         self.push(Write::Delete(layout::parked(id, run, sequence), Condition::Always), Purpose::Record);
     }
 
-    /// Body of an envelope that this commit parks.
     pub fn parked_body(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Option<String> {
         let key = layout::parked(id, run, sequence);
         let item = self.writes.iter().find_map(|(write, _)| match write {
@@ -275,7 +264,6 @@ impl Commit {
         serde_json::from_str::<ParkedEnvelope>(&item.body).ok().map(|envelope| envelope.body)
     }
 
-    /// Translates the failure of a transaction.
     pub(crate) fn explain(error: TableError, purposes: &[Purpose]) -> crate::CommitError {
         match error {
             TableError::ConditionFailed { writes } => {

@@ -13,13 +13,10 @@ use crate::layout;
 use crate::repository::{Store, read, write};
 use crate::table::{Condition, Item, Query, SortRange, TableError, Write};
 
-/// A live connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connection {
-    /// User who opened the connection.
     pub owner: UserId,
-    /// When the user's token expires.
     pub token_ends: Timestamp,
     /// When the connection ends at the latest; its items expire then.
     pub ends: Timestamp,
@@ -32,17 +29,14 @@ pub struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watcher {
-    /// User who opened the connection.
     pub owner: UserId,
-    /// When the user's token expires.
     pub token_ends: Timestamp,
-    /// When the connection ends at the latest.
     pub ends: Timestamp,
     /// Last journal entry that was sent completely.
     pub after: u64,
     /// Number of messages of the next entry that were sent.
     pub seen: usize,
-    /// Whether the client was told that it has caught up.
+    /// Whether the client received the marker of the end of the past entries.
     pub caught_up: bool,
 }
 
@@ -73,7 +67,6 @@ fn conflict(error: TableError) -> CommitError {
 }
 
 impl Store {
-    /// Stores a new connection.
     pub async fn open_connection(
         &self,
         id: &ConnectionId,
@@ -88,7 +81,6 @@ impl Store {
         self.load(&layout::connection(id)).await
     }
 
-    /// The cursor of a connection in a session.
     pub async fn watcher(
         &self,
         session: AgentSessionId,
@@ -123,7 +115,6 @@ impl Store {
         self.table.transact(writes).await.map_err(conflict)
     }
 
-    /// All watchers of a session.
     pub async fn watchers(
         &self,
         session: AgentSessionId,

@@ -1,6 +1,5 @@
 //! Contract of tables, as functions that panic on a violation. [`table_cases`](crate::table_cases) makes tests of them.
 
-// A contract suite reports violations by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 mod conditions;
@@ -20,14 +19,12 @@ pub use races::*;
 
 use crate::table::{Condition, Index, Item, Key, Query, SortRange, Table, TableError, Write};
 
-/// An empty table under test.
 pub trait Subject: Send + Sync {
     fn table(&self) -> Arc<dyn Table>;
 
-    /// Current time of the table's clock, which advances.
+    /// Current time of the table's clock, which never stands still.
     fn now(&self) -> Timestamp;
 
-    /// Moves the table's clock forward.
     fn advance(&self, by: Duration);
 }
 
@@ -84,7 +81,6 @@ async fn sorts(table: &Arc<dyn Table>, query: Query) -> Vec<String> {
     all(table, query).await.into_iter().map(|item| item.key.sort).collect()
 }
 
-/// Reads all pages of a query.
 async fn all(table: &Arc<dyn Table>, mut query: Query) -> Vec<Item> {
     let mut items = Vec::new();
     for _ in 0..1000 {

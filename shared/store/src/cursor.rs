@@ -11,24 +11,20 @@ use sha2::{Digest as _, Sha256};
 
 use crate::table::{Index, Position};
 
-/// Version of the format; other versions are refused.
 const VERSION: u8 = 1;
 /// Longest accepted cursor. A position contains three keys of at most DynamoDB's sizes.
 const MAX_CHARS: usize = 8 * 1024;
 const DIGEST_BYTES: usize = 12;
 
-/// The list that a cursor belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope<'a> {
     /// Name of the list with its filter and order, in a fixed spelling: `sessions?status=Running`.
     pub list: &'a str,
-    /// Index that the list reads.
     pub index: Option<Index>,
     /// Partition that the list reads, which determines its owner.
     pub partition: &'a str,
 }
 
-/// A string that is not a cursor of this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a cursor of this list")]
 pub struct InvalidCursor;
@@ -48,7 +44,6 @@ struct Wire {
 }
 
 impl Scope<'_> {
-    /// Encodes a position of this list.
     pub fn encode(&self, position: &Position) -> String {
         let wire = Wire {
             v: VERSION,
@@ -61,7 +56,6 @@ impl Scope<'_> {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
-    /// Decodes a cursor of this list.
     pub fn decode(&self, cursor: &str) -> Result<Position, InvalidCursor> {
         if cursor.len() > MAX_CHARS {
             return Err(InvalidCursor);

@@ -43,7 +43,7 @@ const MAX_BATCH_ATTEMPTS: u32 = 8;
 /// Pause before the first retry; it doubles for each further one.
 const BATCH_PAUSE: Duration = Duration::from_millis(25);
 
-/// A table in DynamoDB. Clones share the same table.
+/// Clones share the same table.
 #[derive(Clone)]
 pub struct DynamoTable {
     client: Client,

@@ -16,11 +16,10 @@ use crate::layout;
 use crate::repository::{Listing, Store, read};
 use crate::table::{Condition, Index, Item, Position, Query, SortRange, Write};
 
-/// Head of an owner's feed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedHead {
-    /// Last number that was allocated; 0 if none was.
+    /// 0 if no number was allocated yet.
     pub last: u64,
 }
 
@@ -87,7 +86,6 @@ impl Commit {
         Ok(())
     }
 
-    /// Adds a changed notification.
     pub fn notification(
         &mut self,
         owner: &UserId,

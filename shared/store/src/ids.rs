@@ -1,5 +1,3 @@
-//! Ids of what the table stores.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregateRef {
-    /// [`Aggregate::KIND`].
     pub kind: String,
     pub id: String,
 }
@@ -20,7 +17,6 @@ pub struct AggregateRef {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(String);
 
-/// A string that is not the id of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the id of a connection")]
 pub struct InvalidConnectionId;
@@ -46,11 +42,10 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// Key of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerKey {
     pub owner: UserId,
-    /// Name of the worker, unique for its owner.
+    /// Unique for its owner.
     pub id: WorkerId,
 }

@@ -63,32 +63,26 @@ use pilothouse_domain::{
 use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
 use crate::table::{Key, SortRange};
 
-/// Number of partitions for sessions in the Due index.
 pub const DUE_SHARDS: u8 = 4;
 
 /// Version of the stored format. A host refuses data of another version. Within a version, the keys of SQLite files change by steps of
 /// its schema.
 pub const DATA_FORMAT: u32 = 1;
 
-/// Kind of a session's own item.
 pub const SESSION: &str = "session";
-/// Kind of a journal entry.
 pub const JOURNAL: &str = "journal";
 
 /// Kind of a journal entry of an aggregate other than a session.
 pub const AGGREGATE_JOURNAL: &str = "aggregate-journal";
 
-/// Whether items of this kind are the outbox that the relay reads.
 pub fn is_outbox(kind: &str) -> bool {
     matches!(kind, JOURNAL | AGGREGATE_JOURNAL)
 }
 
-/// The session that an item belongs to.
 pub fn session_of(key: &Key) -> Option<AgentSessionId> {
     key.partition.strip_prefix("S#")?.parse().ok()
 }
 
-/// Partition of a session's items.
 pub fn session_partition(id: AgentSessionId) -> String {
     format!("S#{id}")
 }
@@ -189,7 +183,6 @@ pub(crate) fn learning(id: AgentSessionId, learning: AgentLearningId) -> Key {
     Key::new(session_partition(id), format!("{LEARNINGS}{learning}"))
 }
 
-/// Learnings of an owner, in the Listing index.
 pub fn learnings_partition(owner: &UserId) -> String {
     format!("L#{owner}")
 }
@@ -202,7 +195,6 @@ pub(crate) fn published_range(owner: &UserId, entry: EventId) -> Key {
     Key::new(feed_partition(owner), format!("PUBLISHED#{entry}"))
 }
 
-/// Partition of an owner's event feed.
 pub fn feed_partition(owner: &UserId) -> String {
     format!("F#{owner}")
 }
@@ -223,7 +215,6 @@ pub(crate) fn notification(owner: &UserId, sequence: u64) -> Key {
     Key::new(feed_partition(owner), format!("{NOTIFICATIONS}{sequence:016}"))
 }
 
-/// Unread notifications of an owner, in the Listing index.
 pub fn unread_partition(owner: &UserId) -> String {
     format!("U#{owner}")
 }
@@ -315,7 +306,6 @@ pub(crate) fn pool(owner: &UserId) -> Key {
     Key::new(owner_partition(owner), "POOL")
 }
 
-/// Partition of the sessions that wait for a slot of an owner.
 pub(crate) fn pool_partition(owner: &UserId) -> String {
     format!("P#{owner}")
 }
@@ -352,13 +342,11 @@ pub(crate) fn archived_part(kind: &str, id: &str, group: &str, record: &str) -> 
     Key::new(format!("A#{kind}#{id}"), archived_part_sort(group, record))
 }
 
-/// The aggregate that an item belongs to.
 pub(crate) fn aggregate_of(key: &Key) -> Option<AggregateRef> {
     let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
     Some(AggregateRef { kind: kind.to_owned(), id: id.to_owned() })
 }
 
-/// Aggregates of one kind and owner, in the Listing index.
 pub fn aggregate_partition(owner: &UserId, kind: &str) -> String {
     format!("K#{kind}#{owner}")
 }
@@ -423,7 +411,6 @@ pub(crate) fn due_place(id: AgentSessionId, at: Timestamp, before: Option<&Key>,
     before.filter(|place| ahead(place)).cloned().unwrap_or_else(|| due(id, at))
 }
 
-/// Due time of a place in the Due index.
 pub fn due_at(place: &Key) -> Option<Timestamp> {
     let (millis, _) = place.sort.split_once('#')?;
     millis.parse().ok().map(Timestamp::from_millis)
@@ -437,45 +424,35 @@ pub(crate) fn due_until(at: Timestamp) -> String {
 /// The view of the journal that lists an entry. An entry is in one view at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalView {
-    /// A message of the conversation.
     Message {
-        /// The subagent that sent it.
         subagent: Option<SubAgentId>,
     },
-    /// A tool call; its result is listed after it.
+    /// The result is listed after the call.
     ToolCall {
         call: ToolCallId,
-        /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// The result of a tool call.
     ToolResult {
         /// Journal sequence of the call, if known.
         called_at: Option<u64>,
-        /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// A log chunk.
     Log,
 }
 
-/// Messages of a session or subagent, in the Listing index.
 pub fn messages_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
     format!("V#{id}#M#{}", subagent.map_or("", SubAgentId::as_str))
 }
 
-/// Tool calls of a session or subagent, in the Listing index.
 pub fn tool_calls_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
     format!("V#{id}#T#{}", subagent.map_or("", SubAgentId::as_str))
 }
 
-/// Log of a session, in the Listing index.
 pub fn logs_partition(id: AgentSessionId) -> String {
     format!("V#{id}#L")
 }
 
 impl JournalView {
-    /// Place of the entry `sequence` in this view.
     pub(crate) fn place(&self, id: AgentSessionId, sequence: u64) -> Key {
         match self {
             Self::Message { subagent } => {

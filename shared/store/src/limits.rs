@@ -7,9 +7,7 @@ use crate::table::{
     Write,
 };
 
-/// Most bytes of a partition key (DynamoDB).
 const MAX_PARTITION_BYTES: usize = 2048;
-/// Most bytes of a sort key (DynamoDB).
 const MAX_SORT_BYTES: usize = 1024;
 
 fn invalid(why: impl Into<String>) -> TableError {
@@ -77,7 +75,6 @@ pub(crate) fn check_items(items: &[Item]) -> Result<(), TableError> {
     check_distinct(items.iter().map(|item| &item.key))
 }
 
-/// Checks a query and its start position.
 pub(crate) fn check_query(query: &Query) -> Result<(), TableError> {
     if query.limit == 0 {
         return Err(invalid("the limit of a page must be at least 1"));

@@ -31,22 +31,19 @@ use crate::table::{Condition, Query, SortRange, Write};
 /// How much of the waiting line to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineScope {
-    /// Nothing, for releasing a slot.
+    /// For releasing a slot.
     Nothing,
-    /// If a slot is free, the sessions up to the first one that can start, for allocating the slot.
+    /// If a slot is free, the sessions up to the first one that can start. For allocating the slot.
     Head,
-    /// All sessions, for views and for sessions that may have to join.
+    /// For views, and for sessions that may have to join.
     Whole,
 }
 
-/// Sessions of a page of the line.
 const PAGE: usize = 250;
-/// Sessions of a page when one is enough.
 const HEAD_PAGE: usize = 5;
 /// Most reads of a pool until its guard does not change meanwhile.
 const SNAPSHOT_TRIES: usize = 4;
 
-/// The guard item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PoolGuard {
@@ -88,7 +85,6 @@ impl PoolGuard {
     }
 }
 
-/// The item of a waiting session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LineEntry {
@@ -113,7 +109,7 @@ impl LineEntry {
 /// A loaded pool with its previous state, from which the commit finds its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedPool {
-    /// The pool. Its line contains the loaded sessions.
+    /// Its line contains the loaded sessions only.
     pub value: SessionPool,
     /// Version of the guard; 0 if there is none yet. Joining and leaving the line may leave it unchanged.
     pub version: u64,
@@ -123,7 +119,6 @@ pub struct LoadedPool {
     has_whole_line: bool,
 }
 
-/// The effect of a commit on the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GuardWrite {
     Put,
@@ -132,7 +127,6 @@ enum GuardWrite {
 }
 
 impl LoadedPool {
-    /// The version after the commit.
     pub fn next_version(&self) -> u64 {
         self.version + u64::from(self.guard_write() == GuardWrite::Put)
     }

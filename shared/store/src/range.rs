@@ -2,16 +2,11 @@
 
 use crate::table::SortRange;
 
-/// Inclusive bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bounds {
-    /// Nothing is in range.
     Empty,
-    /// Everything is in range.
     All,
-    /// Keys that begin with this non-empty prefix.
     Prefix(String),
-    /// From the first to the second, neither empty.
     Between(String, String),
 }
 

@@ -12,9 +12,7 @@ use crate::layout;
 use crate::repository::{Store, read};
 use crate::table::{Condition, Item, Key, Query, SortRange, Write};
 
-/// Partition of operators' actions.
 const OPERATIONS: &str = "OPERATIONS";
-/// Prefix of the sort keys of redrives.
 const REDRIVES: &str = "REDRIVE#";
 /// Version of a record that never changes.
 const RECORD_VERSION: u64 = 1;
@@ -31,16 +29,11 @@ pub struct QuarantineRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redrive {
-    /// Id of the redrive, a `UUIDv7`.
     pub id: String,
-    /// When it ended.
     pub at: Timestamp,
-    /// Operator who requested it.
     pub by: UserId,
     pub queue: String,
-    /// Number of messages that were sent again.
     pub letters: u64,
-    /// Bytes of their bodies.
     pub bytes: u64,
     /// Broker requests as SQS bills them: one for each started 64 KiB of a message.
     pub requests: u64,

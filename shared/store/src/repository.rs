@@ -18,7 +18,6 @@ use crate::error::{CommitError, StoreError};
 use crate::layout;
 use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
 
-/// The storage of the control plane.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) table: Arc<dyn Table>,
@@ -27,7 +26,6 @@ pub struct Store {
 #[derive(Debug, Clone)]
 pub struct Listing<T> {
     pub items: Vec<T>,
-    /// Start of the next page; `None` at the end.
     pub next: Option<Position>,
 }
 
@@ -75,7 +73,6 @@ impl Store {
         }
     }
 
-    /// A session without its queue, for reading.
     pub async fn session(&self, id: AgentSessionId) -> Result<Option<AgentSession>, StoreError> {
         Ok(self.load(&layout::session(id)).await?.map(|loaded| loaded.value))
     }
@@ -92,7 +89,7 @@ impl Store {
         Ok(session.filter(|session| session.owner_id() == owner))
     }
 
-    /// The item at `key`, if it is listed in `partition` of [`Index::Listing`]. Its body is not parsed.
+    /// The item at `key` if it is listed in `partition` of [`Index::Listing`], without parsing its body.
     pub(crate) async fn listed_item(&self, key: Key, partition: &str) -> Result<Option<Item>, StoreError> {
         let row = self.table.get(&key).await?;
         Ok(row.filter(|row| row.listing.as_ref().is_some_and(|listing| listing.partition == partition)))
@@ -197,7 +194,6 @@ impl Store {
     /// Most subagents that end with their run.
     pub const MAX_ENDED_SUBAGENTS: usize = 40;
 
-    /// Subagents of a session.
     pub async fn subagents(
         &self,
         id: AgentSessionId,
@@ -224,7 +220,7 @@ impl Store {
         Ok(self.load(&layout::sent(id, message)).await?.map(|loaded| loaded.value))
     }
 
-    /// A message that left the queue. If the queue still has the message, ignore the record.
+    /// Ignore the record if the queue still has the message.
     pub async fn closed_message(
         &self,
         id: AgentSessionId,
@@ -233,7 +229,6 @@ impl Store {
         Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
     }
 
-    /// The stored response for an idempotency key.
     pub async fn stored_response(
         &self,
         owner: &UserId,
@@ -377,7 +372,7 @@ impl Store {
         self.list(Self::view(layout::tool_calls_partition(id, subagent), limit, after)).await
     }
 
-    /// Entries with log chunks (S0 8.8 `GetLogChunksAsync`).
+    /// S0 8.8 `GetLogChunksAsync`.
     pub async fn logs(
         &self,
         id: AgentSessionId,
@@ -396,7 +391,6 @@ impl Store {
         Ok(self.load(&layout::parked(id, run, sequence)).await?.map(|loaded| loaded.value))
     }
 
-    /// Records the time of a run's heartbeat.
     pub async fn record_heartbeat(
         &self,
         id: AgentSessionId,
@@ -407,7 +401,6 @@ impl Store {
         Ok(self.table.put_all(vec![item]).await?)
     }
 
-    /// Time of a run's last heartbeat.
     pub async fn last_heartbeat(
         &self,
         id: AgentSessionId,

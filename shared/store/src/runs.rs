@@ -1,4 +1,4 @@
-//! Sessions of runs. Resources that are named after a run only, like its command queue, are cleaned up through them.
+//! Sessions of runs. Resources that are named after a run only, such as its command queue, are cleaned up through them.
 
 use pilothouse_domain::{AgentSessionId, RunId};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,6 @@ impl Store {
         Ok(self.load::<RunSession>(&layout::run_session(run)).await?.map(|loaded| loaded.value.session_id))
     }
 
-    /// Forgets the run after its resources were removed.
     pub async fn forget_session_of_run(&self, run: RunId) -> Result<(), StoreError> {
         Ok(self.table.transact(vec![Write::Delete(layout::run_session(run), Condition::Always)]).await?)
     }
@@ -41,7 +40,6 @@ impl Store {
         Ok(self.load::<SweepPosition>(&layout::sweep()).await?.and_then(|loaded| loaded.value.after))
     }
 
-    /// Records where the next sweep continues.
     pub async fn set_sweep_position(&self, after: Option<String>) -> Result<(), StoreError> {
         Ok(self.table.put_all(vec![write(layout::sweep(), "place", &SweepPosition { after })?]).await?)
     }

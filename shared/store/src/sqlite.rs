@@ -18,7 +18,6 @@ use crate::limits;
 use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
 use crate::usage::{Usage, Written};
 
-/// Tables of this engine.
 pub const SCHEMA: Schema = Schema {
     component: "store",
     steps: &[
@@ -66,7 +65,7 @@ const SMALL_PAGE: usize = 50;
 /// Items that [`Table::put_all`] puts in one transaction, so that other writers get their turn.
 const PUT_CHUNK: usize = 100;
 
-/// The table in SQLite. Clones share the same table.
+/// Clones share the same table.
 #[derive(Clone)]
 pub struct SqliteTable {
     db: Database,
@@ -80,7 +79,6 @@ impl SqliteTable {
         Self { db, clock, usage: Arc::default() }
     }
 
-    /// Usage since this value was created.
     pub fn usage(&self) -> &Usage {
         &self.usage
     }

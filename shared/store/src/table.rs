@@ -6,14 +6,11 @@ use pilothouse_domain::Timestamp;
 
 /// Most bytes of an item, keys and body together. DynamoDB allows 400 KB; larger contents go to a blob.
 pub const MAX_ITEM_BYTES: usize = 350 * 1024;
-/// Most writes of one transaction.
 pub const MAX_TRANSACTION_WRITES: usize = 100;
-/// Most bytes of one transaction.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes that one page of a query reads. A page ends there even if its limit is not reached.
 pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
-/// Primary key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub partition: String,
@@ -29,13 +26,13 @@ impl Key {
 /// Sparse indexes. An item is in an index if it has a key for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
-    /// Lists by owner, and views of a session's journal.
+    /// Lists of an owner, and views of a session's journal.
     Listing,
     /// Deadlines, by time.
     Due,
 }
 
-/// An item. Its body is JSON text that the table does not interpret.
+/// Its body is JSON text that the table does not interpret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     pub key: Key,
@@ -43,13 +40,10 @@ pub struct Item {
     pub kind: String,
     /// Number of writes, for items that it guards; 0 for others.
     pub version: u64,
-    /// Place in [`Index::Listing`].
     pub listing: Option<Key>,
-    /// Place in [`Index::Due`].
     pub due: Option<Key>,
-    /// Expiry. Reads do not return the item afterwards, even before it is deleted.
+    /// Reads do not return the item afterwards, even before it is deleted.
     pub expires_at: Option<Timestamp>,
-    /// JSON text.
     pub body: String,
 }
 
@@ -67,24 +61,18 @@ impl Item {
     }
 }
 
-/// Condition of a write. Expired items count as absent.
+/// Expired items count as absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     Always,
-    /// The item does not exist.
     Absent,
-    /// The item exists with this version.
     Version(u64),
 }
 
-/// One write of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Puts or replaces the item.
     Put(Item, Condition),
-    /// Deletes the item.
     Delete(Key, Condition),
-    /// Writes nothing; only checks the condition.
     Check(Key, Condition),
 }
 
@@ -101,9 +89,7 @@ impl Write {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortRange {
     All,
-    /// Sort keys that begin with this prefix.
     Prefix(String),
-    /// From the first to the second.
     Between(String, String),
 }
 
@@ -116,39 +102,35 @@ pub struct Query {
     pub range: SortRange,
     /// Whether to return the last items first.
     pub descending: bool,
-    /// Most items to return; at least 1.
+    /// At least 1.
     pub limit: usize,
     /// Position of an earlier page to continue after.
     pub after: Option<Position>,
 }
 
-/// End of a page. Only engines interpret it; [`crate::cursor`] encodes it for clients.
+/// End of a page, which only engines interpret. [`crate::cursor`] encodes it for clients.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Position {
-    /// Partition key of the last item.
     pub partition: String,
-    /// Sort key of the last item.
     pub sort: String,
-    /// Sort key of the last item in the index, if one was read.
+    /// Set if an index was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_sort: Option<String>,
 }
 
-/// A page of items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// Items of the page. There may be fewer than the limit, even none, although more follow.
+    /// May be fewer than the limit, even none, although more follow.
     pub items: Vec<Item>,
-    /// Start of the next page; `None` at the end.
     pub next: Option<Position>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// A condition did not hold, and nothing was written.
+    /// Nothing was written.
     #[error("a condition of the transaction did not hold")]
     ConditionFailed {
-        /// Positions of the failed writes in the transaction; at least one.
+        /// Positions in the transaction; at least one.
         writes: Vec<usize>,
     },
     /// Another transaction interfered. Nothing was written; a retry may succeed.
@@ -172,10 +154,8 @@ impl TableError {
     }
 }
 
-/// The port.
 #[async_trait]
 pub trait Table: Send + Sync + 'static {
-    /// Reads one item consistently.
     async fn get(&self, key: &Key) -> Result<Option<Item>, TableError>;
 
     /// Reads one page. Consistent on the table itself, but not on an index.

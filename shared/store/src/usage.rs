@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::table::Item;
 
-/// Counters that increase over the life of an engine.
 #[derive(Debug, Default)]
 pub struct Usage {
     transactions: AtomicU64,
@@ -17,7 +16,6 @@ pub struct Usage {
     read_half_units: AtomicU64,
 }
 
-/// Values of the counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSnapshot {
     /// Committed transactions, including single writes.
@@ -56,7 +54,6 @@ impl Usage {
         }
     }
 
-    /// Counts a committed transaction.
     pub(crate) fn wrote(&self, writes: &[Written]) {
         let factor = if writes.len() > 1 { 2 } else { 1 };
         add(&self.transactions, 1);
@@ -70,14 +67,12 @@ impl Usage {
         }
     }
 
-    /// Counts items that were put individually.
     pub(crate) fn put_alone(&self, items: &[Written]) {
         for item in items {
             self.wrote(std::slice::from_ref(item));
         }
     }
 
-    /// Counts a get or a page.
     pub(crate) fn read(&self, items: &[Item], consistent: bool) {
         let bytes = items.iter().map(Item::size).sum::<usize>();
         add(&self.reads, 1);
@@ -87,7 +82,6 @@ impl Usage {
     }
 }
 
-/// What [`Usage`] counts of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
     bytes: usize,

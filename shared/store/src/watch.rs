@@ -12,7 +12,6 @@ use crate::repository::{Store, write};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClockSweep {
-    /// Time of the last sweep.
     pub at: Timestamp,
     /// Last period without sweeps, including downtime of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,3 @@
-//! Webhooks and their deliveries.
-
 use pilothouse_domain::webhook::{Delivery, Webhook};
 use pilothouse_domain::{Timestamp, UserId, WebhookId};
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,6 @@ use crate::table::{Condition, Position, Query, SortRange, Write};
 pub struct WebhooksGuard {}
 
 impl Commit {
-    /// Adds a new or changed webhook.
     pub fn webhook(&mut self, webhook: &Loaded<Webhook>) -> Result<(), StoreError> {
         let key = layout::webhook(&webhook.value.owner_id, webhook.value.id);
         self.push(guarded(item(key, "webhook", body(&webhook.value)?), webhook.version), Purpose::Guard);
@@ -39,7 +36,6 @@ impl Commit {
         self.push(Write::Delete(key, Condition::Version(webhook.version)), Purpose::Guard);
     }
 
-    /// Adds a new or changed delivery.
     pub fn delivery(
         &mut self,
         webhook: WebhookId,
@@ -68,7 +64,7 @@ impl Store {
         }
     }
 
-    /// The guard of registrations. Load it before counting the webhooks.
+    /// Load the guard before counting the webhooks.
     pub async fn webhooks_guard(&self, owner: &UserId) -> Result<Loaded<WebhooksGuard>, StoreError> {
         Ok(self.load(&layout::webhooks_guard(owner)).await?.unwrap_or(Loaded::new(WebhooksGuard {})))
     }
@@ -81,7 +77,6 @@ impl Store {
         self.load(&layout::webhook(owner, id)).await
     }
 
-    /// The delivery of one announcement to a webhook.
     pub async fn delivery(
         &self,
         webhook: WebhookId,

@@ -20,7 +20,6 @@ use crate::layout;
 use crate::repository::{Listing, Store, read, write};
 use crate::table::{Condition, Index, Item, Key, Position, Query, SortRange, Write};
 
-/// How long the placement of an ended run is kept.
 const ENDED_RUN_RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// A worker according to its last heartbeat and the assignments of the control plane.
@@ -31,9 +30,7 @@ pub struct WorkerRecord {
     pub key: WorkerKey,
     /// Whether it serves all owners.
     pub shared: bool,
-    /// Labels of the worker.
     pub labels: BTreeMap<String, String>,
-    /// Most concurrent runs.
     pub capacity: u32,
     /// Whether it is shutting down.
     pub draining: bool,
@@ -41,17 +38,13 @@ pub struct WorkerRecord {
     pub runs: BTreeSet<RunId>,
     /// Runs that it reported.
     pub reported: BTreeMap<RunId, RunState>,
-    /// Time of its last heartbeat.
     pub seen_at: Timestamp,
-    /// Time of its first heartbeat.
     pub registered_at: Timestamp,
 }
 
-/// Placement state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PlacementState {
-    /// Waiting for a worker with capacity.
     Waiting,
     /// Assigned to a worker that has not claimed it yet.
     Given {
@@ -62,7 +55,6 @@ pub enum PlacementState {
         worker: WorkerKey,
         at: Timestamp,
     },
-    /// Ended, or will never start.
     Over {
         /// The worker that had claimed it.
         worker: Option<WorkerKey>,
@@ -70,13 +62,10 @@ pub enum PlacementState {
     },
 }
 
-/// A run with its placement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// Owner of the run's session.
     pub owner: UserId,
-    /// Request to launch the run.
     pub request: LaunchRequest,
     pub place: PlacementState,
 }
@@ -111,19 +100,16 @@ impl Commit {
         self.writes.push((Write::Put(item, condition(loaded)), Purpose::Guard));
     }
 
-    /// Adds a new or changed worker.
     pub fn worker(&mut self, worker: &Loaded<WorkerRecord>) -> Result<(), StoreError> {
         self.guard(worker_item(&worker.value)?, worker.version);
         Ok(())
     }
 
-    /// Removes a worker.
     pub fn worker_removed(&mut self, worker: &Loaded<WorkerRecord>) {
         let key = layout::worker(&worker.value.key);
         self.writes.push((Write::Delete(key, condition(worker.version)), Purpose::Guard));
     }
 
-    /// Adds a new or changed placement.
     pub fn placement(&mut self, placement: &Loaded<Placement>) -> Result<(), StoreError> {
         self.guard(placement_item(&placement.value)?, placement.version);
         Ok(())

@@ -1,6 +1,5 @@
 //! Contract of blob stores, as functions that panic on a violation. [`blob_cases`](crate::blob_cases) makes tests of them.
 
-// A contract suite reports violations by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use bytes::Bytes;
 
 use super::{BlobError, BlobKey, Blobs};
 
-/// A blob store under test.
 pub trait Subject: Send + Sync {
     /// Opens the store again with its previous contents.
     fn blobs(&self) -> Arc<dyn Blobs>;
@@ -33,7 +31,6 @@ fn key(prefix: &str, content: &[u8]) -> BlobKey {
     BlobKey::of(prefix, content).unwrap()
 }
 
-/// Reads existing, missing and other sessions' contents.
 pub async fn blob_is_found_only_under_its_own_key(subject: &dyn Subject) {
     let mine = key("sessions/1", b"content");
     assert!(subject.blobs().get(&mine).await.unwrap().is_none());
@@ -43,7 +40,6 @@ pub async fn blob_is_found_only_under_its_own_key(subject: &dyn Subject) {
     assert!(subject.blobs().get(&key("sessions/1", b"other")).await.unwrap().is_none());
 }
 
-/// Stores a content repeatedly.
 pub async fn repeated_blob_write_changes_nothing(subject: &dyn Subject) {
     let key = key("sessions/1", b"content");
     for _ in 0..3 {
@@ -63,7 +59,6 @@ pub async fn content_that_does_not_match_its_key_is_refused(subject: &dyn Subjec
     assert_eq!(subject.blobs().get(&key).await.unwrap().unwrap(), "content");
 }
 
-/// Stores contents of extreme sizes.
 pub async fn large_and_empty_blobs_are_stored_whole(subject: &dyn Subject) {
     for bytes in [0, 1, 3 * 1024 * 1024] {
         let content = Bytes::from(vec![b'x'; bytes]);

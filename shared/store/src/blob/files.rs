@@ -12,11 +12,9 @@ use pilothouse_wire::keys::sha256_hex;
 
 use super::{BlobError, BlobKey, Blobs};
 
-/// Blobs in a folder.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     root: PathBuf,
-    /// Counter that names unfinished files.
     writes: Arc<AtomicU64>,
 }
 
@@ -35,7 +33,6 @@ impl FileBlobs {
     }
 
     fn path(&self, key: &BlobKey) -> PathBuf {
-        // A key consists of lowercase names separated by slashes.
         key.as_str().split('/').fold(self.root.clone(), |path, segment| path.join(segment))
     }
 }

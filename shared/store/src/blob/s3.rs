@@ -92,7 +92,6 @@ impl Blobs for S3Blobs {
     }
 }
 
-/// Whether an object was not stored because it exists.
 fn already_exists<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
     error.code() == Some("PreconditionFailed")
 }

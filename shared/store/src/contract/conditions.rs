@@ -1,5 +1,3 @@
-//! Single items, conditions, expiry.
-
 use std::time::Duration;
 
 use super::{Condition, Index, Item, Key, SortRange, Subject, Write, all, failed, item, put, query};
@@ -87,7 +85,6 @@ pub async fn condition_check_changes_nothing(subject: &dyn Subject) {
     assert_eq!(all(&table, query("p", SortRange::All)).await, [item("p", "a"), item("p", "b")]);
 }
 
-/// Transactions with one write.
 pub async fn single_write_respects_its_condition(subject: &dyn Subject) {
     let table = subject.table();
     let put = |version, condition| vec![Write::Put(Item { version, ..item("p", "a") }, condition)];
@@ -130,7 +127,6 @@ pub async fn expired_items_count_as_absent(subject: &dyn Subject) {
     assert_eq!(table.get(&short.key).await.unwrap(), Some(item("p", "short")));
 }
 
-/// Puts more items than one batch takes, twice.
 pub async fn unconditional_puts_can_be_repeated(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> = (0..130).map(|n| item("p", &format!("{n:03}"))).collect();

@@ -1,5 +1,3 @@
-//! Size limits.
-
 use super::{
     Condition, Index, Item, Key, Query, SortRange, Subject, Write, all, is_invalid, item, put, query,
 };
@@ -11,7 +9,6 @@ fn sized(sort: &str, bytes: usize) -> Item {
     Item { body, ..empty }
 }
 
-/// Size of an item and of a transaction.
 pub async fn items_above_the_size_limit_are_refused(subject: &dyn Subject) {
     let table = subject.table();
     let largest = sized("a", MAX_ITEM_BYTES);
@@ -31,7 +28,6 @@ pub async fn items_above_the_size_limit_are_refused(subject: &dyn Subject) {
     assert_eq!(there.len(), fit);
 }
 
-/// Number of writes.
 pub async fn a_transaction_has_at_most_100_writes(subject: &dyn Subject) {
     let table = subject.table();
     let of =

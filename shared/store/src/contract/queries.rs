@@ -1,11 +1,8 @@
-//! Pages, ranges and indexes.
-
 use super::{
     Condition, Index, Item, Key, Query, SortRange, Subject, Write, all, is_invalid, item, put, query, sorts,
 };
 use crate::table::{MAX_PAGE_BYTES, Position};
 
-/// Order and pages in both directions, within one partition.
 pub async fn a_partition_is_read_in_both_directions_in_pages(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, (0..23).map(|n| item("p", &format!("{n:02}")))).await;
@@ -68,7 +65,7 @@ pub async fn prefix_queries_match_every_character(subject: &dyn Subject) {
     }
 }
 
-/// A text that barely compresses, of letters, digits, `-` and `_`.
+/// A text that barely compresses.
 fn noise(seed: u64, length: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -81,7 +78,6 @@ fn noise(seed: u64, length: usize) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-/// A page ends at its size limit.
 pub async fn pages_larger_than_a_megabyte_are_complete(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> =
@@ -98,7 +94,6 @@ pub async fn pages_larger_than_a_megabyte_are_complete(subject: &dyn Subject) {
     assert!(descending.iter().rev().eq(&items));
 }
 
-/// Sparse indexes: adding, moving and removing entries.
 pub async fn index_contains_exactly_the_indexed_items(subject: &dyn Subject) {
     let table = subject.table();
     let listing = |partition: &str| Query { index: Some(Index::Listing), ..query(partition, SortRange::All) };
@@ -129,7 +124,6 @@ pub async fn index_contains_exactly_the_indexed_items(subject: &dyn Subject) {
     assert!(all(&table, due).await.is_empty());
 }
 
-/// Many items with the same key in an index.
 pub async fn equal_index_keys_are_paged_without_loss(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> = (0..30)

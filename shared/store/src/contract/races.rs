@@ -1,14 +1,10 @@
-//! Concurrent writers.
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Condition, Item, Key, SortRange, Subject, Write, all, item, put, query};
 use crate::table::{Table, TableError};
 
-/// Number of concurrent writers.
 const WRITERS: usize = 8;
-/// Number of rounds.
 const ROUNDS: u64 = 12;
 
 /// Runs a transaction and retries it while it is contended. Returns whether its conditions held.

@@ -1,5 +1,3 @@
-//! Conversion of items, keys and positions to attributes and back.
-
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
@@ -146,7 +144,6 @@ fn parsed<T: std::str::FromStr>(
     }
 }
 
-/// Start of the next page of a query.
 pub(super) fn start_key(query: &Query, after: &Position) -> Attributes {
     let mut start = key(&Key { partition: after.partition.clone(), sort: after.sort.clone() });
     if let (Some(_), Some(index_sort)) = (query.index, &after.index_sort) {
@@ -157,7 +154,6 @@ pub(super) fn start_key(query: &Query, after: &Position) -> Attributes {
     start
 }
 
-/// End of a page.
 pub(super) fn position(index: Option<Index>, mut key: Attributes) -> Result<Position, TableError> {
     let index_sort = match index {
         None => None,

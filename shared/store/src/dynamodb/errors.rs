@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::types::CancellationReason;
 
 use crate::table::TableError;
 
-/// Errors other than failed conditions.
 pub(super) fn engine<E>(error: E) -> TableError
 where
     E: Error + Send + Sync + MaybeMetadata + 'static,
@@ -32,7 +31,6 @@ where
     }
 }
 
-/// Errors of a single write.
 pub(super) fn single<E>(error: E) -> TableError
 where
     E: Error + Send + Sync + MaybeMetadata + 'static,

@@ -15,7 +15,6 @@ pub enum ImageError {
     /// Not JSON of attribute values, or values of a type that this program does not write.
     #[error("not the image of an item")]
     Unreadable(#[from] serde_json::Error),
-    /// A binary value is not base64.
     #[error("a binary value is not base64")]
     Base64(#[from] base64::DecodeError),
     /// The attributes are not those of an item.
@@ -23,7 +22,6 @@ pub enum ImageError {
     Item(#[from] TableError),
 }
 
-/// An attribute value of a type that items have.
 #[derive(Deserialize)]
 enum Value {
     S(String),

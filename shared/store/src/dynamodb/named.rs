@@ -1,11 +1,10 @@
-//! Entries of an index, and reading their items. Indexes contain keys only and may lag behind the table.
+//! Reading the items that an index lists. Indexes contain keys only and may lag behind the table.
 
 use std::collections::HashMap;
 
 use super::attributes::{self, Attributes};
 use crate::table::{Index, Item, Key, Position, Query, TableError};
 
-/// Items that an index lists.
 pub(super) struct Named {
     /// Keys of the items without duplicates. An item that moves while the index is read may be listed twice, and `DynamoDB` refuses
     /// duplicate keys.
@@ -14,7 +13,6 @@ pub(super) struct Named {
     pub places: Vec<(Key, Position)>,
 }
 
-/// Parses entries of an index.
 pub(super) fn read(index: Option<Index>, named: &[Attributes]) -> Result<Named, TableError> {
     let mut keys = HashMap::with_capacity(named.len());
     let mut places = Vec::with_capacity(named.len());

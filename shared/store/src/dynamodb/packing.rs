@@ -17,12 +17,9 @@ use crate::table::MAX_ITEM_BYTES;
 
 /// Smaller bodies stay unpacked: they fit into a single unit, and are readable in the console.
 const MIN_PACKED_BYTES: usize = 256;
-/// Dictionary for new bodies, with its version.
 const DICTIONARY: (u8, &[u8]) = (1, include_bytes!("packing/dictionary-1.txt"));
-/// Dictionaries of stored bodies, by version.
 const DICTIONARIES: [(u8, &[u8]); 1] = [DICTIONARY];
 
-/// Why a packed body cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum UnpackError {
     #[error("a packed body is damaged")]
@@ -126,7 +123,6 @@ mod tests {
         assert_eq!(unpack_plain(&bomb), Err(UnpackError::TooLarge));
     }
 
-    /// Texts with and without words of the dictionary.
     fn body() -> impl Strategy<Value = String> {
         let usual = std::str::from_utf8(DICTIONARY.1).unwrap();
         let known = (0..usual.len() - 400, 1..400usize).prop_map(|(from, length)| {

@@ -1,5 +1,3 @@
-//! Condition and key expressions.
-
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem};

@@ -10,9 +10,7 @@ use aws_sdk_dynamodb::types::{
 use super::{DynamoTable, attributes, errors};
 use crate::table::{Index, TableError};
 
-/// How often to check whether a new table is active.
 const TRIES: u32 = 100;
-/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]

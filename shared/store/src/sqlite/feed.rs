@@ -9,7 +9,6 @@ use rusqlite::OptionalExtension as _;
 use super::{SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 
-/// Topic that commits with journal items notify.
 const TOPIC: &str = "feed";
 
 impl SqliteTable {

@@ -1,5 +1,3 @@
-//! Queries.
-
 use std::fmt::Write as _;
 
 use rusqlite::{Connection, ToSql};
@@ -8,7 +6,6 @@ use super::row;
 use crate::range::{Bounds, after_prefix};
 use crate::table::{Index, Item, MAX_PAGE_BYTES, Page, Position, Query};
 
-/// Columns of an index: partition and sort key.
 fn columns(index: Option<Index>) -> (&'static str, &'static str) {
     match index {
         None => ("pk", "sk"),

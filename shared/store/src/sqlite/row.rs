@@ -1,11 +1,8 @@
-//! Conversion of rows to items.
-
 use pilothouse_domain::Timestamp;
 use rusqlite::Row;
 
 use crate::table::{Item, Key};
 
-/// Reads an item that has not expired.
 pub(super) const GET: &str = "SELECT pk, sk, kind, version, expires, lp, ls, dp, ds, body FROM items \
      WHERE pk = ?1 AND sk = ?2 AND (expires IS NULL OR expires > ?3)";
 

@@ -1,5 +1,3 @@
-//! Writes, on the writer's thread.
-
 use pilothouse_sqlite::Tx;
 use rusqlite::{OptionalExtension as _, params};
 
@@ -49,7 +47,6 @@ fn holds(tx: &Tx<'_>, key: &Key, condition: Condition, now: i64) -> rusqlite::Re
     })
 }
 
-/// Puts an item unconditionally.
 pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
     if layout::is_outbox(&item.kind) {
         feed::announce(tx, item)?;
@@ -95,7 +92,6 @@ fn delete(tx: &Tx<'_>, key: &Key) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Deletes up to `limit` items that have expired at `now`.
 pub(super) fn sweep(tx: &Tx<'_>, now: i64, limit: i64) -> rusqlite::Result<usize> {
     tx.prepare_cached(
         "DELETE FROM items WHERE id IN (SELECT id FROM items WHERE expires <= ?1 ORDER BY expires LIMIT ?2)",
