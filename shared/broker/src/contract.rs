@@ -1,6 +1,5 @@
 //! Contract of brokers, as functions that panic on a violation. [`broker_cases`](crate::broker_cases) makes tests of them.
 
-// A contract suite reports violations by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 mod consumers;
@@ -24,7 +23,6 @@ use crate::queue::{Broker, OutgoingMessage, QueueName, QueueOptions, Receipt, Re
 
 #[async_trait]
 pub trait Subject: Send {
-    /// The current broker.
     fn broker(&self) -> Arc<dyn Broker>;
 
     /// Stops the broker like a crash of its process, and starts it again with its stored state.
@@ -70,7 +68,7 @@ macro_rules! broker_cases {
     };
 }
 
-/// The same for cases that need an engine whose state and clock can be controlled.
+/// Like [`broker_cases`], for cases that need an engine whose state and clock can be controlled.
 #[macro_export]
 macro_rules! own_broker_cases {
     ($run:ident, $setup:path) => {
@@ -92,7 +90,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_mins(10);
 /// A visibility timeout that cases wait for.
 const SHORT: Duration = Duration::from_secs(2);
-/// A time after which the short timeout is over.
 const OVER: Duration = Duration::from_millis(2200);
 
 fn name(name: &str) -> QueueName {

@@ -24,10 +24,9 @@ use crate::queue::{
 use state::{Picked, State};
 use wait::Waiting;
 
-/// Tables of this engine.
 pub const SCHEMA: Schema = Schema { component: "broker", steps: &[rows::TABLES, rows::REDRIVE] };
 
-/// The broker in SQLite. Clones share the same broker. Create only one for a database.
+/// Clones share the same broker. Create only one for a database.
 #[derive(Clone)]
 pub struct EmbeddedBroker {
     db: Database,

@@ -20,7 +20,6 @@ pub const DEAD_LETTER_VISIBILITY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Suffix of the names of FIFO queues (SQS).
 pub(crate) const FIFO: &str = ".fifo";
-/// Most bytes of a group name or deduplication id (SQS).
 const MAX_ID_BYTES: usize = 128;
 
 /// Name of a queue: up to 80 letters, digits, `-`, `_` and `.`. A queue whose name ends with `.fifo` keeps the order of its groups
@@ -48,13 +47,11 @@ impl QueueName {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// How long a received message is hidden.
     pub visibility: Duration,
     /// Receive count at which a message moves to the dead-letter queue instead of being received again; `None` for never.
     pub max_receives: Option<u32>,
 }
 
-/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
     /// Messages of a group are received in order, one batch at a time.
@@ -70,7 +67,6 @@ pub struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
-    /// A message without delay.
     pub fn new(
         group: impl Into<String>,
         deduplication_id: impl Into<String>,
@@ -110,21 +106,18 @@ impl OutgoingMessage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Receipt for deleting or releasing the message, valid while it is the latest.
+    /// Valid while it is the latest receipt of the message.
     pub receipt: Receipt,
     pub group: String,
     pub body: String,
     /// Number of receives, including this one.
     pub receive_count: u32,
-    /// Whether the message was a dead letter before.
     pub redriven: bool,
 }
 
-/// Proof that a message was received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt(pub String);
 
-/// Number of messages in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
     /// Messages that can be received now, or after earlier ones of their group.
@@ -133,22 +126,19 @@ pub struct Depth {
     pub in_flight: u64,
 }
 
-/// A message in a dead-letter queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Id of the letter, unique across all queues.
+    /// Unique across all queues.
     pub id: String,
-    /// Receipt for deleting the letter, valid while it is the latest.
+    /// Valid while it is the latest receipt of the letter.
     pub receipt: Receipt,
     pub group: String,
     pub body: String,
-    /// Why it is a dead letter.
     pub cause: String,
     /// Number of receives before it became a dead letter.
     pub receive_count: u32,
 }
 
-/// Errors of a broker.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("there is no queue `{0}`")]
@@ -168,7 +158,6 @@ pub struct SendOutcome {
     pub failed: Vec<(usize, QueueError)>,
 }
 
-/// The port.
 #[async_trait]
 pub trait Broker: Send + Sync + 'static {
     /// Creates a queue, or changes the options of an existing one.
@@ -228,7 +217,6 @@ pub trait Broker: Send + Sync + 'static {
     /// Number of dead letters of a queue, including hidden ones.
     async fn dead_letter_depth(&self, queue: &QueueName) -> Result<u64, QueueError>;
 
-    /// Number of messages in a queue.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError>;
 }
 

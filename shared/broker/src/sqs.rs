@@ -47,7 +47,6 @@ const POLL_GRACE: Duration = Duration::from_secs(10);
 /// Time for moving a message to the dead letters, during which it is hidden.
 const DEAD_LETTER_MOVE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Configuration of the queues.
 #[derive(Debug, Clone)]
 pub struct SqsConfig {
     /// Prefix of the queue names of a deployment: 1 to 24 letters, digits and dashes.
@@ -57,12 +56,10 @@ pub struct SqsConfig {
 }
 
 impl SqsConfig {
-    /// A configuration in which all queues are looked up by name.
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), known: Vec::new() }
     }
 
-    /// Adds the URL of a queue.
     #[must_use]
     pub fn with_known_url(mut self, queue: QueueName, url: impl Into<String>) -> Self {
         self.known.push((queue, url.into()));
@@ -70,7 +67,7 @@ impl SqsConfig {
     }
 }
 
-/// The broker in SQS. Clones share the same broker.
+/// Clones share the same broker.
 #[derive(Clone)]
 pub struct SqsBroker {
     client: Client,
@@ -108,7 +105,6 @@ impl SqsBroker {
         error
     }
 
-    /// Creates the dead-letter queue if it does not exist.
     async fn create_dead_letter_queue(&self, queue: &QueueName) -> Result<Arc<str>, QueueError> {
         let name = self.names.dead(queue)?;
         if let Some(url) = self.addresses.get(&name).await? {
@@ -158,7 +154,6 @@ impl SqsBroker {
         Ok(Depth { visible: number(visible), in_flight: number(hidden) })
     }
 
-    /// Receives from one of the URLs of a queue.
     async fn poll(
         &self,
         queue: &QueueName,
@@ -519,7 +514,6 @@ impl Broker for SqsBroker {
     }
 }
 
-/// Whole seconds, rounded up.
 fn seconds(duration: Duration) -> i32 {
     let up = u64::from(duration.subsec_nanos() > 0);
     i32::try_from(duration.as_secs() + up).unwrap_or(i32::MAX)

@@ -1,5 +1,3 @@
-//! Concurrent producers and consumers.
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,3 @@
-//! Dead letters.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +26,6 @@ pub async fn a_message_received_too_often_becomes_a_dead_letter(subject: &mut dy
     assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
 }
 
-/// A poison message: every receive ends in a crash.
 pub async fn a_message_that_kills_every_receiver_becomes_a_dead_letter(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, SHORT, Some(3)).await;
@@ -47,7 +44,6 @@ pub async fn a_message_that_kills_every_receiver_becomes_a_dead_letter(subject: 
     assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 1);
 }
 
-/// Moving a message to the dead letters explicitly.
 pub async fn dead_letter_keeps_its_cause(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;

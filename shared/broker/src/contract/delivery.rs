@@ -1,5 +1,3 @@
-//! Order, deduplication, visibility, restarts.
-
 use std::time::Duration;
 
 use super::{LONG, OVER, SHORT, Subject, bodies, message, queue, receipts, receive, send};
@@ -70,7 +68,6 @@ pub async fn repeated_deduplication_id_is_accepted_but_not_delivered(subject: &m
     assert_eq!(bodies(&receive(&broker, &other, 10).await), ["1"]);
 }
 
-/// The deduplication window, and several windows in a row.
 pub async fn deduplication_id_expires_with_its_window(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -94,7 +91,6 @@ pub async fn deduplication_id_expires_with_its_window(subject: &mut dyn Subject)
     }
 }
 
-/// Messages are received again after their visibility timeout.
 pub async fn unsettled_messages_are_redelivered_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, SHORT, None).await;
@@ -142,7 +138,6 @@ pub async fn receipt_is_valid_until_the_next_receive(subject: &mut dyn Subject) 
     assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1, "the other one was received again");
 }
 
-/// Immediate and delayed releases.
 pub async fn released_messages_return_after_the_delay_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;

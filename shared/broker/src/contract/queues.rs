@@ -1,5 +1,3 @@
-//! Managing queues, and limits.
-
 use std::time::Duration;
 
 use super::{LONG, OVER, PATIENCE, SHORT, Subject, bodies, message, name, queue, receipts, receive, send};
@@ -54,7 +52,6 @@ pub async fn removed_queue_loses_all_its_messages(subject: &mut dyn Subject) {
     }
 }
 
-/// A new queue with the name of a removed one.
 pub async fn removed_queue_can_be_created_again(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -81,7 +78,6 @@ pub async fn removed_queue_can_be_created_again(subject: &mut dyn Subject) {
     );
 }
 
-/// A poll on a queue that is removed fails.
 pub async fn removal_ends_a_poll(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -115,7 +111,6 @@ pub async fn queues_are_listed_by_prefix(subject: &mut dyn Subject) {
     assert_eq!(subject.broker().list("run-").await.unwrap(), [name("run-b.fifo")]);
 }
 
-/// Creating a queue again changes its options and keeps its messages.
 pub async fn options_can_be_changed(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -166,7 +161,6 @@ pub async fn invalid_broker_requests_are_refused(subject: &mut dyn Subject) {
     assert!(matches!(broker.receive_dead_letters(&q, 11).await, Err(QueueError::Invalid(_))));
 }
 
-/// A batch of ten messages of the largest size.
 pub async fn a_large_batch_arrives_whole_and_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;

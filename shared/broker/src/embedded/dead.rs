@@ -43,7 +43,6 @@ pub(super) fn receive(
     Ok(letters.into_iter().map(|(_, letter)| letter).collect())
 }
 
-/// Makes letters visible again.
 pub(super) fn show(tx: &Tx<'_>, queue: i64, receipts: &[Receipt]) -> rusqlite::Result<()> {
     let mut show = tx.prepare_cached(
         "UPDATE dead_letters SET hidden_until = 0 WHERE queue = ?1 AND id = ?2 AND shown = ?3",

@@ -1,5 +1,3 @@
-//! Tables of the broker, and all statements on them.
-
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -139,7 +137,6 @@ pub(super) fn store(
     Ok(stored)
 }
 
-/// Stores the receive count of a message.
 pub(super) fn count_receive(tx: &Tx<'_>, id: i64, count: u32) -> rusqlite::Result<()> {
     tx.prepare_cached("INSERT OR REPLACE INTO receives (message, count) VALUES (?1, ?2)")?
         .execute((id, count))?;

@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use crate::queue::{Depth, QueueName, QueueOptions, Receipt};
 
-/// State of the broker at start-up.
 pub(super) struct Loaded {
     pub(super) queues: Vec<(i64, String, QueueOptions)>,
     /// Queue number, message and receive count; oldest first.
@@ -25,13 +24,11 @@ fn long_ago() -> Timestamp {
     Timestamp::from_millis(0)
 }
 
-/// A stored message, without its body.
 pub(super) struct Stored {
     pub(super) id: i64,
     pub(super) group: String,
 }
 
-/// A message that is being handed out.
 pub(super) struct PickedMessage {
     pub(super) id: i64,
     pub(super) group: Arc<str>,
@@ -76,7 +73,6 @@ struct Group {
     /// Ids in ascending order, which is the order of the group.
     order: VecDeque<i64>,
     in_flight: usize,
-    /// Whether the group is in the ready list.
     ready: bool,
 }
 
@@ -168,7 +164,6 @@ impl State {
         ids
     }
 
-    /// Forgets messages that were deleted or moved.
     pub(super) fn removed(&mut self, number: i64, ids: &[i64]) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         for &id in ids {
@@ -176,7 +171,6 @@ impl State {
         }
     }
 
-    /// Hides messages in flight until `at`.
     pub(super) fn released(&mut self, number: i64, ids: &[i64], at: Timestamp, now: Timestamp) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         for &id in ids {

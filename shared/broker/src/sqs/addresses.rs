@@ -8,7 +8,6 @@ use aws_sdk_sqs::Client;
 use super::errors;
 use crate::queue::QueueError;
 
-/// SQS created a queue without returning its URL.
 #[derive(Debug, thiserror::Error)]
 #[error("SQS did not return the URL of `{0}`")]
 struct NoAddress(String);

@@ -7,7 +7,6 @@ use aws_sdk_sqs::types::BatchResultErrorEntry;
 
 use crate::queue::{QueueError, QueueName};
 
-/// Error of a batch entry.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 struct BatchEntryError {
@@ -51,12 +50,10 @@ fn stale(code: &str, message: &str) -> bool {
     }
 }
 
-/// Whether a request failed because of its receipt.
 pub(super) fn is_stale<E: ProvideErrorMetadata>(error: &E) -> bool {
     stale(error.code().unwrap_or_default(), error.message().unwrap_or_default())
 }
 
-/// Translates the error of a request.
 pub(super) fn of<E: Failure>(queue: &QueueName, error: E) -> QueueError {
     if is_missing(&error) {
         return no_such_queue(queue);
@@ -74,7 +71,6 @@ pub(super) fn of<E: Failure>(queue: &QueueName, error: E) -> QueueError {
     }
 }
 
-/// Translates the error of a batch entry.
 pub(super) fn entry(entry: &BatchResultErrorEntry) -> QueueError {
     let message = entry.message().unwrap_or_default().to_owned();
     if entry.sender_fault() {
@@ -95,7 +91,6 @@ pub(super) fn held() -> QueueError {
     QueueError::Engine(Box::new(GroupInFlight))
 }
 
-/// A request that could not be built.
 pub(super) fn built(error: BuildError) -> QueueError {
     QueueError::Engine(Box::new(error))
 }

@@ -10,16 +10,13 @@ use crate::queue::{
     DeadLetter, MAX_MESSAGE_BYTES, OutgoingMessage, QueueError, QueueName, Receipt, Received,
 };
 
-/// Attribute that marks a message as a former dead letter (decision 9).
+/// Marks a message as a former dead letter (decision 9).
 pub const REDRIVEN: &str = "redriven";
-/// Attribute of a dead letter with its cause.
 pub const CAUSE: &str = "cause";
-/// Attribute of a dead letter with its receive count.
 pub const RECEIVES: &str = "receives";
 
 /// Most bytes of the messages of one request. SQS now allows four times as much, but not in all regions and accounts.
 const MAX_REQUEST_BYTES: usize = MAX_MESSAGE_BYTES;
-/// Most bytes of a cause.
 const MAX_CAUSE: usize = 2048;
 
 /// Escapes characters that SQS does not accept, as in JSON. In JSON they occur only in strings, so the content stays the same.
@@ -60,7 +57,6 @@ pub(super) fn printable(cause: &str) -> String {
     if text.is_empty() { "unknown".to_owned() } else { text }
 }
 
-/// SHA-256 in hex.
 pub(super) fn digest(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
@@ -74,7 +70,6 @@ pub(super) fn number(value: u32) -> Result<MessageAttributeValue, QueueError> {
     MessageAttributeValue::builder().data_type("Number").string_value(value).build().map_err(errors::built)
 }
 
-/// A batch entry, identified by its position.
 pub(super) fn entry(
     queue: &QueueName,
     position: usize,

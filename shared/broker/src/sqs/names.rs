@@ -9,12 +9,10 @@ const MAX_PREFIX: usize = 24;
 /// Suffix of the names of dead-letter queues, before `.fifo`.
 const DEAD: &str = "-dead";
 
-/// A string that is not the prefix of a deployment.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not 1 to {MAX_PREFIX} letters, digits and dashes")]
 pub struct InvalidPrefix(String);
 
-/// Maps queue names to names in SQS.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     prefix: String,
@@ -32,13 +30,11 @@ impl Names {
         format!("{}-{name}", self.prefix)
     }
 
-    /// Name of a queue in SQS.
     pub(super) fn of(&self, queue: &QueueName) -> Result<String, QueueError> {
         let (stem, end) = parts(queue)?;
         fits(self.physical(stem) + end)
     }
 
-    /// Name of a queue's dead-letter queue in SQS.
     pub(super) fn dead(&self, queue: &QueueName) -> Result<String, QueueError> {
         let (stem, end) = parts(queue)?;
         fits(self.physical(stem) + DEAD + end)
