@@ -1,11 +1,9 @@
-//! Clocks as parameters, for engines that compare the time with stored values.
-
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pilothouse_domain::Timestamp;
 
-/// Returns the current time. Tests use their own.
+/// Engines that compare the time with stored values take a clock as a parameter.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub fn system_clock() -> Clock {

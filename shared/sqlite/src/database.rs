@@ -1,5 +1,3 @@
-//! The database handle.
-
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -19,7 +17,6 @@ use crate::schema::{Schema, migrate};
 use crate::topics::{Topics, Watch};
 use crate::writer::{Counters, Job, QUEUE, Tx, Writer, job};
 
-/// File mode: readable and writable by the owner only.
 const PRIVATE: u32 = 0o600;
 /// Page cache of the writer.
 const CACHE_KIB: i64 = 4096;
@@ -45,12 +42,9 @@ struct Inner {
     _lock: File,
 }
 
-/// Statistics of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// Committed transactions.
     pub commits: u64,
-    /// Requested writes.
     pub writes: u64,
 }
 
@@ -155,7 +149,6 @@ impl Database {
         self.inner.topics.subscribe()
     }
 
-    /// Statistics of the writer.
     pub fn stats(&self) -> Stats {
         Stats {
             commits: self.inner.counters.commits.load(Ordering::Relaxed),

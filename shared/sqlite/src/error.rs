@@ -1,10 +1,7 @@
-//! Errors of the database.
-
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file is already open, in this process or another.
@@ -35,7 +32,7 @@ pub enum OpenError {
     #[error("failed to migrate the tables of `{component}` to step {step}")]
     Migrate {
         component: &'static str,
-        /// Number of the step, from 1.
+        /// From 1.
         step: usize,
         #[source]
         source: rusqlite::Error,
@@ -46,7 +43,6 @@ pub enum OpenError {
         component: &'static str,
         /// Step of the file.
         found: usize,
-        /// Last step that this program knows.
         known: usize,
     },
     /// The writer's thread could not be started.
@@ -54,7 +50,6 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
-/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError<E> {
     /// The job itself failed; only its own changes were rolled back.

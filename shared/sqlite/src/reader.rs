@@ -1,5 +1,3 @@
-//! Read-only connections.
-
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +6,6 @@ use rusqlite::{Connection, OpenFlags};
 
 /// Connections that are kept open between reads. More are opened for concurrent reads.
 const MAX_IDLE: usize = 4;
-/// Page cache of one connection.
 const CACHE_KIB: i64 = 1024;
 
 pub(crate) struct Readers {

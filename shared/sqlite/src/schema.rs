@@ -7,9 +7,7 @@ use crate::error::OpenError;
 /// Schema of a component, as the list of its migration steps. Released steps never change; changes are appended as new steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// Name of the component, as recorded in the file.
     pub component: &'static str,
-    /// SQL batches, in order.
     pub steps: &'static [&'static str],
 }
 

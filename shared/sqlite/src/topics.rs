@@ -1,5 +1,3 @@
-//! Notifications about commits.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +6,6 @@ use tokio::sync::{broadcast, watch};
 /// Commits that a subscriber may lag behind before it misses some.
 const BACKLOG: usize = 1024;
 
-/// Topics of commits and their subscribers.
 pub(crate) struct Topics {
     watched: Mutex<HashMap<String, watch::Sender<u64>>>,
     all: broadcast::Sender<Arc<[String]>>,
@@ -44,7 +41,6 @@ impl Topics {
         self.all.subscribe()
     }
 
-    /// Notifies the subscribers of a durable commit.
     pub(crate) fn publish(&self, topics: Vec<String>) {
         if topics.is_empty() {
             return;

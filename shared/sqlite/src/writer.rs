@@ -49,9 +49,7 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// Result of the transaction of a job.
 type Commit = Result<(), Arc<rusqlite::Error>>;
-/// Sends the result of a job to its caller.
 type CommitCallback = Box<dyn FnOnce(Commit)>;
 
 /// A finished job: whether its changes are kept, and how to send its result.
@@ -60,7 +58,6 @@ pub(crate) struct JobOutcome {
     answer: CommitCallback,
 }
 
-/// A job before it runs.
 pub(crate) trait Job: Send {
     fn run(self: Box<Self>, tx: &Tx<'_>) -> JobOutcome;
     /// Fails the job without running it.
@@ -101,7 +98,6 @@ where
 
 pub(crate) type JobReceiver<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
 
-/// Makes a job of a closure.
 pub(crate) fn job<T, E, F>(write: F) -> (Box<dyn Job>, JobReceiver<T, E>)
 where
     T: Send + 'static,

@@ -1,6 +1,5 @@
 //! Tests of the database: durability, isolated failures, and a single writer.
 
-// Helpers of tests report failures by panicking, like tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
