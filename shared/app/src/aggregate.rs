@@ -16,14 +16,11 @@ use crate::trace;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 
-/// The most pages of the index that one request reads.
 const READS: usize = 5;
 
 impl App {
     /// Creates an aggregate. `make` may run several times. `show` receives the aggregate with its version.
-    ///
-    /// # Errors
-    /// The error of `make`, or [`Problem::NameTaken`] when another aggregate of the owner has the name.
+    /// Fails with [`Problem::NameTaken`] when another aggregate of the owner has the name.
     pub async fn create_aggregate<A: Aggregate>(
         &self,
         command: &CommandContext,
@@ -48,9 +45,7 @@ impl App {
     }
 
     /// Changes an aggregate by one domain call. `decide` may run several times, so it must depend only on its arguments.
-    ///
-    /// # Errors
-    /// The error of `decide`, or [`Problem::NotFound`] when the aggregate does not exist or belongs to another owner.
+    /// Fails with [`Problem::NotFound`] when the aggregate does not exist or belongs to another owner.
     pub async fn change_aggregate<A: Aggregate>(
         &self,
         command: &CommandContext,
@@ -83,10 +78,7 @@ impl App {
         Ok(Decision::Commit(commit, response))
     }
 
-    /// Loads an aggregate of the caller.
-    ///
-    /// # Errors
-    /// [`Problem::NotFound`] when the aggregate does not exist or belongs to another owner.
+    /// Fails with [`Problem::NotFound`] when the aggregate does not exist or belongs to another owner.
     pub async fn load_aggregate<A: Aggregate>(
         &self,
         command: &CommandContext,
@@ -97,10 +89,7 @@ impl App {
     }
 
     /// Returns a page of the owner's aggregates of one kind that `keep` accepts. The page may be short although more follow,
-    /// because the number of reads per request is bounded.
-    ///
-    /// # Errors
-    /// The cursor belongs to another list or filter.
+    /// because the number of reads per request is bounded. Fails if the cursor belongs to another list or filter.
     pub async fn page_of_aggregates<A: Aggregate, V>(
         &self,
         owner: &UserId,
@@ -127,9 +116,6 @@ impl App {
     }
 
     /// Adds a changed aggregate to a commit, with one journal entry for `events`.
-    ///
-    /// # Errors
-    /// [`Problem::Internal`] when it cannot be serialized to JSON.
     pub fn record_aggregate<A: Aggregate>(
         &self,
         commit: &mut Commit,

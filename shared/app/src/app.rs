@@ -1,5 +1,3 @@
-//! The dependencies of the functions.
-
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,34 +21,23 @@ use crate::problem::Problem;
 /// `event_lag_ms`. Only subscribers that produce metrics use them.
 pub const METRICS: &str = "pilothouse::metrics";
 
-/// The parts of an [`App`]. A profile chooses their implementations.
 pub struct Parts {
-    /// The state.
     pub store: Store,
-    /// The large bodies.
     pub blobs: Arc<dyn Blobs>,
-    /// The queues.
     pub broker: Arc<dyn Broker>,
-    /// Runs sidecars.
     pub runtime: Arc<dyn AgentRuntime>,
-    /// Verifies the tokens of owners.
     pub keyring: Keyring,
-    /// The secret that keys are derived from.
     pub secret: RootSecret,
-    /// The deadlines of sessions and runs.
     pub deadlines: Deadlines,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Notifies live streams of new journal entries.
     pub change_notifier: Arc<dyn ChangeNotifier>,
-    /// The services for remote workers and sidecars. None: the deployment has none.
+    /// None: the deployment has no remote workers and sidecars.
     pub fleet: Option<Fleet>,
-    /// The external services: the event bus, the topic, the endpoints of webhooks.
     pub integrations: Integrations,
 }
 
-/// The services for remote workers and sidecars.
 pub struct Fleet {
-    /// Issues the access of runs to the control plane.
     pub run_access_issuer: RunAccessIssuer,
     /// Issues cloud credentials. None: sidecars and workers use the gateway.
     pub vendor: Option<Arc<dyn CredentialVendor>>,
@@ -58,7 +45,7 @@ pub struct Fleet {
     pub operators: BTreeSet<UserId>,
 }
 
-/// The dependencies of the functions. Clones share the same parts.
+/// The dependencies of the functions, of which [`Parts`] has the values. Clones share them.
 #[derive(Clone)]
 pub struct App {
     parts: Arc<Parts>,
@@ -73,20 +60,15 @@ impl App {
         Self { parts: Arc::new(parts), disk: DiskSpace::default() }
     }
 
-    /// The free space on the server's disk.
     pub const fn disk(&self) -> &DiskSpace {
         &self.disk
     }
 
-    /// The current time.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// The services for remote workers and sidecars.
-    ///
-    /// # Errors
-    /// [`Problem::NotFound`] if the deployment has none.
+    /// Fails with [`Problem::NotFound`] if the deployment has no remote workers and sidecars.
     pub fn fleet(&self) -> Result<&Fleet, Problem> {
         let fleet = self.parts.fleet.as_ref();
         fleet.ok_or_else(|| Problem::NotFound("this server has no remote workers".to_owned()))
@@ -105,7 +87,6 @@ impl Deref for App {
     }
 }
 
-/// Fresh `UUIDv7`s.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FreshIds;
 

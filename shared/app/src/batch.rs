@@ -10,12 +10,10 @@ use crate::App;
 use crate::error_chain;
 use crate::problem::Problem;
 
-/// The number of receives after which a message that keeps failing becomes a dead letter.
 const MAX_RECEIVES: u32 = 5;
 /// The same for failures of the store or a queue. With the pauses in between it takes most of an hour, so that an outage does not
 /// turn healthy messages into dead letters.
 const MAX_RECEIVES_OF_OUTAGE: u32 = 100;
-/// The longest pause before a retry.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The maximum number of receives of a message that failed with `cause`.
@@ -36,7 +34,6 @@ pub fn retry_delay(receives: u32) -> Duration {
 /// The outcome of a batch of messages. Messages that are not listed were moved to the dead letters.
 #[derive(Debug, Default)]
 pub struct BatchOutcome {
-    /// Messages to delete.
     pub done: Vec<Receipt>,
     /// Messages to retry after a pause. Each list holds a failed message and its successors in the group, in order.
     pub retry: Vec<(Vec<Receipt>, Duration)>,
@@ -45,7 +42,6 @@ pub struct BatchOutcome {
 /// The outcome of a message that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOutcome {
-    /// The message was processed.
     Done,
     /// The message must be retried after this pause, with its successors in the group.
     Later(Duration),

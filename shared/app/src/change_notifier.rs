@@ -1,5 +1,3 @@
-//! Notification of readers when a journal has new entries.
-
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, UserId};
 
@@ -13,7 +11,6 @@ pub trait ChangeNotifier: Send + Sync + 'static {
     }
 }
 
-/// A subscription without changes.
 struct Never;
 
 #[async_trait]

@@ -66,10 +66,7 @@ impl App {
         self.unit_of_work().run_command(command, load, decide).await
     }
 
-    /// Loads a session of the caller for a change.
-    ///
-    /// # Errors
-    /// [`Problem::NotFound`] when the session does not exist or belongs to another owner.
+    /// Fails with [`Problem::NotFound`] when the session does not exist or belongs to another owner.
     pub async fn load_session(
         &self,
         command: &CommandContext,
@@ -79,10 +76,7 @@ impl App {
         loaded.ok_or_else(Problem::no_session)
     }
 
-    /// Decides on a loaded session by one domain call.
-    ///
-    /// # Errors
-    /// Those of `decide` and `show`, and a failed `If-Match`.
+    /// Decides on a loaded session by one domain call, after the check of `If-Match`.
     pub fn decide_on_session(
         &self,
         command: &CommandContext,
@@ -103,7 +97,6 @@ impl App {
         Ok(Decision::Commit(commit, response))
     }
 
-    /// Appends the events that follow from a change.
     pub fn with_consequences(
         &self,
         conversation: &mut Conversation,

@@ -6,10 +6,8 @@ use pilothouse_store::ConnectionId;
 /// The maximum size of a message in bytes (API Gateway: 128 KB).
 pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
 
-/// Why a message was not posted.
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
-    /// The connection no longer exists.
     #[error("the connection is gone")]
     Gone,
     /// The request failed; a retry may succeed.

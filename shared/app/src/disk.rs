@@ -15,7 +15,7 @@ pub const SERVED_ON_A_FULL_DISK: [&str; 7] = [
     "messages-clear",
 ];
 
-/// Whether the disk has free space. Clones share the state.
+/// Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct DiskSpace(Arc<AtomicBool>);
 

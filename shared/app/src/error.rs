@@ -1,5 +1,3 @@
-//! Errors in log lines.
-
 /// An error with all its sources, on one line: `failed to commit: table is locked`.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -32,7 +32,6 @@ use crate::problem::Problem;
 /// The maximum size of a sidecar's request body in bytes, except for blobs: a full batch of the largest messages, escaped.
 pub const MAX_SIDECAR_BODY_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;
 
-/// The query parameters of a paged list.
 pub const PAGE: &[&str] = &["limit", "cursor"];
 /// The query parameters of a paged list that can be limited to one subagent.
 pub const PAGE_OF_SUB_AGENT: &[&str] = &["limit", "cursor", "subAgentId"];
@@ -41,7 +40,6 @@ pub const PAGE_OF_SUB_AGENT: &[&str] = &["limit", "cursor", "subAgentId"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionName(pub &'static str);
 
-/// Who may call a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerKind {
     /// An owner, with a token.
@@ -54,7 +52,7 @@ pub enum CallerKind {
     Anyone,
 }
 
-/// The method of an HTTP function. Unlike [`Method`], it can be used in constants.
+/// Unlike [`Method`], it can be used in constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -65,7 +63,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Routes requests with this method to a handler.
     pub fn route<H: Handler<T, App>, T: 'static>(self, handler: H) -> MethodRouter<App> {
         match self {
             Self::Get => get(handler),
@@ -76,7 +73,6 @@ impl Verb {
         }
     }
 
-    /// The method as the type of the `http` crate.
     pub const fn method(self) -> Method {
         match self {
             Self::Get => Method::GET,
@@ -87,7 +83,6 @@ impl Verb {
         }
     }
 
-    /// The method in capitals: `POST`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -99,31 +94,25 @@ impl Verb {
     }
 }
 
-/// Generates the JSON Schema of a type.
 pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// A function that an HTTP request triggers.
 #[derive(Clone, Copy)]
 pub struct HttpFunction {
-    /// The name of the function; also the `operationId` in the OpenAPI document and the name of the Lambda function.
+    /// Also the `operationId` in the OpenAPI document and the name of the Lambda function.
     pub name: &'static str,
     pub verb: Verb,
     /// The path, with parameters in braces.
     pub path: &'static str,
-    /// A summary for the API documentation.
     pub summary: &'static str,
     pub caller: CallerKind,
-    /// The accepted query parameters. All others are refused.
+    /// All other query parameters are refused.
     pub query: &'static [&'static str],
-    /// The schema of the request body.
     pub input: Option<SchemaFn>,
-    /// The statuses of its successful responses.
     pub statuses: &'static [u16],
-    /// The schema of those responses.
     pub output: Option<SchemaFn>,
     pub requirements: Requirements,
     route: fn(Verb) -> MethodRouter<App>,
@@ -157,49 +146,41 @@ impl HttpFunction {
         }
     }
 
-    /// Sets the summary for the API documentation.
     #[must_use]
     pub const fn summary(self, summary: &'static str) -> Self {
         Self { summary, ..self }
     }
 
-    /// Allows owners to call the function.
     #[must_use]
     pub const fn owner(self) -> Self {
         Self { caller: CallerKind::Owner, ..self }
     }
 
-    /// Allows agents to call the function, each for its own session.
     #[must_use]
     pub const fn agent(self) -> Self {
         Self { caller: CallerKind::Agent, ..self }
     }
 
-    /// Allows sidecars to call the function, each for its own run.
     #[must_use]
     pub const fn sidecar(self) -> Self {
         Self { caller: CallerKind::Sidecar, ..self }
     }
 
-    /// Allows callers without authentication.
     #[must_use]
     pub const fn anyone(self) -> Self {
         Self { caller: CallerKind::Anyone, ..self }
     }
 
-    /// Sets the accepted query parameters.
     #[must_use]
     pub const fn query(self, query: &'static [&'static str]) -> Self {
         Self { query, ..self }
     }
 
-    /// Sets the type of the request body.
     #[must_use]
     pub const fn input<T: JsonSchema>(self) -> Self {
         Self { input: Some(schema_of::<T>), ..self }
     }
 
-    /// Sets the type of the responses and their statuses.
     #[must_use]
     pub const fn output<T: JsonSchema>(self, statuses: &'static [u16]) -> Self {
         Self { output: Some(schema_of::<T>), statuses, ..self }
@@ -211,7 +192,6 @@ impl HttpFunction {
         Self { statuses, ..self }
     }
 
-    /// Sets the permissions, memory and timeout.
     #[must_use]
     pub const fn requires(self, requirements: Requirements) -> Self {
         Self { requirements, ..self }
@@ -229,7 +209,6 @@ impl HttpFunction {
     }
 }
 
-/// Creates a router that serves each function under its path.
 pub fn router_of<'f>(app: App, functions: impl IntoIterator<Item = &'f HttpFunction>) -> Router {
     functions
         .into_iter()
@@ -273,17 +252,13 @@ async fn refuse_unknown_parameters(known: &'static [&'static str], request: Requ
 /// A function that a queue, the table's stream, a schedule or a connection triggers.
 #[derive(Clone, Copy)]
 pub struct EventFunction {
-    /// The name of the function and of its Lambda function.
     pub name: &'static str,
-    /// The triggers, each with its handler.
     pub subscriptions: &'static [Subscription],
-    /// A summary for the description of the Lambda function.
     pub summary: &'static str,
     pub requirements: Requirements,
 }
 
 impl EventFunction {
-    /// Declares a function with these triggers and permissions.
     pub const fn new(
         name: &'static str,
         subscriptions: &'static [Subscription],
@@ -292,13 +267,11 @@ impl EventFunction {
         Self { name, subscriptions, summary: "", requirements }
     }
 
-    /// Sets the summary for the description of the Lambda function.
     #[must_use]
     pub const fn summary(self, summary: &'static str) -> Self {
         Self { summary, ..self }
     }
 
-    /// The triggers of the function.
     pub fn triggers(&self) -> impl Iterator<Item = Trigger> + use<> {
         self.subscriptions.iter().map(|subscription| subscription.trigger)
     }
@@ -321,21 +294,17 @@ pub enum Trigger {
     TaskStopped,
 }
 
-/// A trigger with the handler of its events.
 #[derive(Clone, Copy)]
 pub struct Subscription {
     pub trigger: Trigger,
     pub handler: EventHandler,
 }
 
-/// The handler for the events of a trigger.
 #[derive(Clone, Copy)]
 pub enum EventHandler {
     /// Processes a batch of messages. The host settles them by the outcome.
     Batch(BatchHandler),
-    /// Runs on a schedule.
     Schedule(fn(EventContext) -> BoxFuture<'static, Result<(), Problem>>),
-    /// Handles a JSON event.
     Json(fn(EventContext, Value) -> BoxFuture<'static, Result<(), Problem>>),
     /// Handles a change or a message of a connection.
     Connection(fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>),
@@ -344,11 +313,9 @@ pub enum EventHandler {
     Host,
 }
 
-/// Processes a batch of messages.
 pub type BatchHandler = fn(EventContext, Vec<Received>) -> BoxFuture<'static, Result<BatchOutcome, Problem>>;
 
 impl Subscription {
-    /// Subscribes to the messages of a shared queue.
     pub const fn queue(queue: &'static str, handler: BatchHandler) -> Self {
         Self { trigger: Trigger::Queue(queue), handler: EventHandler::Batch(handler) }
     }
@@ -358,14 +325,12 @@ impl Subscription {
         Self { trigger: Trigger::Schedule, handler: EventHandler::Schedule(handler) }
     }
 
-    /// Subscribes to stopped ECS tasks.
     pub const fn task_stopped(
         handler: fn(EventContext, Value) -> BoxFuture<'static, Result<(), Problem>>,
     ) -> Self {
         Self { trigger: Trigger::TaskStopped, handler: EventHandler::Json(handler) }
     }
 
-    /// Subscribes to a route of the WebSocket API.
     pub const fn web_socket(
         route: &'static str,
         handler: fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>,
@@ -379,19 +344,14 @@ impl Subscription {
     }
 }
 
-/// The context of an event function.
 #[derive(Clone)]
 pub struct EventContext {
     pub app: App,
-    /// The connections of the live stream, where the deployment has a WebSocket API.
     pub connections: Option<Arc<dyn Connections>>,
 }
 
 impl EventContext {
-    /// The connections of the live stream.
-    ///
-    /// # Errors
-    /// The deployment has no WebSocket API.
+    /// Fails if the deployment has no WebSocket API.
     pub fn connections(&self) -> Result<&Arc<dyn Connections>, Problem> {
         self.connections.as_ref().ok_or_else(|| Problem::internal("this deployment has no WebSocket API"))
     }
@@ -403,6 +363,6 @@ pub struct ConnectionEvent {
     pub connection: ConnectionId,
     /// The owner that the authorizer identified, and the expiry of the token.
     pub caller: Option<VerifiedToken>,
-    /// The text of the message, if the event is one.
+    /// Empty if the event is not a message.
     pub body: String,
 }

@@ -8,7 +8,6 @@ use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
 use pilothouse_domain::webhook::{EgressPolicy, WebhookUrl};
 
-/// The timeout of a delivery to an endpoint.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The event bus or the topic did not accept a message. A retry may succeed.
@@ -20,20 +19,16 @@ pub struct PublishError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// deduplicate announcements by id, and notifications by owner and number.
 #[async_trait]
 pub trait EventBus: Send + Sync + 'static {
-    /// Publishes announcements to the event bus.
     async fn publish(&self, announcements: &[Announcement]) -> Result<(), PublishError>;
 
-    /// Publishes notifications of `owner` to the topic.
     async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), PublishError>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRequest {
-    /// The owner of the webhook.
     pub owner: UserId,
     /// The address of the endpoint. The sender resolves the name and connects only to addresses that `egress_policy` allows.
     pub url: WebhookUrl,
-    /// The addresses that may be reached.
     pub egress_policy: EgressPolicy,
     /// The `webhook-id` header, the same for each attempt.
     pub id: String,
@@ -41,7 +36,6 @@ pub struct WebhookRequest {
     pub timestamp: i64,
     /// The `webhook-signature` header.
     pub signature: String,
-    /// The body: JSON.
     pub body: String,
 }
 
@@ -74,7 +68,6 @@ pub trait WebhookSender: Send + Sync + 'static {
     async fn deliver(&self, request: &WebhookRequest) -> Result<u16, DeliveryError>;
 }
 
-/// The integrations of a profile.
 #[derive(Clone, Default)]
 pub struct Integrations {
     /// Whether there is an event bus. Otherwise other systems read the event feed.

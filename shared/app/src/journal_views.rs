@@ -1,5 +1,3 @@
-//! Converts journal entries to views of the API.
-
 use pilothouse_api::records::{
     ActivityView, LogChunkView, MessageView, RawEventOutcome, RawEventView, ToolCallView, ToolResultView,
 };
@@ -9,7 +7,6 @@ use pilothouse_domain::{SessionEvent, SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::Value;
 
-/// The lines of the activity stream from an entry.
 pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_ {
     let place = move |at: usize| format!("{}.{at}", entry.sequence);
     entry

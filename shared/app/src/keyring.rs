@@ -1,5 +1,3 @@
-//! Verifies the signed tokens of owners.
-
 use std::collections::HashMap;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
@@ -33,13 +31,10 @@ struct Claims {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedToken {
-    /// The owner that the token names.
     pub owner: UserId,
-    /// When the token expires.
     pub ends: Timestamp,
 }
 
-/// Why a key set is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum JwksError {
     /// The document is not JSON with a list of keys (RFC 7517).
@@ -83,12 +78,10 @@ impl Keyring {
         Self { keys, validation, admission: None }
     }
 
-    /// Creates a keyring with the keys of a JWKS document.
     pub fn of_jwks(issuer: &str, audience: &str, jwks: &str) -> Result<Self, JwksError> {
         Ok(Self::new(issuer, audience, signing_keys(jwks)?))
     }
 
-    /// Restricts the keyring to owners that `admission` accepts.
     #[must_use]
     pub fn admitting(self, admission: impl Admission + 'static) -> Self {
         Self { admission: Some(Box::new(admission)), ..self }
@@ -100,7 +93,6 @@ impl Keyring {
         kid.is_some_and(|kid| self.keys.contains_key(&kid))
     }
 
-    /// Verifies a token and returns its owner, if that owner is served.
     pub fn verify(&self, token: &str) -> Result<UserId, Problem> {
         let owner = self.check(token)?.owner;
         if let Some(admission) = &self.admission {
@@ -109,7 +101,6 @@ impl Keyring {
         Ok(owner)
     }
 
-    /// Verifies a token and returns its owner and expiry.
     pub fn check(&self, token: &str) -> Result<VerifiedToken, Problem> {
         const REFUSED: Problem = Problem::Unauthenticated("the token is not valid; get a new one");
         let header = decode_header(token).map_err(|_| REFUSED)?;

@@ -77,7 +77,6 @@ const fn status_after(event: &SessionEvent, after: Option<S>) -> Option<S> {
     })
 }
 
-/// The change of the message queue by an event.
 fn queue_change(event: &SessionEvent) -> Option<QueueChange> {
     use SessionEvent as E;
     let message_id = match event {

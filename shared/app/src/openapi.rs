@@ -133,7 +133,6 @@ fn header(name: &str, description: &str, schema: &Value) -> Value {
     json!({ "name": name, "in": "header", "description": description, "schema": schema })
 }
 
-/// The schema of a path parameter.
 fn place(path: &str, name: &str) -> Value {
     match name {
         "id" if path.starts_with("/api/workers") => {

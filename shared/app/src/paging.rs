@@ -26,7 +26,6 @@ impl Scope {
         Self { list: list.to_owned(), index: None, partition }
     }
 
-    /// Restricts the scope to a filter.
     #[must_use]
     pub fn filtered(mut self, filter: &str) -> Self {
         self.list = format!("{}?{filter}", self.list);
@@ -37,7 +36,6 @@ impl Scope {
         cursor::Scope { list: &self.list, index: self.index, partition: &self.partition }
     }
 
-    /// Decodes the position that a request continues from.
     pub fn decode(&self, page: &PageRequest) -> Result<Option<Position>, Problem> {
         let decode = |text| {
             self.cursor().decode(text).map_err(|error| Problem::invalid("cursor", format!("is {error}")))
@@ -45,12 +43,10 @@ impl Scope {
         page.cursor.as_deref().map(decode).transpose()
     }
 
-    /// Creates a page of this list.
     pub fn page<T>(&self, items: Vec<T>, next: Option<Position>) -> Page<T> {
         Page { items, next_cursor: next.map(|position| self.encode(&position)) }
     }
 
-    /// Encodes a position as a cursor.
     pub fn encode(&self, position: &Position) -> String {
         self.cursor().encode(position)
     }

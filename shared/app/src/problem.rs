@@ -29,13 +29,12 @@ const RETRY_ON_A_FULL_DISK: u64 = 5;
 /// Why a request was refused or failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The input is invalid. Lists all violations.
+    /// Lists all violations.
     #[error("the request is not valid")]
     Invalid(Vec<Violation>),
     /// The object does not exist or belongs to another owner.
     #[error("{0}")]
     NotFound(String),
-    /// The caller is not authenticated.
     #[error("{0}")]
     Unauthenticated(&'static str),
     /// The server cannot confine agents and serves only its first owner.
@@ -43,7 +42,6 @@ pub enum Problem {
         "this server cannot confine agents and serves only its first owner; its operator can start it with --unconfined to serve you, too"
     )]
     OwnerNotServed,
-    /// The session refuses the request.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The session has a cap, but the spend of its agent cannot be measured (decision 32).
@@ -51,10 +49,8 @@ pub enum Problem {
         "an earlier session with this adapter, model and options showed that the spend of its agent cannot be measured, so that no cap can be enforced; start it with `allowUnmetered` (`pilothouse run --allow-unmetered`), also once after you have named the price of its model in the file of PILOTHOUSE_MODELS"
     )]
     UnmeteredStart,
-    /// The queue refuses the request.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// The pool refuses the request.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The brake refuses the request.
@@ -63,10 +59,8 @@ pub enum Problem {
     /// The template refuses the request.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The chain refuses the request.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The skill refuses the request.
     #[error(transparent)]
     Skill(#[from] SkillError),
     /// The project refuses the request.
@@ -87,10 +81,8 @@ pub enum Problem {
     /// The rate limit is exceeded.
     #[error(transparent)]
     RateLimited(#[from] RateExceeded),
-    /// Another object of the owner has this name.
     #[error("another one has this name; choose a different one")]
     NameTaken,
-    /// Too many write conflicts.
     #[error("others are changing this at the same time; try again")]
     VersionConflict,
     /// The worker has claimed runs that have not ended.
@@ -98,28 +90,23 @@ pub enum Problem {
         "this worker has {runs} runs that are not over; end their sessions first, or remove it with `lost=true` if its machine is gone"
     )]
     WorkerHasRuns {
-        /// The number of these runs.
+        /// Claimed runs that have not ended.
         runs: usize,
     },
-    /// The request body is too large.
     #[error("the body is larger than {limit} bytes")]
     TooLarge {
-        /// The limit in bytes.
+        /// In bytes.
         limit: usize,
     },
-    /// The request body did not arrive completely.
     #[error("the body did not arrive in time, or not as a whole; send it again")]
     BodyIncomplete,
-    /// The server has no capacity for the request.
     #[error(transparent)]
     AtCapacity(#[from] AtCapacity),
-    /// The path exists, but not with this method.
     #[error("this address does not take that method")]
     MethodNotAllowed,
     /// The disk of the server is full, or nearly full for a request that does not stop work.
     #[error("the disk of the server is full; nothing was changed; free space on it and repeat the request")]
     StorageFull,
-    /// An internal failure.
     #[error("the server failed to process the request; try again, and report the failure if it persists")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -131,7 +118,6 @@ impl Problem {
         if is_disk_full(cause.as_ref()) { Self::StorageFull } else { Self::Internal(cause) }
     }
 
-    /// Creates a problem with one violation.
     pub fn invalid(field: &str, message: impl std::fmt::Display) -> Self {
         Self::Invalid(vec![Violation { field: field.to_owned(), message: message.to_string() }])
     }
@@ -183,7 +169,6 @@ impl Problem {
         }
     }
 
-    /// The stable code of the problem document.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => "validation-failed",
@@ -216,7 +201,6 @@ impl Problem {
         }
     }
 
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_)

@@ -51,7 +51,6 @@ pub fn deadlines() -> QueueName {
     named("deadlines")
 }
 
-/// The prefix of the names of command queues.
 pub const COMMANDS: &str = "commands-";
 
 pub fn commands(run: RunId) -> QueueName {
@@ -90,7 +89,6 @@ pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), Queu
         .await
 }
 
-/// The body of a message of the [`deadlines`] queue: the object with a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum DeadlineOf {

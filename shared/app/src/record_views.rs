@@ -9,21 +9,14 @@ use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::{RunId, Timestamp};
 use pilothouse_store::{Redrive, Store, StoreError, WorkerRecord};
 
-/// The view of a pool, with the connection state of the runs that hold its slots.
-///
-/// # Errors
-/// A session cannot be read.
+/// Includes the connection state of the runs that hold slots.
 pub async fn pool(store: &Store, pool: &SessionPool, version: u64) -> Result<PoolView, StoreError> {
     Ok(pool_with(pool, version, &unreachable_leases(store, pool).await?))
 }
 
-/// When the runs that hold slots became unreachable. Reachable runs are absent.
+/// Without reachable runs.
 pub type UnreachableSince = BTreeMap<RunId, Timestamp>;
 
-/// Reads which runs that hold slots of a pool are unreachable.
-///
-/// # Errors
-/// A session cannot be read.
 pub async fn unreachable_leases(store: &Store, pool: &SessionPool) -> Result<UnreachableSince, StoreError> {
     let mut unreachable = UnreachableSince::new();
     for (session_id, lease) in pool.leases() {
@@ -36,7 +29,6 @@ pub async fn unreachable_leases(store: &Store, pool: &SessionPool) -> Result<Unr
     Ok(unreachable)
 }
 
-/// The view of a pool, with the connection state of the runs that hold its slots.
 pub fn pool_with(pool: &SessionPool, version: u64, unreachable: &UnreachableSince) -> PoolView {
     let mut view = PoolView::of(pool, version);
     for lease in &mut view.leases {
@@ -45,7 +37,7 @@ pub fn pool_with(pool: &SessionPool, version: u64, unreachable: &UnreachableSinc
     view
 }
 
-/// The view of a worker. `alive` states whether its heartbeats arrive.
+/// `alive` states whether the heartbeats of the worker arrive.
 pub fn worker(worker: &WorkerRecord, alive: bool) -> WorkerView {
     WorkerView {
         id: worker.key.id.clone(),
@@ -60,7 +52,6 @@ pub fn worker(worker: &WorkerRecord, alive: bool) -> WorkerView {
     }
 }
 
-/// The view of a redrive of dead letters.
 pub fn redrive(redrive: Redrive) -> RedriveView {
     let Redrive { id, at, by, queue, letters, bytes, requests } = redrive;
     RedriveView { id, at, by, queue, letters, bytes, requests }

@@ -1,5 +1,3 @@
-//! Reports the end of runs on the events queue, signed with a key that no sidecar has.
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::queues;
 use crate::{App, FreshIds};
 
-/// Reports the end of runs on the events queue.
+/// Reports the end of runs on the events queue, signed with a key that no sidecar has.
 #[derive(Clone)]
 pub struct RunExitReporter {
     broker: Arc<dyn Broker>,
@@ -24,12 +22,10 @@ pub struct RunExitReporter {
 }
 
 impl RunExitReporter {
-    /// Creates a reporter that signs with a key derived from `secret`.
     pub fn new(broker: Arc<dyn Broker>, secret: RootSecret, clock: Clock) -> Self {
         Self { broker, secret, clock }
     }
 
-    /// Creates a reporter with the parts of an app.
     pub fn of(app: &App) -> Self {
         Self::new(Arc::clone(&app.broker), app.secret.clone(), Arc::clone(&app.clock))
     }

@@ -15,10 +15,6 @@ use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 use crate::App;
 use crate::problem::Problem;
 
-/// Composes the current configuration of a session.
-///
-/// # Errors
-/// The store cannot be read.
 pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionConfig, Problem> {
     let settings = session.settings();
     let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
@@ -60,7 +56,6 @@ fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {
     skills.iter().map(Into::into).collect()
 }
 
-/// The contribution of a template to the configuration.
 fn part_of<'a>(template: Option<&'a AgentTemplate>, session: &AgentSession) -> Option<TemplatePart<'a>> {
     let part = TemplatePart::from(template?);
     // The tools of the start request replace those of the template.
@@ -68,13 +63,13 @@ fn part_of<'a>(template: Option<&'a AgentTemplate>, session: &AgentSession) -> O
     Some(if said { TemplatePart { allowed_tools: &[], ..part } } else { part })
 }
 
-/// The current template of a session. A template that was deactivated since still applies.
+/// A template that was deactivated since still applies.
 async fn template_of(app: &App, session: &AgentSession) -> Result<Option<AgentTemplate>, Problem> {
     let Some(id) = session.template_id() else { return Ok(None) };
     Ok(app.store.aggregate::<AgentTemplate>(session.owner_id(), id).await?.map(|loaded| loaded.value))
 }
 
-/// The skills of a session in order. A skill that was deactivated since still applies.
+/// A skill that was deactivated since still applies.
 async fn skills_of(app: &App, owner: &UserId, ids: &[AgentSkillId]) -> Result<Vec<AgentSkill>, Problem> {
     let mut skills = Vec::with_capacity(ids.len());
     for id in ids {
@@ -140,9 +135,6 @@ pub async fn skills_to_start_with(
 }
 
 /// Checks that a skill exists, is active, and fits the configuration with the session's other skills.
-///
-/// # Errors
-/// [`Problem::NotFound`], [`SkillError::Inactive`], [`SkillError::TooLargeTogether`].
 pub async fn ensure_can_be_enabled(
     app: &App,
     session: &AgentSession,
@@ -176,7 +168,6 @@ fn ensure_fits(
     Err(SkillError::TooLargeTogether { max_kib: Composition::MAX_BYTES / 1024 })
 }
 
-/// The handoff of the previous session, with the current version of its document.
 fn handoff(session: &AgentSession) -> Option<Handoff> {
     let continues = session.continues()?;
     let document = continues.document.as_ref()?.document.clone();

@@ -17,7 +17,6 @@ use axum::response::Response;
 use http::HeaderMap;
 use pilothouse_domain::{AgentSessionId, RunId, TraceParent};
 
-/// The header of W3C Trace Context.
 pub const TRACEPARENT: &str = "traceparent";
 
 tokio::task_local! {
@@ -30,36 +29,28 @@ struct Here {
     spans: Option<Spans>,
 }
 
-/// The attributes of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// The function that processes the message; the name of the span.
+    /// Also the name of the span.
     pub function: &'static str,
-    /// The source of the message: a queue, by its logical name, or `journal`.
+    /// A queue, by its logical name, or `journal`.
     pub source: &'static str,
     pub session: AgentSessionId,
-    /// The run, if the message names one.
     pub run: Option<RunId>,
-    /// The kind of message: the type of an event, or `journal_entry`.
+    /// The type of an event, or `journal_entry`.
     pub kind: String,
 }
 
-/// A span that was started.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The context of the span itself.
     pub place: TraceParent,
-    /// The parent span.
     pub parent: Option<TraceParent>,
     /// Whether the parent came with the message, so that it is not part of the same invocation.
     pub remote: bool,
-    /// When the span started.
     pub began: SystemTime,
-    /// When the span ended. None: it ends with its invocation.
+    /// None: the span ends with its invocation.
     pub ended: Option<SystemTime>,
-    /// The attributes of the span.
     pub about: About,
-    /// The error, if the work failed.
     pub failure: Option<String>,
 }
 
@@ -93,7 +84,6 @@ pub fn beginning() -> Option<TraceParent> {
     TraceParent::new(rand::random(), rand::random())
 }
 
-/// The context in the headers of a request.
 pub fn of_headers(headers: &HeaderMap) -> Option<TraceParent> {
     headers.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
 }
@@ -106,7 +96,6 @@ pub async fn of_request(request: Request, next: Next) -> Response {
     }
 }
 
-/// The span of the work on one message.
 #[derive(Debug)]
 pub struct Span {
     place: Option<TraceParent>,
@@ -149,7 +138,6 @@ impl Span {
         recorded(self.place, spans, work).await
     }
 
-    /// Ends the span.
     pub fn end(self, failure: Option<&dyn std::error::Error>) {
         let Some((spans, at)) = self.at else { return };
         let failure = failure.map(crate::error_chain);

@@ -57,7 +57,6 @@ impl RetryPolicy {
     }
 }
 
-/// The attempts at one change.
 pub(crate) struct Attempts {
     policy: RetryPolicy,
     made: u32,
@@ -102,9 +101,7 @@ impl LostRace for Problem {
 
 /// The outcome of a decision, with the value for the caller: the response, or the messages that follow the commit.
 pub enum Decision<T> {
-    /// The writes of one transaction.
     Commit(Commit, T),
-    /// Nothing changes.
     Unchanged(T),
 }
 
@@ -123,7 +120,6 @@ pub struct UnitOfWork<'a> {
 }
 
 impl App {
-    /// The unit of work of this app's state.
     pub fn unit_of_work(&self) -> UnitOfWork<'_> {
         UnitOfWork::new(&self.store, &self.clock, self.deadlines)
     }
@@ -139,8 +135,6 @@ impl<'a> UnitOfWork<'a> {
     /// Each attempt gets fresh ids: a commit whose outcome was lost may have succeeded, and then the next attempt may decide on
     /// another aggregate, which must not receive the same ids.
     ///
-    /// # Errors
-    /// Those of `load` and `decide`, and the lost race of the last attempt.
     pub async fn run<S, T, E, F>(
         self,
         policy: RetryPolicy,
@@ -170,12 +164,10 @@ impl<'a> UnitOfWork<'a> {
         }
     }
 
-    /// The current time.
     pub(crate) fn now(self) -> Timestamp {
         (self.clock)()
     }
 
-    /// The context of a decision.
     pub(crate) fn context(self, ids: &mut dyn IdSource) -> DomainContext<'_> {
         DomainContext::new(self.now(), self.deadlines, ids)
     }

@@ -1,5 +1,3 @@
-//! The caller of a command and the preconditions of its request.
-
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use pilothouse_domain::journal::Cause;
@@ -16,12 +14,9 @@ use crate::http::{AgentCaller, IfMatch, RequestId};
 use crate::problem::Problem;
 use crate::unit_of_work::RetryPolicy;
 
-/// The context of a command: the owner, the function and the preconditions of the request.
 #[derive(Debug, Clone)]
 pub struct CommandContext {
-    /// The owner who sent the command.
     pub owner: UserId,
-    /// The name of the function.
     pub function: &'static str,
     if_match: IfMatch,
     key_hash: Option<String>,
@@ -73,7 +68,6 @@ impl CommandContext {
         Self { owner, function, if_match: IfMatch(None), key_hash: None, request: String::new(), policy }
     }
 
-    /// Adds the body to the request that an idempotency key identifies.
     #[must_use]
     pub fn with_body(mut self, hash: &str) -> Self {
         self.request = format!("{} {hash}", self.request);
@@ -91,7 +85,6 @@ impl CommandContext {
         self.policy
     }
 
-    /// The cause of journal entries of this command.
     pub fn cause(&self) -> Cause {
         Cause::Owner { function: self.function.to_owned() }
     }
@@ -101,7 +94,6 @@ impl CommandContext {
         self.if_match.check(version)
     }
 
-    /// Whether the request has an idempotency key.
     pub const fn has_idempotency_key(&self) -> bool {
         self.key_hash.is_some()
     }

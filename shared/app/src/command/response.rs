@@ -13,16 +13,14 @@ use crate::problem::Problem;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandResponse {
-    /// The HTTP status.
     pub status: StatusCode,
-    /// The version of the changed object, sent as its `ETag`.
+    /// Sent as the `ETag` of the changed object.
     pub version: Option<u64>,
     pub body: Value,
     replayed: bool,
 }
 
 impl CommandResponse {
-    /// Creates a response with a body.
     pub fn new<T: Serialize>(status: StatusCode, version: Option<u64>, body: &T) -> Result<Self, Problem> {
         Ok(Self {
             status,
@@ -32,7 +30,6 @@ impl CommandResponse {
         })
     }
 
-    /// Creates a response with status 200, a body and a version.
     pub fn ok<T: Serialize>(version: u64, body: &T) -> Result<Self, Problem> {
         Self::new(StatusCode::OK, Some(version), body)
     }
@@ -48,7 +45,6 @@ impl CommandResponse {
         Self::new(status, Some(session.control_version()), &SessionView::of(session))
     }
 
-    /// The record of this response to the request with `request_hash`.
     pub(super) fn stored(&self, function: &str, request_hash: String) -> StoredResponse {
         let mut body = self.body.clone();
         // Secrets are never stored; a replay derives them again (decision 8).

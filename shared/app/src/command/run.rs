@@ -15,9 +15,6 @@ impl UnitOfWork<'_> {
     /// gets the stored response: it is read first, and again after a refusal, because a concurrent duplicate of the request may be
     /// the reason for it. Each attempt gets the same ids: if a commit whose outcome was lost has succeeded, the next attempt finds
     /// what it created, and a caller never sees an id of which nothing was committed.
-    ///
-    /// # Errors
-    /// Those of `load` and `decide`, and [`Problem::VersionConflict`] after the last attempt.
     pub async fn run_command<S, F: Future<Output = Result<S, Problem>>>(
         self,
         command: &CommandContext,

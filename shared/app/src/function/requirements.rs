@@ -1,57 +1,42 @@
 //! The requirements of a function that is deployed separately: permissions, memory and timeout. The roles of the templates are
 //! derived from them. The embedded server is one process and ignores them.
 
-/// The profiles that include a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profiles {
-    /// The embedded server and the cloud.
     Both,
-    /// Only the embedded server.
     Embedded,
-    /// Only the cloud.
     Aws,
 }
 
 impl Profiles {
-    /// Whether the cloud includes the function.
     pub const fn in_aws(self) -> bool {
         !matches!(self, Self::Embedded)
     }
 
-    /// Whether the embedded server includes the function.
     pub const fn embedded(self) -> bool {
         !matches!(self, Self::Aws)
     }
 }
 
-/// The access of a function to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableAccess {
-    /// No access.
     None,
     /// Reads items and both indexes.
     Read,
-    /// Reads and commits.
     Write,
 }
 
-/// The access of a function to the bucket of large bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobAccess {
-    /// No access.
     None,
-    /// Reads bodies.
     Read,
-    /// Writes bodies.
     Write,
-    /// Reads and writes bodies.
     Both,
 }
 
 /// The access of a function to queues that are created per run or per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DynamicQueueAccess {
-    /// No access.
     None,
     /// Creates queues, sends to them and removes them.
     Manage,
@@ -62,9 +47,7 @@ pub enum DynamicQueueAccess {
 /// A role that a function assumes, restricted by a session policy, to issue short-lived credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssumedRole {
-    /// The role of sidecars.
     Sidecar,
-    /// The role of workers.
     Worker,
 }
 
@@ -73,7 +56,6 @@ pub enum AssumedRole {
 #[allow(clippy::struct_excessive_bools)] // independent permissions
 pub struct Access {
     pub table: TableAccess,
-    /// Large bodies.
     pub blobs: BlobAccess,
     /// The shared queues that it sends to, by logical name.
     pub sends: &'static [&'static str],
@@ -94,16 +76,13 @@ pub struct Access {
     pub assumes: &'static [AssumedRole],
 }
 
-/// The requirements of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirements {
-    /// The profiles that include the function.
     pub profiles: Profiles,
-    /// The permissions of the function.
     pub access: Access,
     /// The memory in MB. The share of a processor is proportional to it.
     pub memory_mb: u32,
-    /// The timeout in seconds. The visibility timeout of its queues is six times as long.
+    /// The visibility timeout of its queues is six times as long.
     pub timeout_seconds: u32,
 }
 
@@ -120,7 +99,6 @@ pub const PUSHES: &str = "pushes.fifo";
 /// Sessions and templates with a near deadline, as delayed messages.
 pub const DEADLINES: &str = "deadlines";
 
-/// A queue that always exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedQueue {
     /// The logical name. A queue whose name ends in `.fifo` keeps the order of each group.
@@ -129,7 +107,6 @@ pub struct SharedQueue {
     pub max_receives: u32,
 }
 
-/// Every queue that always exists, without the dead-letter queues.
 pub const SHARED_QUEUES: &[SharedQueue] = &[
     // `intake` and `react` dead-letter failing messages themselves, with the cause (decision 9); this limit is a safeguard.
     SharedQueue { name: EVENTS, max_receives: 102 },
@@ -216,7 +193,6 @@ pub const EXIT: Requirements =
 /// Removes a worker with its queue and ends the runs that are lost with it.
 pub const WORKER_REMOVAL: Requirements =
     of(Access { worker_queues: DynamicQueueAccess::Manage, secret: true, sends: &[EVENTS], ..WRITES });
-/// Lists or redrives dead letters.
 pub const DEAD_LETTERS: Requirements = Requirements {
     timeout_seconds: 25,
     ..of(Access {
@@ -232,7 +208,6 @@ pub const INTAKE: Requirements = Requirements {
     timeout_seconds: 15,
     ..of(Access { secret: true, blobs: BlobAccess::Write, ..WRITES })
 };
-/// Relays journal entries.
 pub const RELAY: Requirements = Requirements {
     timeout_seconds: 30,
     ..of(Access { sends: &[REACTIONS, ANNOUNCEMENTS, PUSHES, DEADLINES], ..READS })
@@ -279,9 +254,7 @@ pub const PUSH: Requirements = Requirements {
 pub const TASK_STOPPED: Requirements = of_cloud(Access { secret: true, sends: &[EVENTS], ..NOTHING });
 /// Authorizes live streams by the issuer's public keys.
 pub const AUTHORIZE: Requirements = of_cloud(NOTHING);
-/// Accepts a connection and stores its owner.
 pub const OPEN: Requirements = of_cloud(WRITES);
 /// Subscribes a connection to a session.
 pub const SUBSCRIBE: Requirements = of_cloud(Access { connections: true, sends: &[PUSHES], ..WRITES });
-/// Deletes the record of a connection.
 pub const CLOSED: Requirements = of_cloud(WRITES);

@@ -26,7 +26,6 @@ fn bearer(parts: &Parts) -> Result<&str, Problem> {
 #[derive(Debug, Clone)]
 pub struct VerifiedOwner(pub UserId);
 
-/// The owner who sent the request.
 #[derive(Debug, Clone)]
 pub struct Owner(pub UserId);
 
@@ -43,12 +42,10 @@ impl FromRequestParts<App> for Owner {
     }
 }
 
-/// The agent that sent the request, identified by the key of its session.
 #[derive(Debug, Clone)]
 pub struct AgentCaller {
     /// The session that the key names. The key is verified when the session is loaded.
     pub session: AgentSessionId,
-    /// The SHA-256 of the idempotency key.
     pub idempotency_key: Option<String>,
     key: String,
     connection: Option<PeerConnection>,

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use super::Problem;
 
-/// The maximum size of a request body in bytes.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// How much of a refused body is read, in multiples of its limit.
 const DISCARDED_BODIES: usize = 4;
@@ -27,10 +26,7 @@ impl From<Violations> for Problem {
     }
 }
 
-/// The waiting time of a long poll: the requested `seconds`, limited to `longest`.
-///
-/// # Errors
-/// `seconds` is negative or more than an hour.
+/// Limits the requested `seconds` of a long poll to `longest`. Fails if they are negative or more than an hour.
 pub fn waiting_time(field: &str, seconds: f64, longest: Duration) -> Result<Duration, Problem> {
     const MOST_SECONDS: f64 = 3600.0;
     if !(0.0..=MOST_SECONDS).contains(&seconds) {
@@ -42,7 +38,6 @@ pub fn waiting_time(field: &str, seconds: f64, longest: Duration) -> Result<Dura
 /// A JSON body with the hash that identifies the request under an idempotency key.
 pub struct Body<T> {
     pub input: T,
-    /// SHA-256 of the bytes.
     pub hash: String,
 }
 
@@ -87,7 +82,7 @@ fn discard(mut chunks: BodyDataStream, limit: usize) {
     }));
 }
 
-/// Reads an input from the bytes of a body. An empty body is an empty object.
+/// An empty body is an empty object.
 pub fn read<T: Deserr<Violations>>(bytes: &[u8]) -> Result<T, Problem> {
     let value: Value = if bytes.iter().all(u8::is_ascii_whitespace) {
         Value::Object(serde_json::Map::new())

@@ -6,12 +6,9 @@
 
 use serde_json::{Map, Value};
 
-/// The maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 64;
-/// The maximum number of reported violations.
 const MAX_NAMED: usize = 20;
 
-/// The type of a keyword's value.
 #[derive(Clone, Copy)]
 enum Takes {
     Text,
@@ -31,7 +28,6 @@ enum Takes {
     TextsByName,
 }
 
-/// Returns the type of a keyword's value, or `None` for unknown keywords, which accept any value.
 fn keyword(name: &str) -> Option<Takes> {
     use Takes as T;
     Some(match name {
@@ -188,7 +184,6 @@ impl Looker<'_> {
     }
 }
 
-/// Escapes a part of a JSON Pointer.
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -9,21 +9,15 @@ use pilothouse_runtime::AtCapacity;
 
 use super::Problem;
 
-/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Caller {
-    /// An owner with a token.
     Owner(UserId),
     /// The sidecar or the agent of a session, with a key of the session.
     Session(AgentSessionId),
 }
 
-/// A connection.
 pub trait Peer: Send + Sync + 'static {
-    /// Records that a request on the connection was authenticated.
-    ///
-    /// # Errors
-    /// The caller has too many connections.
+    /// Records that a request on the connection was authenticated. Fails if the caller has too many connections.
     fn authenticated(&self, caller: Caller) -> Result<(), AtCapacity>;
 }
 

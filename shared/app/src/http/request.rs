@@ -1,5 +1,3 @@
-//! Extractors of request parts that several functions use.
-
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use http::request::Parts;
@@ -37,7 +35,6 @@ pub async fn path_id<S: Send + Sync, T: std::str::FromStr>(
 pub struct PathParams(RawPathParams);
 
 impl PathParams {
-    /// The value of the parameter `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
@@ -68,7 +65,6 @@ impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
     }
 }
 
-/// The message in the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Message(pub pilothouse_domain::MessageId);
 
@@ -83,7 +79,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Message {
     }
 }
 
-/// The webhook in the path.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookOf(pub pilothouse_domain::WebhookId);
 
@@ -125,12 +120,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Numbered {
     }
 }
 
-/// The version that `If-Match` requires. None: any version.
+/// None: any version.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IfMatch(pub Option<u64>);
 
 impl IfMatch {
-    /// Returns an error if the object has another version.
     pub fn check(self, version: u64) -> Result<(), Problem> {
         match self.0 {
             Some(expected) if expected != version => Err(Problem::PreconditionFailed),
@@ -166,7 +160,6 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>
 /// The `Idempotency-Key`. A retry with the same key receives the response to the first request.
 #[derive(Debug, Clone, Default)]
 pub struct RequestId {
-    /// The SHA-256 of the key.
     pub key_hash: Option<String>,
 }
 
@@ -192,9 +185,7 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// The default number of items of a page.
     pub const DEFAULT_LIMIT: usize = 50;
-    /// The maximum number of items of a page.
     pub const MAX_LIMIT: usize = 200;
 }
 
@@ -222,7 +213,6 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
     }
 }
 
-/// The parameters of the query string.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters(Vec<(String, String)>);
 
@@ -232,7 +222,6 @@ impl Parameters {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|v| !v.is_empty())
     }
 
-    /// Parses a parameter.
     pub fn parsed<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem>
     where
         T::Err: std::fmt::Display,

@@ -21,7 +21,6 @@ use crate::queues;
 use crate::run_exit::RunExitReporter;
 use crate::unit_of_work::{LostRace, UnitOfWork};
 
-/// Assigns runs to workers.
 #[derive(Clone)]
 pub struct WorkerAssigner {
     pub(super) store: Store,
@@ -32,19 +31,15 @@ pub struct WorkerAssigner {
     clock: Clock,
 }
 
-/// Why an assignment failed. A retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum AssignmentError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Too many write conflicts.
     #[error("too many concurrent changes")]
     Contended,
-    /// The worker's queue failed.
     #[error("failed to send an order to the worker")]
     Queue(#[from] QueueError),
-    /// The end of a run could not be reported.
     #[error(transparent)]
     Report(#[from] ReportError),
 }
@@ -79,7 +74,7 @@ impl From<AssignmentError> for Problem {
 }
 
 impl WorkerAssigner {
-    /// Creates an assigner. `secret` signs the reports of ended runs.
+    /// `secret` signs the reports of ended runs.
     pub fn new(
         store: Store,
         broker: Arc<dyn Broker>,
@@ -92,7 +87,6 @@ impl WorkerAssigner {
         Self { store, broker, run_exits, heartbeats, deadlines: *deadlines, clock }
     }
 
-    /// Creates an assigner with the parts of an app.
     pub fn of(app: &App) -> Self {
         Self::new(
             app.store.clone(),
@@ -111,7 +105,6 @@ impl WorkerAssigner {
         (self.clock)()
     }
 
-    /// The interval between heartbeats of a worker.
     pub const fn heartbeat_interval(&self) -> Duration {
         self.heartbeats.heartbeat
     }
@@ -126,7 +119,6 @@ impl WorkerAssigner {
         Ok(self.run_exits.report_exit(session, run, exit).await?)
     }
 
-    /// The placement rules at the current time.
     pub(super) fn rules(&self) -> PlacementRules {
         PlacementRules { heartbeats: self.heartbeats, now: self.now() }
     }
@@ -175,7 +167,6 @@ impl WorkerAssigner {
         }
     }
 
-    /// Sends a worker the order to end a run.
     pub(super) async fn send_stop(
         &self,
         worker: &WorkerKey,

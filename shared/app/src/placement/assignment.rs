@@ -9,7 +9,7 @@ use crate::placement::facts::{current_assignment, run_needs, session_folders, wo
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::unit_of_work::{Decision, RetryPolicy};
 
-/// The number of launches per read, and the most that one heartbeat examines.
+/// Launches per read. One heartbeat examines [`LOOKED_AT`] at most.
 const PAGE: usize = 50;
 const LOOKED_AT: usize = 500;
 

@@ -10,14 +10,12 @@ use crate::placement::facts::{claimed_place, worker_offer};
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::unit_of_work::{Decision, RetryPolicy};
 
-/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// The worker may execute the run.
     Granted(LaunchRequest),
     /// The run is queued or assigned to another worker.
     HeldByOther,
-    /// The run has ended.
     RunIsOver,
     /// The run does not exist, or the worker may not execute it.
     Unknown,

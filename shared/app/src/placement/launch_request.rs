@@ -1,5 +1,3 @@
-//! Builds the request to launch a run.
-
 use std::collections::BTreeMap;
 
 use pilothouse_domain::AgentSession;
@@ -13,7 +11,6 @@ fn worker_labels(session: &AgentSession) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The launch request for the current run of a session, if there is one.
 pub fn launch_request(session: &AgentSession) -> Option<LaunchRequest> {
     let run = session.run()?;
     Some(LaunchRequest {

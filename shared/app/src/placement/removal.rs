@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::unit_of_work::{Decision, RetryPolicy};
 
 impl WorkerAssigner {
-    /// Removes a worker. Returns whether it existed.
+    /// Returns whether the worker existed.
     pub async fn remove(&self, key: &WorkerKey, lost: bool) -> Result<bool, Problem> {
         let mut is_repeated = false;
         let attempt = || {

@@ -1,5 +1,3 @@
-//! The runtime that runs sidecars on remote workers.
-
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, DomainContext, RunId};
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
@@ -11,7 +9,7 @@ use crate::placement::changes;
 use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::unit_of_work::{Decision, RetryPolicy};
 
-/// Runs sidecars on workers (`pilothouse worker`).
+/// Runs sidecars on remote workers (`pilothouse worker`).
 #[derive(Clone)]
 pub struct WorkerRuntime {
     assigner: WorkerAssigner,
@@ -37,15 +35,12 @@ enum StopFollowUp {
 }
 
 impl WorkerRuntime {
-    /// The value of [`RuntimeCapabilities::placement`].
     pub const PLACEMENT: &str = "workers";
 
-    /// Creates a runtime that assigns runs by `assigner`.
     pub const fn new(assigner: WorkerAssigner) -> Self {
         Self { assigner }
     }
 
-    /// Whether this runtime has a placement for the run.
     pub async fn knows(&self, run: RunId) -> Result<bool, AssignmentError> {
         Ok(self.assigner.store.placement(run).await?.is_some())
     }
@@ -67,7 +62,6 @@ impl WorkerRuntime {
         Ok(match worker.reported.get(&run) {
             Some(RunState::Alive) => ProcessState::Alive,
             Some(RunState::Over) => ProcessState::Dead,
-            // The next heartbeat reports the state.
             None if since + self.assigner.heartbeats.alive >= self.assigner.now() => ProcessState::Alive,
             None => ProcessState::Unknown,
         })

@@ -9,7 +9,6 @@ use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 use crate::App;
 use crate::problem::Problem;
 
-/// A chain that a new session joins.
 pub(super) struct Attachment {
     chain: LoadedAggregate<SessionChain>,
     current: LoadedConversation,
@@ -18,7 +17,7 @@ pub(super) struct Attachment {
 }
 
 impl Attachment {
-    /// Loads the chain with its current session. An unknown chain is a violation of `chainId`.
+    /// An unknown chain is a violation of `chainId`.
     pub(super) async fn load(app: &App, owner: &UserId, id: SessionChainId) -> Result<Self, Problem> {
         let missing = || Problem::invalid("chainId", "there is no such chain");
         let chain = app.store.aggregate::<SessionChain>(owner, id).await?.ok_or_else(missing)?;
@@ -26,7 +25,6 @@ impl Attachment {
         Ok(Self { chain, current, of_chain: Vec::new(), of_current: Events::new() })
     }
 
-    /// Adds the new session to the chain.
     pub(super) fn admit(
         &mut self,
         new: &mut Conversation,
@@ -43,7 +41,6 @@ impl Attachment {
         Ok(admitted.of_new)
     }
 
-    /// Adds the chain and the former session to the commit of the new session.
     pub(super) fn record(mut self, app: &App, commit: &mut Commit, cause: &Cause) -> Result<(), Problem> {
         app.record_aggregate(commit, &self.chain, cause.clone(), self.of_chain)?;
         app.record(commit, &mut self.current, cause.clone(), self.of_current)

@@ -34,28 +34,21 @@ use crate::{App, FreshIds};
 /// What the opening of a planned session depends on.
 pub struct StartState {
     pool: LoadedPool,
-    /// The chain that the session joins.
     attachment: Option<Attachment>,
 }
 
 /// A session that is ready to be committed.
 pub struct Opening {
-    /// The session with its queue.
     pub loaded: LoadedConversation,
-    /// The pool after the allocation.
     pub pool: LoadedPool,
-    /// Whether the session waits for a slot.
     pub waits: bool,
-    /// The commit with the session, to which more may be added.
+    /// The commit with the session, to which the caller may add more.
     pub commit: Commit,
 }
 
 impl App {
     /// Prepares a session, with a slot of its owner's `pool` if one is free. `shape` may change the conversation first: set its
-    /// skills, or add messages to its queue.
-    ///
-    /// # Errors
-    /// The error of `shape`, or [`Problem::Pool`] when too many sessions wait.
+    /// skills, or add messages to its queue. Fails with [`Problem::Pool`] when too many sessions wait.
     pub fn prepare_session(
         &self,
         mut pool: LoadedPool,
@@ -93,10 +86,6 @@ pub struct SessionPlan {
 }
 
 impl App {
-    /// Resolves a start request with its current template.
-    ///
-    /// # Errors
-    /// [`Problem::Invalid`] when the budget is invalid.
     pub async fn plan_session(
         &self,
         owner: &UserId,
@@ -113,10 +102,7 @@ impl App {
         Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
     }
 
-    /// Loads what the opening of a planned session depends on.
-    ///
-    /// # Errors
-    /// [`Problem::Invalid`] when the chain of the plan does not exist.
+    /// Fails with [`Problem::Invalid`] when the chain of the plan does not exist.
     pub async fn load_start(&self, plan: &SessionPlan) -> Result<StartState, Problem> {
         let owner = &plan.session.new.owner_id;
         let attachment = match plan.chain {
@@ -126,10 +112,7 @@ impl App {
         Ok(StartState { pool: self.store.pool(owner).await?, attachment })
     }
 
-    /// Prepares a planned session: see [`App::prepare_session`].
-    ///
-    /// # Errors
-    /// [`Problem::Pool`] when too many sessions wait, and refusals of the skills, the chain or the message of the plan.
+    /// Like [`App::prepare_session`]. Also fails when the skills, the chain or the message of the plan are refused.
     pub fn prepare_plan(
         &self,
         state: StartState,
@@ -167,10 +150,7 @@ impl App {
     }
 
     /// Opens a session for its owner. The response is 201 with a slot, or 202 for a Queued session. `show` may embed the session
-    /// in a larger response.
-    ///
-    /// # Errors
-    /// The error of `show`, or [`Problem::Pool`] when too many sessions wait.
+    /// in a larger response. Fails with [`Problem::Pool`] when too many sessions wait.
     pub async fn open_for_owner<V: Serialize>(
         &self,
         command: &CommandContext,
@@ -193,15 +173,12 @@ impl App {
     }
 }
 
-/// The room that a command reserves for the sidecar of its session. All attempts of the command share one reservation.
+/// All attempts of a command share one reservation of room for the sidecar of its session.
 #[derive(Debug, Default)]
 pub struct StartRoom(OnceLock<Result<(), AtCapacity>>);
 
 impl StartRoom {
-    /// Reserves the room on the first call. Later calls return the same result.
-    ///
-    /// # Errors
-    /// There is no capacity where the session would run.
+    /// Later calls return the result of the first one.
     pub fn reserve(&self, app: &App) -> Result<(), AtCapacity> {
         *self.0.get_or_init(|| app.runtime.admit_start())
     }
@@ -220,7 +197,6 @@ impl Opening {
         }
     }
 
-    /// The response: 201 with a slot, or 202 for a Queued session.
     pub fn response<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
         let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
         CommandResponse::new(status, Some(self.loaded.conversation.session.control_version()), view)

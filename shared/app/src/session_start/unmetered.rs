@@ -6,15 +6,12 @@ use pilothouse_domain::session::NewSession;
 use crate::App;
 use crate::problem::Problem;
 
-/// How many of the owner's latest sessions are read. Each start reads them, so they are few.
+/// Each start reads this many of the owner's latest sessions, so they are few.
 const LATEST: usize = 5;
 
 impl App {
     /// Refuses a session with a cap if the owner's latest session with the same adapter, model and options has shown that its
     /// spend is unknown. Without such a session, the sidecar detects unmetered agents.
-    ///
-    /// # Errors
-    /// [`Problem::UnmeteredStart`], and errors of the store.
     pub async fn refuse_unmetered(&self, new: &NewSession) -> Result<(), Problem> {
         if new.budget.allows_unmetered() {
             return Ok(());

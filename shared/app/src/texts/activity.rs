@@ -7,7 +7,7 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::{SessionEvent, StopMode, Timestamp, Usd};
 
-/// The activity line for an event. `None` for events whose cause, an event of the agent, already has a line.
+/// `None` for events whose cause, an event of the agent, already has a line.
 #[allow(clippy::too_many_lines)] // one line per event, in one table
 pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> {
     use SessionEvent as E;

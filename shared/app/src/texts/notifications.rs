@@ -1,5 +1,3 @@
-//! Texts of notifications.
-
 use pilothouse_domain::announcement::Publishable;
 use pilothouse_domain::template::ScheduleSkip;
 use pilothouse_domain::{
@@ -8,7 +6,6 @@ use pilothouse_domain::{
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
 
-/// An event that may notify the owner.
 pub trait NotificationText: Publishable {
     /// The text of the notification. For an event without a notification, it is the name of the event.
     fn notification_text(&self) -> String {
