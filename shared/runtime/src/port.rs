@@ -1,5 +1,3 @@
-//! Interface of the control plane to the runtimes of its sidecars.
-
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,25 +25,19 @@ pub trait AgentRuntime: Send + Sync {
     fn capabilities(&self) -> RuntimeCapabilities;
 
     /// Checks whether another session may start, before any of its data is stored.
-    ///
-    /// # Errors
-    /// There is no capacity where it would run.
     fn admit_start(&self) -> Result<(), AtCapacity> {
         Ok(())
     }
 }
 
-/// No capacity for another session, sidecar or connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AtCapacity {
     /// What lacks capacity, and what to do.
     pub message: &'static str,
-    /// When to retry.
     pub retry_after: Duration,
 }
 
-/// How to stop a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
     /// Ask: the sidecar ends its agent, publishes its spool, and exits (`SIGTERM`).
@@ -54,7 +46,6 @@ pub enum StopMode {
     Kill,
 }
 
-/// State of a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessState {
     /// Running, or about to start.
@@ -81,7 +72,6 @@ pub struct RuntimeCapabilities {
     pub placement: String,
 }
 
-/// Why a launch was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("the runtime is shutting down")]
@@ -95,25 +85,21 @@ pub enum LaunchError {
     /// Processes of an earlier run of the session are still running; they are being stopped.
     #[error("processes of an earlier run of session {session} have not ended yet")]
     SessionBusy { session: AgentSessionId },
-    /// The component that runs sidecars could not be reached.
     #[error("failed to pass on the launch")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Why a run could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The process is not verified yet: it has not written its process id, or the id cannot be read. Nothing was signalled; retry.
     #[error("the process of run {run} cannot be verified yet")]
     Unverified { run: RunId },
-    /// The operating system refused the signal.
     #[error("failed to signal the processes of run {run}")]
     Signal {
         run: RunId,
         #[source]
         source: std::io::Error,
     },
-    /// The component that runs it could not be reached.
     #[error("failed to stop run {run}")]
     Unreachable {
         run: RunId,

@@ -1,5 +1,3 @@
-//! Reporting the end of runs.
-
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::launch::RunExit;

@@ -11,7 +11,6 @@ pub mod sts;
 #[cfg(feature = "sts")]
 pub use sts::{StsSettings, StsVendor};
 
-/// Issues credentials with the least permissions.
 #[async_trait]
 pub trait CredentialVendor: Send + Sync {
     /// Credentials to send events, receive commands and store large contents of one run.
@@ -30,7 +29,6 @@ pub enum VendError {
     /// The service refused the request or could not be reached.
     #[error("failed to fetch the credentials")]
     Service(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The response lacks a part of the credentials.
     #[error("the response contained no credentials")]
     NoCredentials,
 }

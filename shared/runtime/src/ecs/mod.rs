@@ -20,10 +20,8 @@ pub use runtime::{EcsError, EcsRuntime, EcsSettings};
 /// Name of the sidecar's container in the task definition.
 pub const CONTAINER: &str = "sidecar";
 
-/// Prefix of the group of a task.
 const GROUP: &str = "session:";
 
-/// Group of a session's tasks.
 pub fn group_of(session: AgentSessionId) -> String {
     format!("{GROUP}{session}")
 }

@@ -1,5 +1,3 @@
-//! Request that starts the task of a run.
-
 use aws_sdk_ecs::operation::run_task::builders::RunTaskFluentBuilder;
 use aws_sdk_ecs::types::{
     AssignPublicIp, AwsVpcConfiguration, ContainerOverride, KeyValuePair, LaunchType, NetworkConfiguration,

@@ -1,5 +1,3 @@
-//! The ECS runtime.
-
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,12 +13,10 @@ use tracing::{info, warn};
 
 use crate::port::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
 
-/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most tasks of one description request (ECS).
 const MAX_DESCRIBED_TASKS: usize = 100;
 
-/// Configuration of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EcsSettings {
     /// Name or ARN of the cluster.
@@ -29,7 +25,6 @@ pub struct EcsSettings {
     pub task_definition: String,
     /// Subnets of the tasks' network interfaces. If empty, the task definition has its own network.
     pub subnets: Vec<String>,
-    /// Security groups of the network interfaces.
     pub security_groups: Vec<String>,
     /// Whether the interfaces get public addresses. In a public subnet, tasks have no Internet access without them.
     pub public_addresses: bool,
@@ -39,17 +34,14 @@ pub struct EcsSettings {
     pub lease: Duration,
 }
 
-/// Runs sidecars as tasks of one cluster.
 #[derive(Clone)]
 pub struct EcsRuntime {
     pub(super) client: Client,
     pub(super) settings: EcsSettings,
-    /// Base URL of the control plane for sidecars.
     pub(super) url: String,
     secret: RootSecret,
 }
 
-/// Why ECS started no task.
 #[derive(Debug, thiserror::Error)]
 pub enum EcsError {
     /// ECS has no capacity, or the task cannot be placed.
@@ -58,17 +50,15 @@ pub enum EcsError {
     /// The session requires a worker with certain labels.
     #[error("the session requires a worker, which ECS does not provide")]
     NoWorkers,
-    /// ECS did not respond in time.
     #[error("ECS did not respond in time")]
     TimedOut,
-    /// ECS refused the request or could not be reached.
     #[error("the request to ECS failed")]
     Service(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl EcsRuntime {
-    /// Creates a runtime. Tokens are derived from `secret`; `url` is the base URL of the control plane for sidecars. The client
-    /// configures region, credentials and a dated behavior version.
+    /// Derives tokens from `secret`. `url` is the base URL of the control plane for sidecars. The client configures region,
+    /// credentials and a dated behavior version.
     pub const fn new(client: Client, settings: EcsSettings, url: String, secret: RootSecret) -> Self {
         Self { client, settings, url, secret }
     }
@@ -157,7 +147,6 @@ impl AgentRuntime for EcsRuntime {
     }
 }
 
-/// Response to a request, within the timeout.
 async fn response_to<T, E, F>(sent: F) -> Result<T, EcsError>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -189,7 +178,6 @@ fn started(outcome: Result<RunTaskOutput, SdkError<RunTaskError>>) -> Result<(),
     Err(EcsError::NoTask(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// Name of a cluster that is given by name or ARN.
 fn name_of(cluster: &str) -> &str {
     cluster.rsplit('/').next().unwrap_or(cluster)
 }

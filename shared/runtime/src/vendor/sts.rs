@@ -20,22 +20,18 @@ const CREDENTIAL_LIFETIME: Duration = Duration::from_hours(1);
 pub struct StsSettings {
     /// Prefix of the deployment's queue names, before a dash.
     pub prefix: String,
-    /// Region of the deployment.
     pub region: String,
     /// Endpoint of all services, if it is not the region's own (local cloud).
     pub endpoint: Option<String>,
-    /// Bucket of large contents.
     pub bucket: String,
     pub sidecar_role: String,
     pub worker_role: String,
 }
 
-/// A string that is not the ARN of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the ARN of a role")]
 pub struct InvalidRole(pub String);
 
-/// Issues credentials of STS.
 #[derive(Debug, Clone)]
 pub struct StsVendor {
     client: Client,
@@ -91,7 +87,6 @@ impl StsVendor {
         policy(&self.publish_statements(session))
     }
 
-    /// Permissions for publishing.
     fn publish_statements(&self, session: AgentSessionId) -> [(&'static [&'static str], String); 2] {
         let (partition, bucket) = (&self.partition, &self.settings.bucket);
         [

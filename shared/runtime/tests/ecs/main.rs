@@ -1,6 +1,5 @@
 //! Tests of the ECS runtime with recorded responses and with a local cloud.
 
-// Clippy recognises test functions, but not their helpers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cloud;

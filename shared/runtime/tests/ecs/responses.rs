@@ -32,7 +32,6 @@ fn responding(responses: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
     )
 }
 
-/// The operations that were requested, with their parameters.
 fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
     let request = |r: &HttpRequest| {
         let operation = r.headers().get("x-amz-target").unwrap().rsplit('.').next().unwrap();
