@@ -22,7 +22,6 @@ use super::supervisor::{RunStart, supervise};
 const HANDOVER: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// Adopts an unfinished run of an earlier worker.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         request: &LaunchRequest,
@@ -42,7 +41,7 @@ impl Inner {
     }
 }
 
-/// Locks the data folder: only one worker may use it.
+/// Only one worker may use a data folder.
 pub(crate) async fn lock_data_folder(data: &Path) -> Result<Flock<File>, StartError> {
     let deadline = Instant::now() + HANDOVER;
     loop {

@@ -17,12 +17,10 @@ pub trait RunClaims: Send + Sync {
     async fn claim(&self, request: &LaunchRequest) -> Result<ClaimOutcome, ClaimError>;
 }
 
-/// Result of a claim.
 #[derive(Clone)]
 pub enum ClaimOutcome {
     /// The worker may start the run, with these keys.
     Claimed(Box<RunAccess>),
-    /// Another worker claimed the run.
     HeldByOther,
     /// The run has ended, or is no longer the current run of its session.
     RunIsOver,

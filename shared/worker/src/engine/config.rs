@@ -1,5 +1,3 @@
-//! The settings of a worker.
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,14 +5,12 @@ use pilothouse_wire::launch::LaunchConfinement;
 
 use super::environment::Environment;
 
-/// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// The data folder: runs are kept in `runs/`, session homes in `sessions/`.
+    /// Runs are kept in `runs/`, session homes in `sessions/`.
     pub data: PathBuf,
-    /// The program `pilothouse-sidecar`.
     pub sidecar: PathBuf,
-    /// Placement of the runs (decision 23).
+    /// Decision 23.
     pub placement: String,
     /// The whole environment of a sidecar.
     pub environment: Environment,
@@ -22,14 +18,12 @@ pub struct WorkerConfig {
     pub containers: Option<Containers>,
     /// Paths that agents must not access besides the data folder; `None` disables confinement. Ignored for containers.
     pub confinement: Option<Vec<PathBuf>>,
-    /// Timeouts and intervals.
     pub timing: Timing,
-    /// Retention of finished runs.
     pub retention: Retention,
 }
 
 impl WorkerConfig {
-    /// Creates settings with default values and the placement `local`.
+    /// Default values with the placement `local`.
     pub fn new(data: impl Into<PathBuf>, sidecar: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),
@@ -43,17 +37,15 @@ impl WorkerConfig {
         }
     }
 
-    /// Confinement of the agents. Agents in containers need none.
+    /// Agents in containers need none.
     pub(crate) fn launch_confinement(&self) -> Option<LaunchConfinement> {
         let others = self.confinement.as_ref().filter(|_| self.containers.is_none())?;
         Some(LaunchConfinement { hidden: std::iter::once(&self.data).chain(others).cloned().collect() })
     }
 }
 
-/// Timeouts and intervals.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Interval between two checks of a lock.
     pub poll_interval: Duration,
     /// How long an adopted sidecar may take to lock its run: the earlier server may have been killed while
     /// it started the sidecar.
@@ -62,11 +54,9 @@ pub struct Timing {
     pub session_lock: Duration,
     /// How long guards may take to end leftover processes before the worker kills them.
     pub survivor_grace: Duration,
-    /// Time limit of draining.
     pub drain_timeout: Duration,
-    /// Wait before the first retry; it doubles each time.
+    /// Doubles after each retry.
     pub first_retry_delay: Duration,
-    /// Longest wait before a retry.
     pub max_retry_delay: Duration,
 }
 
@@ -100,7 +90,6 @@ impl Default for Retention {
     }
 }
 
-/// Settings of containers for sidecars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containers {
     /// The engine: `docker`, `podman`.

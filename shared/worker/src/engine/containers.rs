@@ -23,7 +23,6 @@ use super::run_dir::RunDir;
 const SET_BY_IMAGE: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 
 impl Containers {
-    /// Whether the engine responds to `--version`.
     pub(crate) async fn is_available(&self) -> bool {
         let mut command = tokio::process::Command::new(&self.engine);
         command.arg("--version").output().await.is_ok_and(|output| output.status.success())
@@ -64,7 +63,6 @@ impl Containers {
     }
 }
 
-/// Name of the container of a run.
 fn name(run: RunId) -> String {
     format!("pilothouse-{run}")
 }

@@ -41,11 +41,9 @@ pub(crate) async fn drain(config: &WorkerConfig, run: &Run) -> bool {
     }
 }
 
-/// Result of one `drain`.
 enum Attempt {
-    /// Everything was published.
     Drained,
-    /// It failed; a retry may succeed.
+    /// A retry may succeed.
     Failed,
     /// The broker refused the run, or the time limit was reached.
     GivenUp,

@@ -40,17 +40,14 @@ pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
 /// The server's own variables that are meant for sidecars.
 pub const FOR_SIDECARS: [&str; 3] = [MODELS, CLAUDE, ACP_CLAUDE];
 
-/// The whole environment of a sidecar.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment(Vec<(OsString, OsString)>);
 
 impl Environment {
-    /// No variables.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The [`INHERITED`] variables of this process.
     pub fn inherited() -> Self {
         INHERITED.iter().fold(Self::empty(), |all, name| {
             std::env::var_os(name).into_iter().fold(all, |all, v| all.with(name, v))
@@ -69,7 +66,6 @@ impl Environment {
         self
     }
 
-    /// Name and value of each variable.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }

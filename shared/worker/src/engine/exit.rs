@@ -1,5 +1,3 @@
-//! Describes how a run ended.
-
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
@@ -17,7 +15,6 @@ pub(crate) const RUN_IS_REFUSED: i32 = 5;
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 10;
 
-/// The exit of a child process.
 pub(crate) fn from_status(status: ExitStatus, log: &Path) -> RunExit {
     let (code, signal) = (status.code(), status.signal());
     let what = match (code, signal) {

@@ -1,5 +1,3 @@
-//! What the tasks of a worker share.
-
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +12,6 @@ use super::claims::RunClaims;
 use super::config::WorkerConfig;
 use super::registry::Registry;
 
-/// The state of a worker.
 pub(crate) struct Inner {
     pub(crate) config: WorkerConfig,
     pub(crate) ports: Ports,
@@ -29,9 +26,7 @@ pub(crate) struct Inner {
 /// What the worker needs from its control plane.
 #[derive(Clone)]
 pub struct Ports {
-    /// Claims runs.
     pub claims: Arc<dyn RunClaims>,
-    /// Reports exits.
     pub events: Arc<dyn RunEvents>,
 }
 
@@ -42,23 +37,18 @@ impl Inner {
     }
 }
 
-/// Failure to start a worker.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The data folder cannot be used.
     #[error("the data folder {path} cannot be used")]
     Data {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// Another worker uses the data folder.
     #[error("another worker uses the data folder {path}")]
     InUse { path: PathBuf },
-    /// The container engine is missing or does not work.
     #[error("{engine} does not answer; containers need it")]
     Engine { engine: PathBuf },
-    /// The sidecar program is missing or not executable.
     #[error("{path} is not a program that can be run")]
     Sidecar { path: PathBuf },
 }

@@ -18,7 +18,7 @@ use super::supervisor::RunStart;
 use super::{exit, process, session_lock};
 
 impl Inner {
-    /// Claims, prepares and starts a run. `None` if there is nothing to start.
+    /// `None` if there is nothing to start.
     pub(crate) async fn launch_run(
         self: &Arc<Self>,
         request: &LaunchRequest,

@@ -25,7 +25,6 @@ pub(crate) fn command(config: &WorkerConfig, verb: &str, dir: &RunDir) -> io::Re
     Ok(command)
 }
 
-/// Gives a command its own directory, environment, log and process group.
 pub(crate) fn isolate(
     command: &mut Command,
     config: &WorkerConfig,
@@ -43,7 +42,6 @@ pub(crate) fn isolate(
     Ok(())
 }
 
-/// A sidecar that is a child of this process.
 pub(crate) struct ChildProcess {
     pid: Pid,
     /// `None` after the child was reaped: then its process id may belong to another process.
@@ -52,7 +50,6 @@ pub(crate) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts the process and a thread that waits for its end.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Arc<Self>> {
         let mut child = command.spawn()?;
         let pid = match i32::try_from(child.id()) {

@@ -25,16 +25,13 @@ pub(crate) enum RunPhase {
     Ended,
 }
 
-/// Result of a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SignalOutcome {
     /// It was sent, or the processes have ended.
     Done,
-    /// The process cannot be identified yet.
     Unverified,
 }
 
-/// An active run.
 pub(crate) struct Run {
     pub(crate) session: AgentSessionId,
     pub(crate) id: RunId,
@@ -63,7 +60,6 @@ impl Run {
         }
     }
 
-    /// Inspects the run lock, one caller at a time.
     pub(crate) fn inspect(&self) -> io::Result<LockState> {
         let in_container = self.engine().is_some();
         let _one_at_a_time = self.phase();
@@ -89,9 +85,7 @@ impl Run {
     }
 }
 
-/// Result of reserving a run.
 pub(crate) enum Reservation {
-    /// The caller prepares the run.
     New(Arc<Run>),
     /// Another caller prepares the run.
     Preparing,
@@ -99,7 +93,6 @@ pub(crate) enum Reservation {
     Known,
 }
 
-/// The active runs.
 pub(crate) struct Registry {
     runs: Mutex<HashMap<RunId, Arc<Run>>>,
     changed: watch::Sender<()>,
@@ -154,7 +147,6 @@ impl Registry {
         self.notify_changed();
     }
 
-    /// Notifies waiters of a change.
     pub(crate) fn notify_changed(&self) {
         self.changed.send_replace(());
     }
@@ -164,12 +156,10 @@ impl Registry {
         self.notify_changed();
     }
 
-    /// Subscribes to changes.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Waits until a condition holds for the active runs.
     pub(crate) async fn wait_until(&self, holds: impl Fn(&[Arc<Run>]) -> bool) {
         let mut changes = self.changes();
         // The sender lives as long as `self`, so waiting cannot fail.

@@ -12,7 +12,6 @@ use super::config::Retention;
 use super::inner::Inner;
 use super::run_dir::{NEW_PREFIX, OLD_PREFIX, RunDir};
 
-/// Removes expired runs in the background.
 pub(crate) fn prune_in_background(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     tokio::task::spawn_blocking(move || {

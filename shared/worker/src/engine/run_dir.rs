@@ -35,7 +35,6 @@ pub(crate) enum RunDirError {
     OtherRun(RunId),
 }
 
-/// The directory of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunDir {
     path: PathBuf,
@@ -47,10 +46,7 @@ impl RunDir {
         Self { path: runs.join(run.to_string()) }
     }
 
-    /// Creates the directory with its `launch.json` atomically: under a temporary name that is then renamed.
-    ///
-    /// # Errors
-    /// The directory exists, or the file system fails.
+    /// Creates the directory with its `launch.json` atomically: under a temporary name that is then renamed. Fails if it exists.
     pub(crate) fn create(&self, launch: &SidecarLaunch) -> io::Result<()> {
         let runs = self.path.parent().unwrap_or(Path::new("."));
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
@@ -68,7 +64,6 @@ impl RunDir {
         File::open(runs)?.sync_all()
     }
 
-    /// Reads the launch request.
     pub(crate) fn request(&self, run: RunId) -> Result<LaunchRequest, RunDirError> {
         let bytes =
             fs::read(self.path.join(LAUNCH)).map_err(|source| RunDirError::Read { file: LAUNCH, source })?;
@@ -81,7 +76,6 @@ impl RunDir {
         }
     }
 
-    /// Reads the exit, if it was recorded.
     pub(crate) fn exit(&self) -> Result<Option<RunExit>, RunDirError> {
         match fs::read(self.path.join(EXITED)) {
             Ok(bytes) => serde_json::from_slice(&bytes)
@@ -120,12 +114,10 @@ impl RunDir {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Whether the exit of the run was reported.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished().exists()
     }
 
-    /// Whether the directory exists.
     pub(crate) fn exists(&self) -> bool {
         self.path.exists()
     }
@@ -134,7 +126,6 @@ impl RunDir {
         &self.path
     }
 
-    /// Records the engine of the sidecar's container.
     pub(crate) fn record_engine(&self, engine: &Path) -> io::Result<()> {
         use std::os::unix::ffi::OsStrExt as _;
         if self.engine().as_deref() == Some(engine) {
@@ -143,7 +134,6 @@ impl RunDir {
         write_new(&self.path.join(ENGINE), engine.as_os_str().as_bytes())
     }
 
-    /// The engine of the sidecar's container, if it has one.
     pub(crate) fn engine(&self) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStringExt as _;
         let bytes = fs::read(self.path.join(ENGINE)).ok()?;
@@ -166,13 +156,11 @@ impl RunDir {
         self.path.join(FINISHED)
     }
 
-    /// Opens the log for appending.
     pub(crate) fn open_log(&self) -> io::Result<File> {
         OpenOptions::new().append(true).create(true).mode(0o600).open(self.log())
     }
 }
 
-/// Creates a folder and its parents with mode 0700.
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

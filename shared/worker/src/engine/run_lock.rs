@@ -9,7 +9,6 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 
-/// State of a run lock.
 #[derive(Debug)]
 pub(crate) enum LockState {
     /// No sidecar has held the lock yet.
@@ -41,7 +40,7 @@ pub(crate) fn inspect(path: &Path, in_container: bool) -> io::Result<LockState> 
     Ok(try_lock(file)?.map_or(LockState::Held(Pid::from_raw(pid)), |_taken| LockState::Released))
 }
 
-/// Acquires a lock unless another process holds it. Dropping the value releases the lock.
+/// Dropping the value releases the lock.
 pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Flock<File>>> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;

@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 use super::inner::Inner;
 use super::registry::Run;
 
-/// Path of the lock of a session.
 pub(crate) fn path(session_home: &Path) -> PathBuf {
     session_home.join("lock")
 }

@@ -17,12 +17,10 @@ use super::{drain, retention, session_lock};
 /// How long the system may take to reap an orphaned process.
 const REAPING: Duration = Duration::from_secs(5);
 
-/// The state of a run when its supervision begins.
 pub(crate) enum RunStart {
     Child(Arc<ChildProcess>),
     /// A process of an earlier server, which may live.
     Adopted,
-    /// A run that has ended.
     Ended(RunExit),
 }
 

@@ -1,5 +1,3 @@
-//! The worker: runs sidecars on this machine.
-
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,7 +143,6 @@ impl Worker {
     }
 }
 
-/// Signals the processes or the container of a run.
 async fn signal_run(run: &Run, signal: Signal) -> io::Result<SignalOutcome> {
     let Some(engine) = run.engine() else { return run.signal(signal) };
     let is_over = |run: &Run| matches!(*run.phase(), RunPhase::Ended);

@@ -1,5 +1,3 @@
-//! The queue of the worker's assignments.
-
 use std::time::Duration;
 
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, timeout::TimeoutConfig};
@@ -8,9 +6,7 @@ use pilothouse_broker::{Broker as _, MAX_BATCH, MAX_WAIT, QueueError, QueueName,
 use pilothouse_client::{ApiError, Client};
 use pilothouse_wire::worker::{OrdersAccess, QueueCredentials, TakeOrders, TakenOrder, WorkerId};
 
-/// Delay before a failed assignment is delivered again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Longest wait for a connection to SQS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Local name of the queue; only its URL matters.
 const QUEUE: &str = "worker.fifo";
@@ -22,7 +18,7 @@ pub(super) struct Receipts {
     pub(super) release: Vec<String>,
 }
 
-/// Failure to receive assignments. A retry may succeed.
+/// A retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QueueAccessError {
     #[error(transparent)]
@@ -33,7 +29,6 @@ pub(super) enum QueueAccessError {
     Unusable,
 }
 
-/// The worker's queue.
 pub(super) enum AssignmentQueue {
     Http { client: Box<Client>, id: WorkerId },
     Sqs { broker: SqsBroker, queue: QueueName },

@@ -15,7 +15,6 @@ use super::assignment_queue::{AssignmentQueue, Receipts};
 use super::heartbeat::RecentHeartbeat;
 use crate::Worker;
 
-/// Wait after the queue failed.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Processes assignments until the task is aborted.

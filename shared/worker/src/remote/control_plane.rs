@@ -9,7 +9,6 @@ use pilothouse_wire::worker::{ClaimResponse, ClaimRun, ReportExit, WorkerId};
 
 use crate::{ClaimOutcome, RunClaims};
 
-/// The control plane of a remote worker.
 pub(super) struct ControlPlane {
     client: Client,
     id: WorkerId,

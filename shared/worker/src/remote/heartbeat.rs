@@ -12,20 +12,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::Worker;
 
-/// Wait before a failed heartbeat is retried.
 const RETRY: Duration = Duration::from_secs(1);
 /// Shortest interval between heartbeats, whatever the control plane asks for.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the last heartbeat may take.
 const LAST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the heartbeats of a worker.
 #[derive(Clone)]
 pub(super) struct Heartbeats {
     client: Client,
     id: WorkerId,
     worker: Arc<Worker>,
-    /// Content of the next heartbeat.
     report: Heartbeat,
     interval: Duration,
     /// When to request new access to the queue.
@@ -46,12 +42,10 @@ impl Heartbeats {
         &self.id
     }
 
-    /// The latest access to the worker's queue.
     pub(super) fn access(&self) -> watch::Receiver<Option<OrdersAccess>> {
         self.access.subscribe()
     }
 
-    /// A waiter for a recent heartbeat.
     pub(super) fn recent(&self) -> RecentHeartbeat {
         RecentHeartbeat { acknowledged: self.acknowledged.subscribe() }
     }
@@ -69,7 +63,6 @@ impl Heartbeats {
         }
     }
 
-    /// Sends all following heartbeats, and retries failed ones.
     pub(super) async fn run(mut self) {
         loop {
             sleep(self.interval).await;
@@ -116,11 +109,9 @@ pub(super) struct RecentHeartbeat {
     acknowledged: watch::Receiver<Option<Acknowledged>>,
 }
 
-/// An acknowledged heartbeat.
 #[derive(Debug, Clone, Copy)]
 struct Acknowledged {
     at: SystemTime,
-    /// Interval to the next heartbeat.
     interval: Duration,
 }
 
@@ -133,7 +124,6 @@ impl Acknowledged {
 }
 
 impl RecentHeartbeat {
-    /// Waits until the last heartbeat is recent.
     pub(super) async fn wait(&mut self) {
         let is_recent = |acknowledged: &Option<Acknowledged>| {
             acknowledged.is_some_and(|acknowledged| acknowledged.is_recent())
@@ -156,7 +146,6 @@ fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Whether a retry may succeed.
 fn is_transient(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { .. } | ApiError::Transport(_) => true,

@@ -38,17 +38,14 @@ const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub struct RemoteWorkerSettings {
-    /// Id of the worker, unique for its owner.
+    /// Unique for its owner.
     pub id: WorkerId,
     /// Labels for the placement of sessions.
     pub labels: BTreeMap<String, String>,
-    /// How many runs it accepts at once.
     pub capacity: u32,
     /// Whether it serves all owners.
     pub shared: bool,
-    /// Its own data folder.
     pub data: PathBuf,
-    /// The program `pilothouse-sidecar`.
     pub sidecar: PathBuf,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,
@@ -56,7 +53,6 @@ pub struct RemoteWorkerSettings {
     pub confinement: Option<Vec<PathBuf>>,
 }
 
-/// Failure to start a remote worker.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteWorkerError {
     /// The data folder or the sidecar cannot be used.
@@ -67,7 +63,6 @@ pub enum RemoteWorkerError {
     Refused(#[from] ApiError),
 }
 
-/// A registered worker.
 pub struct RemoteWorker {
     client: Client,
     worker: Arc<Worker>,

@@ -7,16 +7,12 @@ use std::path::{Path, PathBuf};
 use pilothouse_wire::worker::WorkerId;
 use uuid::Uuid;
 
-/// The file that holds the generated id.
 const FILE: &str = "default-id";
 
-/// Failure to read or create the id of a worker.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct WorkerIdError {
-    /// The file of the id.
     pub path: PathBuf,
-    /// Cause.
     #[source]
     pub source: io::Error,
 }

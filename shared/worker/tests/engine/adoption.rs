@@ -1,5 +1,3 @@
-//! Adoption of the runs of an earlier worker.
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -201,7 +199,6 @@ fn prepared(fixture: &WorkerFixture, request: &LaunchRequest) {
     fs::write(dir.join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
 }
 
-/// A server was killed between preparing a launch and starting its sidecar: the next one starts it once.
 #[tokio::test]
 async fn a_prepared_run_is_started_by_the_next_worker() {
     let fixture = WorkerFixture::new("exit 0");

@@ -44,7 +44,6 @@ impl Engine {
         config
     }
 
-    /// The arguments of the engine.
     fn said(&self) -> String {
         fs::read_to_string(self.folder.join("said")).unwrap()
     }
