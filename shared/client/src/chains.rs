@@ -10,7 +10,7 @@ use super::resolve::{ResolveError, compact, parse_partial_id};
 use super::{ApiError, Client};
 
 const CHAINS: &str = "api/agents/chains";
-/// Most pages (of 100 chains) that a search reads.
+/// In pages of 100 chains.
 const MAX_PAGES: usize = 50;
 
 fn chain_path(id: SessionChainId, rest: &str) -> String {

@@ -10,7 +10,6 @@ use pilothouse_local_keys::{LocalKeys, TokenSettings};
 
 use super::ApiError;
 
-/// Lifetime of a minted token.
 const TTL: Duration = Duration::from_hours(1);
 /// A minted token is replaced at this age, well before it expires.
 const REFRESH_AFTER: Duration = Duration::from_mins(30);
@@ -48,7 +47,6 @@ impl Credentials {
         Self::Local { keys, owner, settings, latest: Arc::default() }
     }
 
-    /// Returns a token that is valid now.
     pub(super) fn token(&self) -> Result<String, ApiError> {
         match self {
             Self::Token(token) => Ok(token.clone()),

@@ -50,13 +50,10 @@ pub use records::RecordFilter;
 pub use resolve::{MIN_PREFIX, ResolveError};
 pub use stream::{SessionStream, SessionWatch, WatchEvent};
 
-/// Longest wait for a response.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a request is repeated after its response was lost.
 const MAX_REPEATS: u32 = 2;
-/// Wait before each repetition.
 const REPEAT_AFTER: Duration = Duration::from_millis(200);
 
 /// Sends requests to one server for one owner. Cheap to clone.
@@ -68,7 +65,6 @@ pub struct Client {
     stream_endpoint: stream::StreamEndpoint,
 }
 
-/// A request before it is sent.
 struct Request<'a> {
     method: Method,
     path: String,
@@ -85,7 +81,6 @@ impl Request<'_> {
 
 /// Request bodies behind one object-safe trait. A body is serialized once, so that repetitions send the same bytes.
 mod body {
-    /// A body that can be sent as JSON.
     pub(super) trait Body {
         fn json(&self) -> Result<Vec<u8>, serde_json::Error>;
     }

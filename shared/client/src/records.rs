@@ -63,7 +63,7 @@ impl Client {
         self.list_records(id, "/tool-calls", filter).await
     }
 
-    /// Lists path the agent has to deliver.
+    /// Lists the deliverables of a session.
     pub async fn deliverables(&self, id: AgentSessionId) -> Result<DeliverablesView, ApiError> {
         self.get(session_path(id, "/deliverables")).await
     }

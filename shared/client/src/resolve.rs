@@ -9,9 +9,8 @@ use super::{ApiError, Client};
 
 /// Fewest characters of a partial id.
 pub const MIN_PREFIX: usize = 4;
-/// The name of the newest session.
 const NEWEST: &str = "@last";
-/// Most pages (of 100 sessions) that a search reads.
+/// In pages of 100 sessions.
 const MAX_PAGES: usize = 50;
 
 /// Failure to find a session, chain or template.
@@ -96,7 +95,6 @@ impl Client {
     }
 }
 
-/// Normalizes a partial id for comparison.
 pub(super) fn parse_partial_id(given: &str) -> Result<String, ResolveError> {
     let part = compact(given);
     if part.len() < MIN_PREFIX || !part.bytes().all(|b| b.is_ascii_hexdigit()) {

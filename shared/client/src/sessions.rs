@@ -12,7 +12,6 @@ use super::{ApiError, Client};
 
 const SESSIONS: &str = "api/agents/sessions";
 
-/// Path of a session, or of one of its subresources.
 pub(super) fn session_path(id: AgentSessionId, rest: &str) -> String {
     format!("{SESSIONS}/{id}{rest}")
 }

@@ -16,15 +16,13 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 use super::subscription::Subscription;
 use super::{ApiError, Client, error_from_body};
 
-/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A silent stream is pinged after this time.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// A stream that stays silent for this long despite pings is broken.
 const SILENCE_LIMIT: Duration = Duration::from_secs(65);
-/// Wait before the first reconnection; it doubles after each failure.
+/// It doubles after each failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
-/// Longest wait before a reconnection.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// A connection to the live stream of a session.
@@ -162,7 +160,6 @@ impl SessionStream {
         }
     }
 
-    /// Subscribes to the session on a WebSocket API.
     async fn subscribe(&mut self) -> Result<(), ApiError> {
         match &mut self.subscription {
             Some(subscription) => {

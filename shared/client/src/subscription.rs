@@ -20,25 +20,21 @@ const RENEW_EVERY: Duration = Duration::from_mins(4);
 /// A connection is broken if a subscription is not confirmed in this time.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(45);
 
-/// The subscription of one connection.
 #[derive(Debug)]
 pub(super) struct Subscription {
     session: AgentSessionId,
-    /// Cursor of the last message.
     after: Option<String>,
     caught_up: bool,
     sent_at: Instant,
     is_confirmed: bool,
 }
 
-/// Message of API Gateway after a function failed.
 #[derive(Deserialize)]
 struct Notice {
     message: String,
 }
 
 impl Subscription {
-    /// Creates a subscription that was not sent yet.
     pub(super) fn new(session: AgentSessionId, after: Option<&str>) -> Self {
         let after = after.map(str::to_owned);
         Self { session, after, caught_up: false, sent_at: Instant::now(), is_confirmed: true }
@@ -49,12 +45,10 @@ impl Subscription {
         self.sent_at.elapsed() >= RENEW_EVERY
     }
 
-    /// Whether the confirmation is late.
     pub(super) fn is_overdue(&self) -> bool {
         !self.is_confirmed && self.sent_at.elapsed() >= CONFIRM_WITHIN
     }
 
-    /// Serializes the subscription to send.
     pub(super) fn request(&mut self) -> Result<String, ApiError> {
         self.sent_at = Instant::now();
         self.is_confirmed = false;

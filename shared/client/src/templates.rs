@@ -10,7 +10,7 @@ use super::resolve::{MIN_PREFIX, ResolveError, compact};
 use super::{ApiError, Client};
 
 const TEMPLATES: &str = "api/agents/templates";
-/// Most pages (of 200 templates) that a search reads.
+/// In pages of 200 templates.
 const MAX_PAGES: usize = 25;
 
 fn template_path(id: AgentTemplateId, rest: &str) -> String {

@@ -88,7 +88,6 @@ async fn an_unreachable_server_is_reported_with_advice() {
     assert!(error.is_no_access());
 }
 
-/// Token, idempotency key and body of each request.
 type Seen = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 /// A server that loses the response to the first request.
@@ -191,7 +190,6 @@ fn summary(id: &str, name: &str) -> Value {
     })
 }
 
-/// Two pages with three sessions.
 async fn list_of_sessions() -> Client {
     let list = |RawQuery(query): RawQuery| async move {
         let first = !query.unwrap_or_default().contains("cursor=");

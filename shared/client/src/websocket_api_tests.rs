@@ -26,8 +26,7 @@ fn id() -> AgentSessionId {
 /// Messages to one connection after its subscription. Then the connection ends without a closing handshake.
 type Script = Vec<String>;
 
-/// A fake WebSocket API of API Gateway: one address for all sessions, which requires a token and a subscription.
-/// Each connection plays the next script.
+/// All sessions share one address, which requires a token and a subscription. Each connection plays the next script.
 #[derive(Clone, Default)]
 struct Gateway {
     scripts: Arc<Mutex<Vec<Script>>>,
@@ -35,7 +34,6 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the gateway. Returns a client of it.
     async fn serve(scripts: impl IntoIterator<Item = Script>) -> (Client, Self) {
         let gateway = Self::default();
         gateway.scripts.lock().unwrap().extend(scripts);
