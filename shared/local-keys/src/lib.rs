@@ -31,15 +31,12 @@ pub const AUDIENCE: &str = "pilothouse";
 /// Owner that commands act for unless another one is named.
 pub const DEFAULT_OWNER: &str = "local";
 
-/// File name of the root secret in the data folder.
 pub const SECRET_FILE: &str = "secret";
-/// File name of the signing key in the data folder.
 pub const SIGNING_KEY_FILE: &str = "signing-key.pk8";
 
-/// Length of the key id: a prefix of the key's thumbprint.
+/// A prefix of the key's thumbprint.
 const KID_LENGTH: usize = 16;
 
-/// Failure to create, read or use the keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("cannot {operation} {}: {source}", path.display())]
@@ -114,12 +111,11 @@ impl LocalKeys {
         Ok(Self { secret, encoding, decoding, jwks: JwkSet { keys: vec![jwk] }, kid })
     }
 
-    /// The secret that keys of runs and sessions are derived from (decision 8).
+    /// Keys of runs and sessions are derived from it (decision 8).
     pub const fn root_secret(&self) -> &RootSecret {
         &self.secret
     }
 
-    /// The public key that verifies tokens.
     pub const fn decoding_key(&self) -> &DecodingKey {
         &self.decoding
     }

@@ -43,7 +43,6 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, KeyError> {
     std::fs::read(path).map(Some).map_err(io("read", path))
 }
 
-/// Reads the file, or creates it with the bytes that `make` returns.
 pub(super) fn read_or_create(
     path: &Path,
     make: impl FnOnce() -> Result<Vec<u8>, KeyError>,

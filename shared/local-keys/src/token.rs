@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AUDIENCE, ISSUER, KeyError, LocalKeys};
 
-/// Claims of a token. Times are seconds since the Unix epoch.
+/// Times are seconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     pub iss: String,

@@ -1,5 +1,3 @@
-//! A clock that a test controls.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -7,7 +5,7 @@ use std::time::Duration;
 use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::{Clock, system_clock};
 
-/// A clock; clones share their time.
+/// A clock that a test controls. Clones share their time.
 #[derive(Clone)]
 pub struct TestClock {
     base: Clock,
@@ -27,18 +25,15 @@ impl TestClock {
         Self { base: Arc::new(|| Timestamp::from_millis(0)), ahead }
     }
 
-    /// Advances the time.
     pub fn advance(&self, time: Duration) {
         self.ahead.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Sets the time.
     pub fn set(&self, time: Timestamp) {
         let now = (self.base)().as_millis();
         self.ahead.store(time.as_millis() - now, Ordering::SeqCst);
     }
 
-    /// The clock as a function.
     pub fn as_fn(&self) -> Clock {
         let Self { base, ahead } = self.clone();
         Arc::new(move || Timestamp::from_millis(base().as_millis() + ahead.load(Ordering::SeqCst)))

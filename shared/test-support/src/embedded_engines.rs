@@ -19,9 +19,7 @@ use crate::{InertNotifier, InertRuntime};
 
 /// A table and all queues of a deployment in one database. Dropping the value deletes them.
 pub struct EmbeddedEngines {
-    /// The table.
     pub table: SqliteTable,
-    /// The queues.
     pub broker: EmbeddedBroker,
     clock: Clock,
     folder: TempDir,
@@ -38,8 +36,8 @@ impl EmbeddedEngines {
         Self { table, broker, clock, folder }
     }
 
-    /// The parts of an app on these engines. A test replaces those that it is about: by default no key verifies tokens, no
-    /// process runs, there are no remote workers and no integrations.
+    /// The parts of an app on these engines. By default no key verifies tokens, no process runs, and there are no remote workers
+    /// and no integrations.
     pub fn parts(&self) -> Parts {
         Parts {
             store: Store::new(Arc::new(self.table.clone())),
@@ -56,7 +54,6 @@ impl EmbeddedEngines {
         }
     }
 
-    /// The temporary folder.
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }

@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use pilothouse_store::sqlite::SqliteTable;
 use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
 
-/// The moment of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashPoint {
     /// The transaction is rolled back.
@@ -26,10 +25,9 @@ struct Crash {
     is_down: bool,
 }
 
-/// The embedded engine with faults and a counter of reads. Clones share them.
+/// Clones share the faults and the counter of reads.
 #[derive(Clone)]
 pub struct FaultyTable {
-    /// The table without faults.
     pub table: SqliteTable,
     before_commit: Arc<Mutex<Option<Hook>>>,
     before_read: Arc<Mutex<Option<(&'static str, Hook)>>>,
@@ -89,7 +87,6 @@ impl FaultyTable {
         self.crash.lock().unwrap().planned.is_some()
     }
 
-    /// Number of reads so far.
     pub fn reads(&self) -> usize {
         self.reads.load(Ordering::SeqCst)
     }

@@ -9,9 +9,7 @@ use pilothouse_wire::launch::LaunchRequest;
 /// A runtime that accepts all requests and runs nothing.
 #[derive(Debug, Clone)]
 pub struct InertRuntime {
-    /// The capabilities that it reports.
     pub capabilities: RuntimeCapabilities,
-    /// The state that it reports for every run.
     pub state: ProcessState,
 }
 
