@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::names::role_name;
 use crate::template::{Stack, attribute, named, reference, sub};
 
-/// The name of the container that runs the sidecar and, under it, the agent.
 const CONTAINER: &str = "sidecar";
 
 pub(crate) fn stack() -> Stack {

@@ -3,23 +3,20 @@
 use pilothouse_app::function::{CallerKind, Requirements, Trigger};
 use pilothouse_functions::catalog::{EVENT_FUNCTIONS, cloud_functions};
 
-/// A function of the AWS profile.
 #[derive(Debug, Clone)]
 pub struct Deployed {
     pub name: &'static str,
-    /// What the function does, in one line.
     pub summary: &'static str,
     pub requirements: Requirements,
-    /// The route of a function that HTTP triggers.
+    /// Set for a function with an HTTP trigger.
     pub route: Option<Route>,
-    /// The triggers of any other function.
+    /// Empty for a function with an HTTP trigger.
     pub triggers: Vec<Trigger>,
 }
 
-/// A route of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Method and path: `POST /api/agents/sessions`.
+    /// `POST /api/agents/sessions`.
     pub key: String,
     /// Whether the API verifies an owner's token. Functions verify the keys of agents and sidecars.
     pub by_token: bool,

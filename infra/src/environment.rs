@@ -1,5 +1,3 @@
-//! The environment variables of functions.
-
 use serde_json::{Value, json};
 
 use crate::names::topic;

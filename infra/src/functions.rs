@@ -9,7 +9,6 @@ use crate::permissions;
 use crate::sources;
 use crate::template::{Stack, attribute, named, reference, sub};
 
-/// The stacks of functions, one for each context.
 pub(crate) fn stacks() -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for function in deployed() {

@@ -43,7 +43,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// All stacks, in the order of deployment.
 pub fn stacks() -> Vec<Stack> {
     let mut stacks = vec![data::stack(), containers::stack(), api::stack(), stream::stack()];
     stacks.extend(functions::stacks());
@@ -51,7 +50,6 @@ pub fn stacks() -> Vec<Stack> {
     stacks
 }
 
-/// The manifest for `infra/deploy`: the names of the stacks in order, and of the functions.
 pub fn manifest() -> Value {
     let stacks: Vec<_> = stacks().iter().map(|stack| stack.name.clone()).collect();
     let functions: Vec<_> = deployed().iter().map(|function| function.name).collect();

@@ -25,7 +25,6 @@ pub(crate) fn queue(name: &str) -> Value {
     arn("sqs", &format!("${{Prefix}}-{name}"))
 }
 
-/// The ARN of a function, by its name in the catalog.
 pub(crate) fn function(name: &str) -> Value {
     arn("lambda", &format!("function:${{Prefix}}-{name}"))
 }
@@ -43,17 +42,14 @@ pub(crate) fn table(part: &str) -> Value {
     arn("dynamodb", &format!("table/${{Prefix}}{part}"))
 }
 
-/// The ARN of a log group's streams.
 pub(crate) fn log_streams(function: &str) -> Value {
     arn("logs", &format!("log-group:/aws/lambda/${{Prefix}}-{function}:*"))
 }
 
-/// The ARN of the event bus.
 pub(crate) fn event_bus() -> Value {
     arn("events", "event-bus/${Prefix}")
 }
 
-/// The ARN of a topic, by its logical name.
 pub(crate) fn topic(name: &str) -> Value {
     arn("sns", &format!("${{Prefix}}-{name}"))
 }

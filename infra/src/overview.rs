@@ -18,7 +18,6 @@ Generated from the catalog of functions: `PILOTHOUSE_EXPORT=1 cargo nextest run 
 file as changes of permissions. `JWT` marks the routes whose owner's token the HTTP API verifies before the function runs.
 ";
 
-/// The content of `infra/functions.md`.
 pub fn overview() -> String {
     let functions = deployed();
     let mut text = INTRODUCTION.to_owned();

@@ -6,11 +6,10 @@ use serde_json::{Map, Value, json};
 
 struct Parameter {
     name: &'static str,
-    /// The default. A parameter without a default is required.
+    /// None: the parameter is required.
     default: Option<&'static str>,
-    /// A regular expression for valid values.
     pattern: Option<&'static str>,
-    /// The allowed values, if they are limited.
+    /// Empty: all values that match the pattern are allowed.
     allowed: &'static [&'static str],
     number: bool,
     about: &'static str,
@@ -170,7 +169,6 @@ const ALL: &[Parameter] = &[
     Parameter { name: "AlarmEmail", default: Some(""), about: "Who is told of alarms", ..TEXT },
 ];
 
-/// All conditions with their definitions.
 fn all_conditions() -> Vec<(&'static str, Value)> {
     let given = |name: &str| json!({ "Fn::Not": [{ "Fn::Equals": [{ "Ref": name }, ""] }] });
     let equals = |name: &str, value: &str| json!({ "Fn::Equals": [{ "Ref": name }, value] });
@@ -188,7 +186,6 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The conditions that a template uses.
 pub(crate) fn conditions_in(body: &Value) -> Value {
     let mut named = BTreeSet::new();
     walk(body, &mut |field, value| match (field, value) {
@@ -202,7 +199,6 @@ pub(crate) fn conditions_in(body: &Value) -> Value {
     Value::Object(conditions.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// The parameters that a template uses.
 pub(crate) fn parameters_in(parts: &[&Value]) -> Value {
     let mut named = BTreeSet::new();
     for part in parts {
@@ -238,7 +234,6 @@ fn variables(text: &str) -> impl Iterator<Item = String> {
     text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned()))
 }
 
-/// Visits every field of a document.
 fn walk(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(fields) => {

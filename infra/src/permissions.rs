@@ -14,7 +14,6 @@ use crate::template::{only_if, reference, sub};
 
 /// Send one or several messages. A pattern, because local clouds use a separate name for the batch action.
 const SEND: &[&str] = &["sqs:SendMessage*", "sqs:GetQueueUrl"];
-/// Receive, delete and release one or several messages.
 const TAKE: &[&str] = &[
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage*",
@@ -22,7 +21,6 @@ const TAKE: &[&str] = &[
     "sqs:GetQueueAttributes",
     "sqs:GetQueueUrl",
 ];
-/// Create, send to, inspect and delete queues.
 const MANAGE: &[&str] = &[
     "sqs:CreateQueue",
     "sqs:DeleteQueue",
@@ -35,12 +33,10 @@ const READ_ITEMS: &[&str] = &["dynamodb:GetItem", "dynamodb:BatchGetItem", "dyna
 const WRITE_ITEMS: &[&str] =
     &["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"];
 
-/// An allow statement.
 pub(crate) fn allow(actions: &[&str], resources: &[Value]) -> Value {
     json!({ "Effect": "Allow", "Action": actions, "Resource": resources })
 }
 
-/// A permission of a function.
 #[derive(Debug)]
 pub(crate) struct Grant {
     /// The name of the permission in `infra/functions.md`. Grants with the same name allow the same actions.
@@ -62,12 +58,10 @@ impl Grant {
     }
 }
 
-/// The statements of a function's role.
 pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     grants(function).into_iter().map(|grant| grant.statement).collect()
 }
 
-/// The permissions of a function.
 pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
     let access = &function.requirements.access;
     let log = &["logs:CreateLogStream", "logs:PutLogEvents"];
@@ -136,7 +130,6 @@ pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
         grants.push(Grant::new("publish to topic", &["sns:Publish"], &[topic("notices")]));
     }
     if access.connections {
-        // Post to connections and close them.
         let ways = ["POST", "DELETE"].map(|method| {
             sub(format!(
                 "arn:${{AWS::Partition}}:execute-api:${{AWS::Region}}:${{AWS::AccountId}}:${{StreamApiId}}/live/{method}/@connections/*"

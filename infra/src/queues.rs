@@ -13,7 +13,6 @@ const KEPT: u32 = 14 * 24 * 60 * 60;
 /// The logical name of the dead-letter queue for records of the table's stream. It cannot be a FIFO queue.
 pub(crate) const GIVEN_UP: &str = "relay-dead";
 
-/// The timeout of the consumer of a queue, in seconds.
 fn timeout_of_consumer(queue: &str) -> u32 {
     let takes =
         |function: &&EventFunction| function.triggers().any(|t| t == Trigger::Queue(queue_of_catalog(queue)));

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::parameters;
 
-/// A template under construction.
 #[derive(Debug)]
 pub struct Stack {
     /// The name of the deployed stack is `{prefix}-{name}`.
@@ -77,12 +76,10 @@ pub(crate) fn sub(text: impl Into<String>) -> Value {
     json!({ "Fn::Sub": text.into() })
 }
 
-/// `Ref`.
 pub(crate) fn reference(name: &str) -> Value {
     json!({ "Ref": name })
 }
 
-/// `Fn::GetAtt`.
 pub(crate) fn attribute(id: &str, name: &str) -> Value {
     json!({ "Fn::GetAtt": [id, name] })
 }
@@ -92,7 +89,6 @@ pub(crate) fn only_if(condition: &str, value: &Value) -> Value {
     json!({ "Fn::If": [condition, value, { "Ref": "AWS::NoValue" }] })
 }
 
-/// The name `{prefix}-{name}`.
 pub(crate) fn named(name: &str) -> Value {
     sub(format!("${{Prefix}}-{name}"))
 }

@@ -41,20 +41,17 @@ pub fn activity(view: &ActivityView, style: Style, created_at: Timestamp) -> Str
     )
 }
 
-/// A change of status.
 pub fn status(view: &StatusView, style: Style) -> String {
     let cause = style.dim(&format!("({})", event(&view.event)));
     format!("{:>8} {} {cause}\n", "", style.paint(paint(view.status), &format!("⇒ {}", view.status)))
 }
 
-/// A change of usage.
 pub fn usage(view: &UsageView, style: Style) -> String {
     let context = view.metrics.context_window.as_ref().map(|w| format!(", context {} %", w.usage_percent));
     let cost = money::of_cap(view.budget.estimated_cost_usd, view.budget.hard_cap_usd);
     format!("{:>8} {}\n", "", style.dim(&format!("$ spent {cost}{}", context.unwrap_or_default())))
 }
 
-/// A change of the message queue.
 pub fn queue(change: &QueueChange, style: Style) -> String {
     format!("{:>8} {}\n", "", style.dim(&format!("✉ {}", event(&change.event))))
 }

@@ -1,5 +1,3 @@
-//! Chains of sessions.
-
 use pilothouse_api::chains::{ChainSummary, ChainView, HandoffView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::chain::SessionChainStatus;
@@ -10,7 +8,6 @@ use super::table::{Cell, Table};
 use super::text::{clean, line};
 use super::{money, sessions, time};
 
-/// The length of the shown prefix of an id.
 const SHORT_ID: usize = 13;
 
 fn paint(status: SessionChainStatus) -> Paint {
@@ -21,7 +18,6 @@ fn paint(status: SessionChainStatus) -> Paint {
     }
 }
 
-/// The table of chains.
 pub fn list(chains: &[ChainSummary], style: Style, now: Timestamp) -> String {
     let mut table =
         Table::new(&["CHAIN", "STATUS", "OBJECTIVE", ">SESSIONS", "CURRENT", ">SPENT", "STARTED"]);

@@ -1,5 +1,3 @@
-//! Dead letters and redrives.
-
 use std::fmt::Write as _;
 
 use pilothouse_api::operations::{DeadLettersView, RedriveResponse};
@@ -46,7 +44,6 @@ pub fn list(dead: &DeadLettersView, style: Style, now: Timestamp) -> String {
     out
 }
 
-/// The result of a redrive.
 pub fn redriven(response: &RedriveResponse, _: Style, _: Timestamp) -> String {
     let redrive = &response.redrive;
     let mut out = format!(

@@ -8,13 +8,11 @@ use pilothouse_domain::value::{DeliverableCounts, DeliverableState};
 use super::style::{Paint, Style};
 use super::text::line;
 
-/// The number of deliverables in each state.
 pub fn counts(counts: DeliverableCounts) -> String {
     let blocked = if counts.blocked > 0 { format!(", {} blocked", counts.blocked) } else { String::new() };
     format!("{} of {} passed{blocked}", counts.passed, counts.total())
 }
 
-/// All deliverables with marks for their states.
 pub fn list(shown: &DeliverablesView, with_criteria: bool, style: Style) -> String {
     let mut out = format!("{} {}\n", style.dim("Deliverables"), counts(shown.counts));
     for deliverable in &shown.deliverables {

@@ -10,7 +10,6 @@ use super::table::{Cell, Table};
 use super::text::line;
 use super::time;
 
-/// The table of tasks.
 pub fn tasks(tasks: &[AgentTask], style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&["TASK", "PRIORITY", "CREATED", "TAGS", "FOLLOWS"]);
     for task in tasks {
@@ -32,7 +31,6 @@ pub fn tasks(tasks: &[AgentTask], style: Style, now: Timestamp) -> String {
     table.render(style)
 }
 
-/// The table of notifications.
 pub fn notifications(notifications: &[Notification], style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&["WHEN", "WHAT", "SESSION", ""]);
     for notification in notifications {

@@ -1,5 +1,3 @@
-//! Logs.
-
 use pilothouse_api::records::LogChunkView;
 
 use super::Style;

@@ -1,5 +1,3 @@
-//! The plan.
-
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::{PlanStatus, SessionPlan};
 
@@ -7,7 +5,6 @@ use super::style::{Paint, Style};
 use super::text::clean;
 use super::time;
 
-/// The plan with its status.
 pub fn show(plan: &SessionPlan, style: Style, now: Timestamp) -> String {
     let (status, paint) = match plan.status {
         PlanStatus::Draft => ("draft", Paint::Dim),

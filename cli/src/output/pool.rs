@@ -1,5 +1,3 @@
-//! The pool.
-
 use pilothouse_api::pool::PoolView;
 use pilothouse_domain::Timestamp;
 

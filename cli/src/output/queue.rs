@@ -1,5 +1,3 @@
-//! The message queue.
-
 use pilothouse_api::messages::QueueView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::queue::SessionMessage;
@@ -20,7 +18,6 @@ fn state(message: &SessionMessage) -> (&'static str, Paint) {
     }
 }
 
-/// The messages in delivery order.
 pub fn list(queue: &QueueView, style: Style, now: Timestamp) -> String {
     if queue.items.is_empty() {
         return "The queue is empty.\n".into();

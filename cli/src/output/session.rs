@@ -1,5 +1,3 @@
-//! Details of one session.
-
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::{AgentSessionStatus, Disk, PausedReason};
@@ -62,7 +60,6 @@ pub fn status(session: &SessionView, style: Style) -> String {
     style.paint(paint(session.status), &session.status.to_string()) + &style.dim(&notes)
 }
 
-/// Everything that an owner needs for decisions.
 pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     let mut out =
         format!("{}  {}\n", style.bold(&line(&session.name, 100)), style.dim(&session.id.to_string()));
@@ -128,7 +125,6 @@ const fn ended_how(outcome: SessionOutcome) -> &'static str {
     }
 }
 
-/// The adapter, the model and the thinking level.
 fn agent(session: &SessionView) -> String {
     let settings = &session.agent_settings;
     let model = if settings.model_id.is_empty() { &session.model_id } else { &settings.model_id };
@@ -137,7 +133,6 @@ fn agent(session: &SessionView) -> String {
     format!("{} on {}{level}", session.adapter, clean(model))
 }
 
-/// The current model settings of the agent, and the available ones.
 pub fn works_with(session: &SessionView, style: Style) -> String {
     let mut out = format!("{} {}\n", style.bold(&short_id(session.id)), agent(session));
     for model in &session.agent_settings.available_models {
@@ -187,7 +182,6 @@ fn created(session: &SessionView, now: Timestamp) -> String {
     format!("{}{ended}", time::ago(session.created_at, now))
 }
 
-/// The tasks of the agent with marks for their status.
 pub fn task_list(list: &SessionTaskList, style: Style) -> String {
     let mut out = format!("{} {} of {} done\n", style.dim("Tasks     "), list.completed(), list.tasks.len());
     for task in &list.tasks {

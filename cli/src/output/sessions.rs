@@ -1,5 +1,3 @@
-//! The list of sessions.
-
 use std::time::Duration;
 
 use pilothouse_api::sessions::SessionSummary;
@@ -19,7 +17,6 @@ pub fn short_id(id: AgentSessionId) -> String {
     id.to_string().chars().take(SHORT_ID).collect()
 }
 
-/// The colour of a status.
 pub fn paint(status: AgentSessionStatus) -> Paint {
     use AgentSessionStatus as S;
     match status {
@@ -51,7 +48,6 @@ fn note(session: &SessionSummary) -> String {
     line(&notes.join(", "), 40)
 }
 
-/// The table of sessions.
 pub fn list(sessions: &[SessionSummary], style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "SESSION", "STATUS", "NAME", ">SPENT", ">CAP", ">CONTEXT", ">TURNS", ">TIME", "STARTED", "NOTE",

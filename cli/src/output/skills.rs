@@ -1,5 +1,3 @@
-//! Skills and memory pills.
-
 use std::fmt::Write as _;
 
 use pilothouse_api::skills::{SkillSummary, SkillView};
@@ -10,7 +8,6 @@ use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 use super::{text, time};
 
-/// The table of skills.
 pub fn list(skills: &[SkillSummary], style: Style) -> String {
     if skills.is_empty() {
         return "No skills; create one with `pilothouse skill create NAME --description TEXT`\n".to_owned();
@@ -44,7 +41,6 @@ pub fn line(skill: &SkillView, style: Style, _: Timestamp) -> String {
     format!("{name}  version {}, {state}, {pills}  {id}\n", skill.version)
 }
 
-/// A skill in full.
 pub fn show(skill: &SkillView, style: Style, now: Timestamp) -> String {
     let mut out = line(skill, style, now);
     // Writing to a string cannot fail.
@@ -84,7 +80,6 @@ pub fn show(skill: &SkillView, style: Style, now: Timestamp) -> String {
     out
 }
 
-/// The table of memory pills.
 pub fn pills(pills: &[MemoryPill], style: Style, now: Timestamp) -> String {
     if pills.is_empty() {
         return "No memory pills\n".to_owned();

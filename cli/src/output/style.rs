@@ -2,14 +2,10 @@
 
 use std::io::IsTerminal;
 
-/// A colour or weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// Unstyled.
     Plain,
-    /// Bold, for emphasis.
     Bold,
-    /// Dimmed, for secondary text.
     Dim,
     /// For success.
     Green,
@@ -21,14 +17,12 @@ pub enum Paint {
     Cyan,
 }
 
-/// Whether to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     colour: bool,
 }
 
 impl Style {
-    /// Without colours.
     pub const PLAIN: Self = Self { colour: false };
     pub const COLOUR: Self = Self { colour: true };
 
@@ -39,7 +33,6 @@ impl Style {
         Self { colour: stream.is_terminal() && !unwanted }
     }
 
-    /// The text in a colour.
     pub fn paint(self, paint: Paint, text: &str) -> String {
         let code = match paint {
             Paint::Plain => return text.to_owned(),
@@ -57,7 +50,6 @@ impl Style {
         self.paint(Paint::Bold, text)
     }
 
-    /// The text dimmed.
     pub fn dim(self, text: &str) -> String {
         self.paint(Paint::Dim, text)
     }

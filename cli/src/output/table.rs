@@ -2,7 +2,6 @@
 
 use super::style::{Paint, Style};
 
-/// A cell of a table.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -10,7 +9,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell in a colour.
     pub fn painted(text: impl Into<String>, paint: Paint) -> Self {
         Self { text: text.into(), paint }
     }
@@ -22,7 +20,6 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table under construction.
 #[derive(Debug)]
 pub struct Table {
     /// Heading, and whether the column is aligned to the right, as for numbers.
@@ -31,18 +28,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table with these columns. A heading that begins with `>` aligns its column to the right.
+    /// A heading that begins with `>` aligns its column to the right.
     pub fn new(columns: &[&'static str]) -> Self {
         let column = |head: &&'static str| head.strip_prefix('>').map_or((*head, false), |rest| (rest, true));
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
-    /// The table as lines.
     pub fn render(&self, style: Style) -> String {
         let width = |column: usize, head: &str| {
             let cells =

@@ -1,5 +1,3 @@
-//! Templates.
-
 use pilothouse_api::Page;
 use pilothouse_api::templates::{ScheduleView, TemplateSummary, TemplateView};
 use pilothouse_domain::Timestamp;
@@ -7,7 +5,6 @@ use pilothouse_domain::Timestamp;
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 
-/// The templates, one per line.
 pub fn list(page: &Page<TemplateSummary>, style: Style, _: Timestamp) -> String {
     if page.items.is_empty() {
         return "No templates. Create one with `pilothouse template create`.\n".to_owned();
@@ -40,7 +37,6 @@ fn short(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// A template in full.
 pub fn show(template: &TemplateView, _: Style, _: Timestamp) -> String {
     let mut lines = vec![
         ("id", template.id.to_string()),

@@ -1,5 +1,3 @@
-//! Tool calls.
-
 use pilothouse_api::records::ToolCallView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ToolCallStatus;
@@ -21,7 +19,6 @@ fn gist(input: &Value) -> String {
     }
 }
 
-/// The table of tool calls.
 pub fn list(calls: &[ToolCallView], style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&["TOOL", "STATUS", ">TOOK", "STARTED", "INPUT", "RESULT"]);
     for call in calls {

@@ -1,5 +1,3 @@
-//! Workers.
-
 use pilothouse_api::workers::WorkerView;
 use pilothouse_domain::Timestamp;
 
@@ -8,7 +6,6 @@ use super::table::{Cell, Table};
 use super::text::line;
 use super::time;
 
-/// The table of workers.
 pub fn list(workers: &[WorkerView], style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&["WORKER", "STATE", ">RUNS", "HEARD", "LABELS"]);
     for worker in workers {
