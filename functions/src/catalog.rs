@@ -10,7 +10,6 @@ use pilothouse_app::{App, trace};
 
 use crate::{agent_api, commands, events, queries, reactions, realtime, sidecar_api, worker_api};
 
-/// The functions that HTTP requests trigger.
 pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::sessions::list::FUNCTION,
     &commands::sessions::start::FUNCTION,
@@ -146,7 +145,6 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::health::FUNCTION,
 ];
 
-/// The functions that queues, the table's stream, schedules or WebSocket connections trigger.
 pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     events::intake::FUNCTION,
     events::relay::FUNCTION,
@@ -162,12 +160,10 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     realtime::closed::FUNCTION,
 ];
 
-/// Returns the HTTP functions that are deployed to AWS.
 pub fn cloud_functions() -> Vec<&'static HttpFunction> {
     HTTP_FUNCTIONS.iter().copied().filter(|function| function.requirements.profiles.in_aws()).collect()
 }
 
-/// Builds the router of the embedded server.
 pub fn router(app: App) -> Router {
     let functions = HTTP_FUNCTIONS.iter().copied();
     router_of(app, functions.filter(|function| function.requirements.profiles.embedded()))

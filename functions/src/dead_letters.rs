@@ -6,7 +6,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_broker::{QueueError, QueueName};
 use pilothouse_domain::UserId;
 
-/// Fails with "not found" unless the caller is an operator.
+/// Operators only; everyone else gets "not found".
 pub(crate) fn check_operator(app: &App, owner: &UserId) -> Result<(), Problem> {
     if app.fleet.as_ref().is_some_and(|fleet| fleet.operators.contains(owner)) {
         return Ok(());

@@ -9,7 +9,6 @@ pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, FieldError>
     text.map(cap).transpose()
 }
 
-/// Parses an optional list of distinct skill ids.
 pub(crate) fn listed_skills(texts: Option<Vec<String>>) -> Result<Option<Vec<AgentSkillId>>, FieldError> {
     texts.map(distinct_ids).transpose()
 }

@@ -7,7 +7,6 @@ use pilothouse_app::http::request::path_id;
 use pilothouse_domain::template::TemplateError;
 use pilothouse_domain::{AgentSkillId, ClassificationRuleId, MemoryPillId};
 
-/// `{skillId}` in a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Skill(pub(crate) AgentSkillId);
 
@@ -19,7 +18,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Skill {
     }
 }
 
-/// `{pillId}` in a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pill(pub(crate) MemoryPillId);
 
@@ -31,12 +29,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Pill {
     }
 }
 
-/// The response for a pill that the skill does not have.
 pub(crate) fn no_pill() -> Problem {
     Problem::NotFound("the skill has no such memory pill".to_owned())
 }
 
-/// `{name}` of a tool or a subagent in a path.
+/// The name of a tool or a subagent.
 #[derive(Debug, Clone)]
 pub(crate) struct Name(pub(crate) String);
 
@@ -48,7 +45,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
-/// `{ruleId}` in a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule(pub(crate) ClassificationRuleId);
 
@@ -60,7 +56,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Rule {
     }
 }
 
-/// `{toolName}` in a path.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolName(pub(crate) String);
 

@@ -91,7 +91,6 @@ fn output() -> SessionOutput {
     }
 }
 
-/// The rows of S0 8.3, and the events that the specification requires without listing them.
 #[allow(clippy::too_many_lines)] // it is a table
 fn table() -> Vec<(Value, Vec<F>)> {
     let output_json = serde_json::to_value(output()).unwrap();
@@ -412,7 +411,6 @@ fn activity_lines_show_what_a_reader_needs() {
     assert_eq!(line(notice), (ActivityItemType::Notice, "Trying again".to_owned()));
 }
 
-/// The document of the cases above.
 fn written() -> F {
     F::HandoffWritten(Box::new(pilothouse_domain::value::HandoffDocument::of_agent("s", "r", None)))
 }

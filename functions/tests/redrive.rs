@@ -1,7 +1,6 @@
 //! Redrives, without processes: an event that cannot be applied is quarantined, and applied exactly once when it is sent again
 //! (decision 9).
 
-// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -51,7 +50,6 @@ impl RedriveFixture {
         Self { app, clock, session, run, engines }
     }
 
-    /// Puts an event of the run on the events queue.
     async fn send(&self, sequence: u64, body: Value) {
         let message = sealed_event(&self.app, self.session, self.run, Some(sequence), body);
         assert!(self.app.broker.send(&queues::events(), vec![message]).await.unwrap().failed.is_empty());
@@ -71,7 +69,6 @@ impl RedriveFixture {
         panic!("the queue is not empty");
     }
 
-    /// The key of the subagent `helper`.
     fn helper(&self) -> Key {
         Key::new(layout::session_partition(self.session), "SUB#helper")
     }

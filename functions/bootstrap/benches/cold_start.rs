@@ -6,7 +6,6 @@
 //! BOOTSTRAP=target/lambda/bootstrap/bootstrap cargo bench -p pilothouse-bootstrap --bench cold_start
 //! ```
 
-// A benchmark reports errors by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../tests/fake/mod.rs"]

@@ -19,11 +19,8 @@ use crate::failure::Failure;
 use crate::queue::Batch;
 use crate::{http, queue, socket, table_stream};
 
-/// A function of the catalog.
 pub enum Named {
-    /// A function with an HTTP trigger.
     Http(&'static HttpFunction),
-    /// A function with another trigger.
     Event(&'static EventFunction),
 }
 
@@ -38,7 +35,6 @@ impl Named {
         })
     }
 
-    /// The name of the function.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Http(function) => function.name,
@@ -46,7 +42,6 @@ impl Named {
         }
     }
 
-    /// The requirements of the function.
     pub const fn requirements(&self) -> &Requirements {
         match self {
             Self::Http(function) => &function.requirements,
@@ -55,9 +50,7 @@ impl Named {
     }
 }
 
-/// The dependencies of functions.
 pub struct FunctionDependencies {
-    /// State, queues and other shared parts.
     pub app: App,
     /// The live stream connections, if the deployment has them.
     pub connections: Option<Arc<dyn Connections>>,
@@ -65,7 +58,6 @@ pub struct FunctionDependencies {
     pub authorizer: Option<Authorizer>,
 }
 
-/// Dispatches events to functions.
 pub struct Dispatch {
     dependencies: FunctionDependencies,
     function: Option<Named>,
@@ -73,23 +65,17 @@ pub struct Dispatch {
     router: Router,
 }
 
-/// The response to Lambda.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum LambdaResponse {
-    /// For an HTTP API.
     Http(http::HttpResponse),
-    /// For a batch.
     Batch(queue::BatchResponse),
-    /// For a connection.
     Socket(socket::SocketResponse),
-    /// For an authorizer request.
     Decision(socket::Decision),
-    /// Ignored by the trigger.
+    /// For triggers that ignore the response.
     Done(Value),
 }
 
-/// The fields that identify the kind of an event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Shape {
@@ -180,10 +166,7 @@ impl Dispatch {
         self.function.as_ref().map(Named::name)
     }
 
-    /// Runs the function for an event.
-    ///
-    /// # Errors
-    /// The event cannot be parsed, or the function failed as a whole. Lambda is notified, and the trigger retries.
+    /// Runs the function for an event. After an error, Lambda is notified and the trigger retries.
     pub async fn run(&self, event: &str) -> Result<LambdaResponse, Failure> {
         let name = match &self.function {
             Some(Named::Http(_)) => "http",

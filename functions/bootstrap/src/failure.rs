@@ -10,22 +10,17 @@ pub enum Failure {
     /// The event does not match the trigger of the function.
     #[error("failed to parse the event (expected: {expected})")]
     Event {
-        /// The expected kind of event.
         expected: &'static str,
-        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// The function for the event cannot be determined.
     #[error("the event matches no function, and _HANDLER names none")]
     UnknownEvent,
     /// The function is deployed without something that it needs.
     #[error("{0} is not part of this deployment")]
     NotDeployed(&'static str),
-    /// The response cannot be sent.
     #[error("failed to send the response")]
     Response(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The function failed.
     #[error(transparent)]
     Function(#[from] Problem),
     /// The function panicked. The environment remains usable.

@@ -91,7 +91,6 @@ impl Claims {
     }
 }
 
-/// The response to API Gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
@@ -104,7 +103,6 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.status_code
     }
@@ -116,7 +114,6 @@ impl Event {
         Some(&self.request_context.authorizer.as_ref()?.jwt.as_ref()?.claims)
     }
 
-    /// The owner that API Gateway's authorizer identified.
     pub fn owner(&self) -> Option<&str> {
         self.claims()?.sub.as_deref()
     }
@@ -131,7 +128,6 @@ impl Event {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// Converts the event to a request.
     fn into_request(self) -> Result<Request<Body>, Problem> {
         let path = match self.request_context.stage.as_str() {
             "" | "$default" => self.raw_path.as_str(),
@@ -199,10 +195,7 @@ impl Event {
     }
 }
 
-/// Runs a request on `service`.
-///
-/// # Errors
-/// The response cannot be read or exceeds Lambda's limit. Error responses are not errors.
+/// Runs a request on `service`. Fails if the response exceeds Lambda's limit. Error responses are not errors.
 pub async fn call(service: Router, event: Event) -> Result<HttpResponse, Failure> {
     let response = match event.into_request() {
         // A router is always ready and never fails.

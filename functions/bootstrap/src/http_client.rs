@@ -5,20 +5,15 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 
-/// An HTTP client for external services.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient(SharedHttpConnector);
 
-/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpClientError {
-    /// The address is invalid.
     #[error("invalid address")]
     Address(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// There is no response.
     #[error("no response")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The response has an error status.
     #[error("the response has status {0}")]
     Refused(u16),
 }

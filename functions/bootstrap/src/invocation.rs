@@ -46,21 +46,17 @@ struct TracedHeaders {
 }
 
 impl Invocations {
-    /// Creates a runner for a new environment.
     pub const fn new(dispatch: Dispatch) -> Self {
         Self { dispatch, exporter: None, cold: AtomicBool::new(true) }
     }
 
-    /// Exports spans to a collector.
     #[must_use]
     pub fn traced(self, exporter: Option<Exporter>) -> Self {
         Self { exporter, ..self }
     }
 
-    /// Runs an invocation and logs at least one line.
-    ///
-    /// # Errors
-    /// The errors of [`Dispatch::run`], and panics. The environment remains usable after both.
+    /// Runs an invocation and logs at least one line. The environment remains usable after an error and after a panic, which is
+    /// reported as an error.
     pub async fn run(&self, event: LambdaEvent<Box<RawValue>>) -> Result<LambdaResponse, Failure> {
         let cold_start = self.cold.swap(false, Ordering::Relaxed);
         let span = self.span(&event.context, cold_start);

@@ -1,5 +1,3 @@
-//! The entry point of the Lambda artifact.
-
 use std::process::ExitCode;
 
 use lambda_runtime::service_fn;

@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 
-/// A batch that Lambda polled from a queue.
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "Records")]
@@ -45,12 +44,9 @@ struct Remains {
     attributes: Value,
 }
 
-/// A parsed batch.
 #[derive(Debug)]
 pub struct Batch {
-    /// The messages to process, in order.
     pub messages: Vec<Received>,
-    /// The ids of all records, in order.
     ids: Vec<String>,
     by_receipt: HashMap<Receipt, String>,
     /// The ids of records that are retried without having been processed.
@@ -64,7 +60,6 @@ pub struct BatchResponse {
     pub batch_item_failures: Vec<Item>,
 }
 
-/// A record to retry.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
@@ -75,9 +70,6 @@ pub struct Item {
 impl Batch {
     /// Parses a batch. A record that cannot be parsed stays in its queue with its successors in the group, until its receive count
     /// makes it a dead letter.
-    ///
-    /// # Errors
-    /// The event is not a batch, or a record has no id.
     pub fn read(event: &str) -> Result<Self, Failure> {
         let wrong = |source| Failure::Event { expected: "batch of a queue", source };
         let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
@@ -127,7 +119,6 @@ impl Batch {
         self.by_receipt.insert(receipt, message_id);
     }
 
-    /// Removes and returns the messages.
     pub fn take_messages(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.messages)
     }

@@ -13,48 +13,32 @@ const SHORTEST_LEASE_SECONDS: u64 = 30;
 /// The settings. Those that the function does not need may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The prefix of the names of the deployment's resources.
+    /// Prefix of the names of the deployment's resources.
     pub prefix: String,
-    /// The name of the table.
     pub table: String,
-    /// The bucket of large bodies.
     pub bucket: String,
-    /// The ARN of the root secret.
     pub secret: Option<String>,
-    /// The issuer of tokens.
     pub issuer: Option<String>,
-    /// The audience of tokens.
     pub audience: Option<String>,
-    /// The address of the issuer's keys.
     pub jwks_url: Option<String>,
     /// The address of the HTTP API for workers and sidecars.
     pub api_url: Option<String>,
     /// The address of the management API for live stream connections.
     pub connections_url: Option<String>,
-    /// The role for credentials of sidecars.
     pub sidecar_role: Option<String>,
-    /// The role for credentials of workers.
     pub worker_role: Option<String>,
-    /// The event bus for other systems.
     pub bus: Option<String>,
-    /// The topic of notifications.
     pub topic_arn: Option<String>,
-    /// The addresses that webhooks may reach.
     pub webhook_egress_policy: EgressPolicy,
-    /// The owners who operate the deployment.
     pub operators: Vec<String>,
-    /// The runtime of sidecars.
     pub runtime: RuntimeKind,
     /// The divisor of all deadlines, for tests.
     pub deadline_divisor: u32,
 }
 
-/// The runtime of sidecars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// Workers on other machines.
     Workers,
-    /// ECS tasks.
     Ecs(Box<EcsSettings>),
 }
 
@@ -64,10 +48,8 @@ pub enum RuntimeKind {
 pub struct SettingsError(pub Vec<String>);
 
 impl Settings {
-    /// Reads the settings for a function with these `requirements`, or for any function if they are unknown.
-    ///
-    /// # Errors
-    /// Lists everything that is missing or malformed.
+    /// Reads the settings for a function with these `requirements`, or for any function if they are unknown. The error lists
+    /// everything that is missing or malformed.
     pub fn read(
         requirements: Option<&Requirements>,
         variable: impl Fn(&str) -> Option<String>,
@@ -107,7 +89,6 @@ impl Settings {
     }
 }
 
-/// Whether a function reads the root secret.
 const fn reads_secret(access: &Access) -> bool {
     access.secret
 }
@@ -131,7 +112,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.text(name, true).unwrap_or_default()
     }
 
-    /// Reads a list with commas.
     fn list(&mut self, name: &str) -> Vec<String> {
         let text = self.text(name, false).unwrap_or_default();
         text.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()

@@ -31,7 +31,6 @@ struct Context {
     authorizer: Option<BTreeMap<String, Value>>,
 }
 
-/// A request to the authorizer.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
@@ -42,7 +41,6 @@ pub struct Asked {
     query_string_parameters: Option<BTreeMap<String, String>>,
 }
 
-/// The response to an event of a connection.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SocketResponse {
@@ -50,7 +48,6 @@ pub struct SocketResponse {
 }
 
 impl SocketResponse {
-    /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.status_code
     }
@@ -108,10 +105,7 @@ impl Asked {
     }
 }
 
-/// Decides whether a connection may be opened.
-///
-/// # Errors
-/// The token could not be checked. An invalid token is not an error but a denial.
+/// Decides whether a connection may be opened. An invalid token is not an error but a denial.
 pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision, Failure> {
     let Some(token) = authorize::token_of(asked.header("authorization"), asked.parameter("token")) else {
         return Ok(asked.decided(None));
@@ -124,7 +118,6 @@ pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision
 }
 
 impl Event {
-    /// The owner that the authorizer identified.
     pub fn owner(&self) -> Option<&str> {
         self.context_value("owner")
     }
@@ -146,7 +139,6 @@ impl Event {
     }
 }
 
-/// Runs a function for an event of a connection.
 pub async fn call_handler(
     handler: fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>,
     context: EventContext,

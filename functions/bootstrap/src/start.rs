@@ -45,25 +45,18 @@ const SOME_TIMEOUT: u32 = 10;
 /// Why a function failed to start. Lambda replaces the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// `_HANDLER` names no function of the cloud.
     #[error("_HANDLER names `{0}`, which is not a cloud function of the catalog")]
     UnknownFunction(String),
-    /// The environment is incomplete.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The prefix is not valid in the names of queues.
     #[error("PILOTHOUSE_PREFIX cannot be used")]
     Prefix(#[from] InvalidPrefix),
-    /// The ARN of a role is invalid.
     #[error("a role for credentials is invalid")]
     Role(#[from] InvalidRole),
-    /// The name of an operator is invalid.
     #[error("PILOTHOUSE_OPERATORS has an invalid owner")]
     Operators,
-    /// The root secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The table cannot be used.
     #[error(transparent)]
     Table(#[from] TableProblem),
 }
@@ -80,10 +73,6 @@ impl StartError {
     }
 }
 
-/// Reads the settings and creates the clients.
-///
-/// # Errors
-/// The first error that prevents the start.
 pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch, StartError> {
     let function = match variable("_HANDLER").filter(|name| !name.is_empty() && name != UNNAMED) {
         None => None,

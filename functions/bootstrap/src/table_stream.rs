@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 use crate::failure::Failure;
 use crate::queue::{BatchResponse, Item};
 
-/// The maximum number of attempts to send a message.
 const TRIES: u32 = 4;
 /// The pause before the second attempt; it doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -44,16 +43,10 @@ struct Change<'a> {
     sequence_number: String,
 }
 
-/// A message with the index of its record.
 type Sending = (usize, OutgoingMessage);
 
-/// Relays a batch of the stream.
-///
-/// A record that cannot be parsed is skipped, because it would block its shard until it expires. If messages of a record cannot be
-/// sent, the record is reported as failed, and the stream restarts there.
-///
-/// # Errors
-/// The event is not a batch of a stream.
+/// Relays a batch of the stream. A record that cannot be parsed is skipped, because it would block its shard until it expires.
+/// If messages of a record cannot be sent, the record is reported as failed, and the stream restarts there.
 pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     let wrong = |source| Failure::Event { expected: "batch of the table's stream", source };
     let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;

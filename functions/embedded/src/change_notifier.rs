@@ -1,5 +1,3 @@
-//! Notifies live streams of commits.
-
 use async_trait::async_trait;
 use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
 use pilothouse_domain::{AgentSessionId, UserId};

@@ -30,7 +30,7 @@ use super::run_claims::StoreRunClaims;
 use super::webhook_sender::HttpWebhookSender;
 use super::{DEADLINE_DIVISOR, OFFLINE_ALLOWANCE, SIDECAR, StartError, WEBHOOK_EGRESS};
 
-/// The database file: everything except blobs and runs.
+/// Has everything except blobs and runs.
 const DATABASE: &str = "pilothouse.db";
 
 pub(super) struct Components {

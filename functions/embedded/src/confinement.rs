@@ -12,7 +12,6 @@ use pilothouse_domain::UserId;
 use pilothouse_worker::{ConfinementSupport, confinement_support};
 use serde::Serialize;
 
-/// Name of the file with the first owner, in the data folder.
 const FIRST_OWNER: &str = "first-owner";
 
 /// Sockets that give an agent the rights of the user.
@@ -54,7 +53,6 @@ impl AgentConfinement {
         }
     }
 
-    /// The statement for the operator of a worker.
     pub fn worker_statement(self) -> String {
         match self {
             Self::Unavailable => "Agents are not confined: this machine has no Landlock (Linux 6.2 or later). Any agent can read this \
@@ -64,12 +62,10 @@ impl AgentConfinement {
         }
     }
 
-    /// Whether the kernel confines agents.
     pub const fn is_enforced(self) -> bool {
         matches!(self, Self::Enforced | Self::EnforcedForFiles)
     }
 
-    /// The statement for the operator of a server.
     pub fn statement(self) -> String {
         let root = if self.is_enforced() && is_root() { format!(" {ROOT}") } else { String::new() };
         self.without_root() + &root
@@ -96,7 +92,6 @@ impl AgentConfinement {
     }
 }
 
-/// The first owner of a data folder.
 #[derive(Debug)]
 pub(super) struct FirstOwner {
     file: PathBuf,

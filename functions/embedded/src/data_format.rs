@@ -11,7 +11,6 @@ use pilothouse_store::DATA_FORMAT;
 
 const FILE: &str = "format";
 
-/// Why a data folder was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// The folder was written before the format had a version.
@@ -21,7 +20,6 @@ pub enum FormatError {
         .0.display()
     )]
     Unversioned(PathBuf),
-    /// The folder has the format of another version.
     #[error(
         "{} has the stored format {found}, and this version of pilothouse reads format {DATA_FORMAT}; use the version that wrote it, \
          or another folder (--data)",

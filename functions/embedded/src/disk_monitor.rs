@@ -17,17 +17,14 @@ use pilothouse_worker::Worker;
 
 /// Default reserve in MiB: enough to record the end of current work.
 const RESERVE_MIB: u64 = 64;
-/// Interval between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Size of a trial write after the disk refused a write. Large, because a small write may succeed
 /// where the next one fails.
 const TRIAL_BYTES: usize = 4 * 1024 * 1024;
 /// Space that a start needs, for the keys and for the files that SQLite keeps beside its database.
 const START_BYTES: u64 = 1024 * 1024;
-/// Name of the trial file.
 const TRIAL: &str = ".space-trial";
 
-/// Monitors the disk of the data folder.
 pub(super) struct DiskMonitor {
     pub(super) folder: PathBuf,
     pub(super) db: Database,
@@ -36,7 +33,6 @@ pub(super) struct DiskMonitor {
 }
 
 impl DiskMonitor {
-    /// Runs until the task is aborted.
     pub(super) async fn run(self) {
         let reserve = reserve();
         let mut refused = self.db.disk_full();
@@ -107,7 +103,6 @@ pub(super) fn is_full(folder: &Path) -> bool {
     existing.and_then(free).is_some_and(|free| free < START_BYTES)
 }
 
-/// Free bytes, if the system reports them.
 fn free(folder: &Path) -> Option<u64> {
     let stat = statvfs(folder).ok()?;
     // The types differ between systems.

@@ -30,7 +30,7 @@ pub(crate) fn raise_limit() -> usize {
     usize::try_from(limit.min(MAX_USED)).unwrap_or(usize::MAX)
 }
 
-/// Number of open descriptors, if the system reports it.
+/// `None` if the system does not report it.
 pub(crate) fn open() -> Option<usize> {
     #[cfg(target_os = "linux")]
     const FOLDER: &str = "/proc/self/fd";

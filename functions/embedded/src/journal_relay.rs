@@ -13,9 +13,7 @@ use tokio::time::Instant;
 
 use super::waiting::{RETRY_DELAY, WritableDisk};
 
-/// Most journal entries in one batch.
 const RELAY_BATCH: usize = 200;
-/// How often the position is stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for new entries before the relay looks again.
 const IDLE_INTERVAL: Duration = Duration::from_mins(1);
@@ -50,9 +48,7 @@ pub(super) async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBrok
     }
 }
 
-/// Position of the relay.
 struct Position {
-    /// The last relayed entry.
     after: u64,
     /// Since when the stored position is behind.
     unstored_since: Option<Instant>,

@@ -77,31 +77,23 @@ pub const DISK_RESERVE: &str = "PILOTHOUSE_DISK_RESERVE_MIB";
 /// How long requests may take to finish when the server ends.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The data folder.
     pub data: PathBuf,
-    /// What happens to the agents of this machine when the server ends.
     pub agents_on_exit: AgentsOnExit,
     /// Paths that agents must not access besides the data folder; `None` disables confinement.
     pub confine: Option<Vec<PathBuf>>,
 }
 
-/// What happens to the agents of this machine when the server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentsOnExit {
-    /// They continue, and the next start adopts them.
     Continue,
-    /// They are paused first.
     Pause,
-    /// They end.
     End,
 }
 
-/// Failure to start the server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -118,13 +110,10 @@ pub enum StartError {
     Broker(#[from] pilothouse_broker::QueueError),
     #[error("the worker cannot start: {0}")]
     Worker(#[from] pilothouse_worker::StartError),
-    /// The HTTP client for webhooks cannot be created.
     #[error("failed to create the HTTP client for webhooks: {0}")]
     WebhookClient(#[from] reqwest::Error),
-    /// The value of [`WEBHOOK_EGRESS`] is invalid.
     #[error("{WEBHOOK_EGRESS} {0}")]
     EgressPolicy(#[from] pilothouse_domain::webhook::InvalidEgressPolicy),
-    /// The value of [`OFFLINE_ALLOWANCE`] is invalid.
     #[error("{OFFLINE_ALLOWANCE}: {0}")]
     OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
     #[error("failed to read the store: {0}")]
@@ -136,12 +125,10 @@ pub enum StartError {
         .0.display(), disk_monitor::reserve_mebibytes()
     )]
     DiskFull(PathBuf),
-    /// The sidecar program was not found.
     #[error("the program pilothouse-sidecar is not beside this one; build it, or name it in {SIDECAR}")]
     NoSidecar,
 }
 
-/// A started server.
 pub struct Server {
     url: String,
     listener: TcpListener,
@@ -186,7 +173,6 @@ impl Server {
         Ok(Self { url, listener, connections, app, confinement, worker, tasks, agents_on_exit })
     }
 
-    /// URL of the server: `http://127.0.0.1:7433`.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -1,5 +1,3 @@
-//! Claims runs in the store.
-
 use async_trait::async_trait;
 use pilothouse_runtime::ClaimError;
 use pilothouse_sqlite::Clock;
@@ -8,7 +6,7 @@ use pilothouse_wire::RootSecret;
 use pilothouse_wire::launch::{LaunchRequest, RunAccessIssuer};
 use pilothouse_worker::{ClaimOutcome, RunClaims};
 
-/// Name of the built-in worker in claims. There is one worker for each data folder.
+/// There is one worker for each data folder.
 const WORKER: &str = "local";
 
 /// Claims runs in the store, and derives their keys from the root secret.

@@ -34,7 +34,6 @@ impl SteadyClock {
         Self { wall, known }
     }
 
-    /// The current time.
     pub(super) fn now(&self) -> Timestamp {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (time, at) = *known;
@@ -52,7 +51,6 @@ impl SteadyClock {
         }
     }
 
-    /// The clock as a function.
     pub(super) fn clock(&self) -> Clock {
         let clock = self.clone();
         Arc::new(move || clock.now())

@@ -5,7 +5,6 @@ use std::time::Duration;
 use pilothouse_sqlite::Database;
 use tokio::sync::watch;
 
-/// Wait after a failure.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Suspends the tasks while the disk refuses writes: they could not acknowledge messages, and each attempt would count as

@@ -25,13 +25,11 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// name cannot change its address after a check. Literal addresses are checked earlier.
 pub(super) struct HttpWebhookSender {
     http: reqwest::Client,
-    /// Slots for all deliveries.
     all: Semaphore,
     per_owner: PerOwner,
 }
 
 impl HttpWebhookSender {
-    /// Creates a sender with at most `parallel` concurrent deliveries.
     pub(super) fn new(egress_policy: EgressPolicy, parallel: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .redirect(Policy::none())

@@ -5,7 +5,6 @@ use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
-/// Maps the usage of the context window in percent.
 pub fn map(usage_percent: &str) -> Mapping {
     Mapping::to(AgentFact::ContextNearingLimit { usage_percent: cut(usage_percent, 20) })
 }

@@ -6,7 +6,6 @@ use pilothouse_wire::event::RawDeliverable;
 
 use super::Mapping;
 
-/// Counts the deliverables in each status.
 pub fn map(deliverables: &[RawDeliverable]) -> Mapping {
     let counts = DeliverableCounts::of(deliverables.iter().map(|deliverable| deliverable.status));
     Mapping::to(AgentFact::DeliverablesTold(counts))

@@ -46,26 +46,21 @@ use pilothouse_store::JournalView;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{Ack, AckStep};
 
-/// The meaning of a raw event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping {
-    /// The facts about the session, in order.
     pub facts: Vec<AgentFact>,
-    /// The line of the activity stream, unless a domain event produces one.
+    /// `None` if a domain event produces the line.
     pub line: Option<ActivityItem>,
-    /// The view that lists the event.
     pub view: Option<JournalView>,
-    /// The subagent of the event, which must be loaded before the facts are applied.
+    /// The subagent must be loaded before the facts are applied.
     pub subagent: Option<SubAgentId>,
 }
 
 impl Mapping {
-    /// A mapping to one fact.
     pub fn to(fact: AgentFact) -> Self {
         Self { facts: vec![fact], line: None, view: None, subagent: None }
     }
 
-    /// Adds a fact.
     #[must_use]
     pub fn and(mut self, fact: AgentFact) -> Self {
         self.facts.push(fact);
@@ -78,28 +73,24 @@ impl Mapping {
         self
     }
 
-    /// Adds detail to the line.
     #[must_use]
     pub fn detail(mut self, detail: &str) -> Self {
         self.line = self.line.map(|line| line.with_detail(detail));
         self
     }
 
-    /// Names a tool on the line.
     #[must_use]
     pub fn tool(mut self, tool: &str) -> Self {
         self.line = self.line.map(|line| line.with_tool(tool));
         self
     }
 
-    /// Lists the event in a view.
     #[must_use]
     pub fn listed(mut self, view: JournalView) -> Self {
         self.view = Some(view);
         self
     }
 
-    /// Attributes the event to a subagent.
     #[must_use]
     pub fn about(mut self, subagent: Option<SubAgentId>) -> Self {
         self.line = self.line.map(|line| line.with_subagent(subagent.clone()));
@@ -179,7 +170,6 @@ fn acknowledgement(kind: LifecycleCommand, ack: Ack) -> Mapping {
     })
 }
 
-/// Returns the first line that is not blank, for a summary.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
 }

@@ -6,7 +6,6 @@ use pilothouse_domain::value::ActivityItemType;
 
 use super::Mapping;
 
-/// Adds a line to the activity stream.
 pub fn map(name: &str, summary: &str, now: Timestamp) -> Mapping {
     Mapping::to(AgentFact::Noted).line(ActivityItemType::Notice, summary, now).detail(name)
 }

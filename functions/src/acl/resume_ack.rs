@@ -5,7 +5,6 @@ use pilothouse_wire::event::Ack;
 
 use super::{Mapping, acknowledgement};
 
-/// `received` starts the wait for `done`; `done` confirms.
 pub fn map(ack: Ack) -> Mapping {
     acknowledgement(LifecycleCommand::Resume, ack)
 }

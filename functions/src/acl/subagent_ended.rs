@@ -6,7 +6,6 @@ use pilothouse_domain::{SubAgentId, Timestamp};
 
 use super::Mapping;
 
-/// Maps the subagent and the cause of its failure.
 pub fn map(subagent: &SubAgentId, failure: Option<&str>, now: Timestamp) -> Mapping {
     let summary = failure.map_or("A subagent is done".to_owned(), |why| format!("A subagent failed: {why}"));
     let fact = AgentFact::SubAgentEnded { subagent: subagent.clone(), failure: failure.map(str::to_owned) };

@@ -37,7 +37,6 @@ async fn caller_session(app: &App, caller: &AgentCaller) -> Result<LoadedConvers
     Ok(loaded)
 }
 
-/// Changes the caller's own session and responds with the result of `show`.
 async fn change(
     state: State<App>,
     caller: &AgentCaller,
@@ -92,11 +91,9 @@ async fn change_with_events(
     call.run(async |_| Ok(()), decide).await
 }
 
-/// A call of an agent on behalf of its session.
 struct AgentCall<'a> {
     app: &'a App,
     caller: &'a AgentCaller,
-    /// The session in the path.
     path_session: AgentSessionId,
     function: &'static str,
     request: &'a str,

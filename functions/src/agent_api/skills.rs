@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use super::AgentCall;
 
-/// The metadata of a requested change.
 pub(super) struct SkillChange {
     pub(super) function: &'static str,
     /// SHA-256 of the body. The idempotency record stores it.

@@ -18,7 +18,6 @@ async fn openapi_document() -> Json<Value> {
     Json(document())
 }
 
-/// Builds the OpenAPI document of all functions.
 pub fn document() -> Value {
     pilothouse_app::openapi::document(HTTP_FUNCTIONS)
 }

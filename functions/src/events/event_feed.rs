@@ -41,7 +41,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 )
 .summary("Publish journal entries to feeds, webhooks and the event bus");
 
-/// A reference to a journal entry on the announcements queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pointer {
@@ -50,7 +49,6 @@ struct Pointer {
     sequence: u64,
 }
 
-/// The journal of the entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Journal {
@@ -58,7 +56,6 @@ enum Journal {
     Aggregate(AggregateRef),
 }
 
-/// A journal entry with the feed entries that it publishes.
 struct Entry {
     id: EventId,
     owner: UserId,
@@ -99,13 +96,12 @@ fn group_of(owner: &UserId) -> String {
     sha256_hex(owner.as_str().as_bytes())
 }
 
-/// Processes a batch of the announcements queue and settles it.
 pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let outcome = process(app, batch).await;
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), outcome).await
 }
 
-/// Processes a batch. The caller settles it.
+/// The caller settles the batch.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     pilothouse_app::batch::process_batch(app, &queues::announcements(), batch, |app, message| async move {
         publish_entry(&app, &message.body).await.map(|()| MessageOutcome::Done)

@@ -27,18 +27,13 @@ pub const SOON: Duration = Duration::from_mins(1);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RelayedMessages {
     pub reaction: Option<OutgoingMessage>,
-    /// A message for the event feed.
     pub announcement: Option<OutgoingMessage>,
-    /// A delayed message for a deadline.
     pub deadline: Option<OutgoingMessage>,
-    /// The session whose journal has a new entry.
     pub changed_session: Option<AgentSessionId>,
 }
 
-/// Derives the messages and notifications from `item`, which was just written.
-///
-/// # Errors
-/// A journal entry cannot be parsed. Retrying does not help.
+/// Derives the messages and notifications from `item`, which was just written. Fails if the item is a journal entry that cannot
+/// be parsed; retrying does not help.
 pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, StoreError> {
     match item.kind.as_str() {
         layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
@@ -60,10 +55,8 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
     }
 }
 
-/// Returns the messages for the reactions to a journal entry and for its publication.
-///
-/// # Errors
-/// The entry cannot be parsed. Retrying does not help.
+/// Returns the messages for the reactions to a journal entry and for its publication. Fails if the entry cannot be parsed;
+/// retrying does not help.
 pub fn messages_for_entry(
     item: &Item,
 ) -> Result<(Option<OutgoingMessage>, Option<OutgoingMessage>), StoreError> {
@@ -75,7 +68,7 @@ pub fn messages_for_entry(
     Ok((reactions::message(&entry), event_feed::message(&entry)))
 }
 
-/// Returns the delayed message for a session's deadline, or `None` if a sweep finds the deadline first.
+/// `None` if a sweep finds the deadline first.
 pub fn deadline(session: AgentSessionId, due: Timestamp, now: Timestamp) -> Option<OutgoingMessage> {
     reminder(session.to_string(), &DeadlineOf::Session { session_id: session }, due, now)
 }

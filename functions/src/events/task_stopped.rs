@@ -31,7 +31,6 @@ pub struct TaskStateChange {
     pub detail: Task,
 }
 
-/// An ECS task as shown in events.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
@@ -44,24 +43,20 @@ pub struct Task {
     /// Identifies the run.
     #[serde(default)]
     pub started_by: Option<String>,
-    /// The reason that ECS gives for the end.
     #[serde(default)]
     pub stopped_reason: Option<String>,
-    /// The containers of the task.
     #[serde(default)]
     pub containers: Vec<Container>,
 }
 
-/// A container of a task.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
     /// The name in the task definition.
     pub name: String,
-    /// The exit code. Absent when the container never ran.
+    /// Absent when the container never ran.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// The error that ECS reports for the container.
     #[serde(default)]
     pub reason: Option<String>,
 }

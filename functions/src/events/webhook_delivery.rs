@@ -41,7 +41,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 )
 .summary("Deliver to webhooks, the event bus and the topic");
 
-/// A reference to a delivery.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pointer {
@@ -91,7 +90,7 @@ pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), Q
     join_all(parts).await.into_iter().collect()
 }
 
-/// Processes a batch. The caller settles it.
+/// The caller settles the batch.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     let settled = join_all(parts(batch).into_iter().map(|part| deliver(app, part))).await;
     let mut all = BatchOutcome::default();
@@ -104,7 +103,6 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
 
 /// An independent part of a batch.
 enum Part {
-    /// The deliveries to one endpoint, in order.
     Endpoint(UserId, WebhookId, Vec<(Received, Pointer)>),
     /// A message for the event bus, or one that cannot be parsed.
     Other(Received),
@@ -191,7 +189,6 @@ async fn deliver_to(
     batch_outcome
 }
 
-/// The next step for a message.
 enum AttemptDecision {
     /// Record an attempt, or a delivery that is abandoned without one.
     Record(Box<AttemptRecord>),
@@ -199,7 +196,6 @@ enum AttemptDecision {
     Outcome(MessageOutcome),
 }
 
-/// An attempt at a delivery.
 struct AttemptRecord {
     pointer: Pointer,
     /// Whether the message is alone in its group.
@@ -209,7 +205,6 @@ struct AttemptRecord {
     outcome: Option<Result<u16, String>>,
 }
 
-/// Makes an attempt at a delivery, if it is due.
 async fn attempt(
     app: &App,
     owner: &UserId,
@@ -285,7 +280,6 @@ async fn publish(app: &App, owner: &UserId, sequence: u64) -> Result<(), Problem
     Ok(())
 }
 
-/// Sends one POST request.
 async fn post(
     app: &App,
     webhook: &Webhook,

@@ -8,10 +8,8 @@ use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent, UserId};
 use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
-/// The most sessions that one reaction gives slots to.
 const HANDED_ON: usize = 1000;
 
-/// Whether an event may change the allocation of slots.
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,
@@ -48,7 +46,6 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
     }
 }
 
-/// Gives free slots to waiting sessions in order.
 pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
     for _ in 0..HANDED_ON {
         if !allocate_next(app, owner).await? {
@@ -76,7 +73,6 @@ async fn change_pool(
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// A pool with the session that may receive a slot.
 struct SlotState {
     pool: LoadedPool,
     /// None: the session was deleted.

@@ -9,7 +9,6 @@ use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::{AgentSkill, DomainContext, SessionEvent, SkillEvent};
 use pilothouse_store::{Commit, LoadedAggregate};
 
-/// Whether an event may end or restart a consolidation.
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,

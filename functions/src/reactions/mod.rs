@@ -46,7 +46,6 @@ enum Pointer {
 struct SessionPointer {
     session_id: AgentSessionId,
     sequence: u64,
-    /// The trace context of the relay.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
 }
@@ -60,7 +59,6 @@ struct AggregatePointer {
     sequence: u64,
 }
 
-/// Whether an event has a reaction.
 const fn concerns(event: &SessionEvent) -> bool {
     send_commands::concerns(event)
         || run_lifecycle::concerns(event)
@@ -69,7 +67,6 @@ const fn concerns(event: &SessionEvent) -> bool {
         || finish_consolidations::concerns(event)
 }
 
-/// The message for an entry, if it has a reaction.
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
     if !entry.events.iter().any(concerns) {
         return None;
@@ -82,7 +79,6 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
     Some(OutgoingMessage::new(entry.session_id.to_string(), entry.id.to_string(), body))
 }
 
-/// The message for an entry of an aggregate other than a session, if it has a reaction.
 pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
     match entry {
         AnyAggregateEntry::Brake(entry) => message_for_entry_of(entry),
@@ -112,7 +108,6 @@ fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> 
     trace::About { function, source, session: entry.session_id, run, kind: "journal_entry".to_owned() }
 }
 
-/// Processes a batch of the reactions queue and settles it.
 pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let outcome = process(app, batch).await;
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reactions(), outcome).await

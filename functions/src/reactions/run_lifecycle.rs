@@ -8,7 +8,6 @@ use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{RunId, SessionEvent, StopMode};
 use pilothouse_runtime::StopMode as Signal;
 
-/// Whether an event is about the process of a run.
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,

@@ -20,7 +20,6 @@ use pilothouse_wire::command::{Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
 
-/// The command that an event requests.
 const fn ordered(event: &SessionEvent) -> Option<CommandRef> {
     use SessionEvent as E;
     match event {
@@ -44,12 +43,10 @@ const fn ordered(event: &SessionEvent) -> Option<CommandRef> {
     }
 }
 
-/// The run that an event requests a command for.
 pub(super) fn run_of(event: &SessionEvent) -> Option<RunId> {
     ordered(event).map(|command| command.run_id)
 }
 
-/// Whether an event requests a command.
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
     ordered(event).is_some()
 }
@@ -89,7 +86,6 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
     }
 }
 
-/// Builds the command, or `None` if it is obsolete.
 async fn command(
     app: &App,
     conversation: &Conversation,

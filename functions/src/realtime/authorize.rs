@@ -24,11 +24,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Fetches the issuer's key set (RFC 7517).
 #[async_trait]
 pub trait KeySource: Send + Sync + 'static {
-    /// Returns the JSON text of the key set.
     async fn fetch(&self) -> Result<String, KeySourceError>;
 }
 
-/// The key set could not be fetched.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to fetch the issuer's keys")]
 pub struct KeySourceError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
@@ -70,10 +68,7 @@ impl Authorizer {
         }
     }
 
-    /// Returns the owner that a token identifies and the expiry of the token.
-    ///
-    /// # Errors
-    /// [`Problem::Unauthenticated`] if the token is invalid; any other error if it could not be checked.
+    /// Fails with [`Problem::Unauthenticated`] if the token is invalid, and with any other error if it could not be checked.
     pub async fn verify(&self, token: &str) -> Result<VerifiedToken, Problem> {
         self.keys(token).await.map_err(Problem::internal)?.check(token)
     }

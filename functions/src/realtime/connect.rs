@@ -30,7 +30,6 @@ pub const FUNCTION: HttpFunction =
 pub(crate) const PING: Duration = Duration::from_secs(20);
 /// The time that a client has to accept a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of entries per read.
 const READ: usize = 200;
 
 /// Without `after`, the stream starts with the first entry of the session.

@@ -26,7 +26,6 @@ pub const FUNCTION: HttpFunction =
     .statuses(&[101])
     .requires(EMBEDDED);
 
-/// The number of notifications per read.
 const READ: usize = 100;
 
 /// Without `after`, the stream starts now. With the cursor of an earlier message it misses nothing.

@@ -46,9 +46,8 @@ const TURN: Duration = Duration::from_secs(2);
 const CALL: Duration = Duration::from_secs(3);
 /// The maximum number of attempts to post a message that is refused.
 const TRIES: u32 = 3;
-/// The pause before the second attempt; it doubles with each attempt.
+/// Doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The pause before a failed push is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Processes a batch of the pushes queue: one push for each session in it.
@@ -89,7 +88,6 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
     outcome
 }
 
-/// How far a connection was served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Served {
     /// The connection has received everything, is gone, or was closed.
@@ -98,7 +96,6 @@ enum Served {
     InPart,
 }
 
-/// Why a connection could not be served.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error("a connection can neither be posted to nor closed")]
@@ -161,7 +158,6 @@ pub async fn push(
     if more { push_queue::send(&*app.broker, session).await } else { Ok(()) }
 }
 
-/// Serves one connection.
 struct ConnectionPusher {
     app: App,
     connections: Arc<dyn Connections>,
@@ -169,11 +165,8 @@ struct ConnectionPusher {
     id: ConnectionId,
 }
 
-/// Why posting to a connection stopped.
 enum PushStop {
-    /// The time for the connection is up.
     Turn,
-    /// The connection cannot be reached.
     Post(PostError),
 }
 

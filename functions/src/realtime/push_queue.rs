@@ -8,7 +8,6 @@ use pilothouse_domain::{AgentSessionId, IdSource as _};
 use pilothouse_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// A message of the pushes queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PushOf {
@@ -29,7 +28,6 @@ pub fn message(session: AgentSessionId) -> Result<OutgoingMessage, serde_json::E
     Ok(OutgoingMessage::new(session.to_string(), format!("push-{}", FreshIds.fresh()), body))
 }
 
-/// Triggers a push.
 pub(super) async fn send(broker: &dyn Broker, session: AgentSessionId) -> Result<(), Problem> {
     let message = message(session).map_err(Problem::internal)?;
     let outcome = broker.send(&queues::pushes(), vec![message]).await.map_err(Problem::internal)?;

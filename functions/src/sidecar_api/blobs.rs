@@ -28,7 +28,6 @@ pub const FUNCTION: HttpFunction =
     .statuses(&[204])
     .requires(EMBEDDED);
 
-/// The largest blob in bytes.
 const MAX_BLOB_BYTES: usize = 64 * 1024 * 1024;
 
 /// The memory that all blobs in transit may occupy together, in MiB.

@@ -25,7 +25,6 @@ pub const FUNCTION: HttpFunction =
     .query(&["leftovers"])
     .requires(CREDENTIALS);
 
-/// The purpose of the credentials.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Purpose {

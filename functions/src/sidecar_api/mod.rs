@@ -24,7 +24,6 @@ pub const MAX_BODY_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;
 /// The run that the token of a request names.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
-    /// The session of the run.
     pub session: AgentSessionId,
     pub run: RunId,
 }

@@ -26,7 +26,6 @@ pub const FUNCTION: HttpFunction =
 
 /// The largest number of concurrent runs of a worker.
 const MAX_CAPACITY: u32 = 500;
-/// The largest number of labels.
 const MAX_LABELS: usize = 50;
 /// The largest length of a label's name and value, in characters.
 const MAX_LABEL_CHARS: usize = 200;

@@ -26,12 +26,10 @@ impl FromRequestParts<App> for WorkerCaller {
     }
 }
 
-/// The response for a worker that is not registered.
 pub fn no_worker() -> Problem {
     Problem::NotFound("there is no such worker".to_owned())
 }
 
-/// The response for a run that does not belong to the worker.
 pub fn no_run() -> Problem {
     Problem::NotFound("there is no such run for this worker".to_owned())
 }

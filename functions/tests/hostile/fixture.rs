@@ -22,7 +22,6 @@ pub(crate) struct ApiFixture {
     _engines: EmbeddedEngines,
 }
 
-/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -34,7 +33,6 @@ impl ApiFixture {
         Self::with(None).await
     }
 
-    /// Creates a fixture with this webhook sender.
     pub(crate) async fn with(courier: Option<Arc<dyn WebhookSender>>) -> Self {
         let clock = TestClock::system();
         let engines = EmbeddedEngines::open(clock.as_fn()).await;

@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 
 use crate::fixture::{ApiFixture, Reply};
 
-/// Sends the requests concurrently.
 async fn at_once(
     fixture: &Arc<ApiFixture>,
     count: usize,

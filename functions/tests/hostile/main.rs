@@ -1,7 +1,6 @@
 //! Attacks of a hostile client, without processes: paths that are not text, excessive waiting times, ids of other owners, limits
 //! exceeded by concurrent requests, and failing webhook endpoints.
 
-// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixture;

@@ -1,5 +1,3 @@
-//! Malformed requests, and requests for objects of other owners.
-
 use http::Method;
 use pilothouse_app::function::{CallerKind, HttpFunction};
 use pilothouse_domain::UserId;
@@ -54,7 +52,6 @@ async fn a_path_that_is_not_utf8_is_not_found() {
     assert!(asked > 30, "{asked}");
 }
 
-/// The gateway token of a run.
 async fn token_of(fixture: &ApiFixture) -> String {
     let (session, run) =
         create_session_with_run(&fixture.app, new_session(&UserId::parse("ada").unwrap(), "10")).await;
@@ -85,7 +82,6 @@ async fn excessive_waiting_time_is_a_violation() {
     }
 }
 
-/// Neither the response nor the number of reads reveals whether an id exists for another owner.
 #[tokio::test]
 async fn foreign_and_unknown_ids_cost_the_same_reads() {
     const NOBODYS: &str = "01900000-0000-7000-8000-00000000ffff";

@@ -22,9 +22,8 @@ struct Endpoints(Mutex<Endpoint>);
 
 #[derive(Default)]
 struct Endpoint {
-    /// Every attempt in order: the host and the id of the delivery.
+    /// The host and the id of the delivery of every attempt, in order.
     attempts: Vec<(String, String)>,
-    /// Every delivery that was accepted.
     taken: Vec<(String, String)>,
     /// Hosts that do not respond.
     dead: BTreeSet<String>,
@@ -116,7 +115,6 @@ impl ApiFixture {
         self.app.broker.receive(&queues::webhooks(), 10, Duration::ZERO).await.unwrap()
     }
 
-    /// Processes deliveries until none is due.
     async fn deliver(&self) {
         loop {
             let batch = self.received().await;
@@ -173,7 +171,6 @@ async fn failing_endpoint_is_paused_and_probed_with_one_delivery() {
     assert_eq!((depth.visible, depth.in_flight), (0, 0));
 }
 
-/// A refused delivery waits for its next attempt in a separate group.
 #[tokio::test]
 async fn refused_delivery_does_not_delay_others() {
     let (fixture, endpoints) = staged().await;

@@ -1,6 +1,5 @@
 //! The waiting line of a pool when one of its sessions no longer exists, and the requests that it limits (decision 21).
 
-// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod brakes;

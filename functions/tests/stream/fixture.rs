@@ -44,7 +44,6 @@ impl StreamFixture {
         Self { app, clock, _engines: engines }
     }
 
-    /// Advances the clock.
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
@@ -102,7 +101,6 @@ impl StreamFixture {
         id
     }
 
-    /// Subscribes a connection to a session.
     pub(crate) async fn subscribe(
         &self,
         connections: &Arc<dyn Connections>,

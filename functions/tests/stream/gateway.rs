@@ -9,7 +9,6 @@ use pilothouse_app::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
 use pilothouse_store::ConnectionId;
 use serde_json::Value;
 
-/// The result of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The connection does not exist.
@@ -42,12 +41,10 @@ impl Gateway {
         self.fates.lock().unwrap().insert(id.clone(), (posts, fate));
     }
 
-    /// Lets posts to `id` succeed again.
     pub(crate) fn heal(&self, id: &ConnectionId) {
         self.fates.lock().unwrap().remove(id);
     }
 
-    /// Sets whether closing connections fails.
     pub(crate) fn keep_open(&self, keep: bool) {
         *self.close_fails.lock().unwrap() = keep;
     }
@@ -60,7 +57,6 @@ impl Gateway {
         self.posted.lock().unwrap().get(id).cloned().unwrap_or_default()
     }
 
-    /// The messages that were posted to a connection.
     pub(crate) fn messages(&self, id: &ConnectionId) -> Vec<StreamMessage> {
         self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
     }

@@ -1,5 +1,3 @@
-//! The order of posted messages, and the handling of connections that accept none.
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! Opens, subscribes and closes connections.
-
 use std::time::Duration;
 
 use pilothouse_functions::realtime::{closed, push_queue, subscribe};

@@ -20,7 +20,6 @@ pub(crate) struct TemplatesFixture {
     _engines: EmbeddedEngines,
 }
 
-/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -34,7 +33,6 @@ impl Reply {
         self.body
     }
 
-    /// The fields of the violations, sorted.
     #[track_caller]
     pub(crate) fn violations(self) -> Vec<String> {
         let body = self.expect(422);
@@ -66,7 +64,6 @@ impl TemplatesFixture {
         self.clock.set(now.parse().unwrap());
     }
 
-    /// Runs a tick of the clock.
     pub(crate) async fn tick(&self) {
         clock::tick(&self.app).await.unwrap();
     }
@@ -104,20 +101,18 @@ impl TemplatesFixture {
         Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() }
     }
 
-    /// Creates a template and returns its path.
     pub(crate) async fn template(&self, more: Value) -> String {
         let made = self.post("/templates", template(more)).await.expect(201);
         format!("/templates/{}", made["id"].as_str().unwrap())
     }
 
-    /// Creates a skill and returns its id.
     pub(crate) async fn skill(&self, name: &str) -> String {
         let made =
             self.post("/skills", json!({ "name": name, "description": "For tests" })).await.expect(201);
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// The sessions, oldest first.
+    /// Oldest first.
     pub(crate) async fn sessions(&self) -> Vec<Value> {
         let mut page = self.get("/sessions?limit=200").await.expect(200);
         let mut items = std::mem::take(page["items"].as_array_mut().unwrap());
@@ -135,7 +130,6 @@ impl TemplatesFixture {
         commit_events(&self.app, loaded, observed.events).await;
     }
 
-    /// The events of a template's journal.
     pub(crate) async fn journal(&self, path: &str) -> Vec<TemplateEvent> {
         let id: AgentTemplateId = path.trim_start_matches("/templates/").parse().unwrap();
         let of = AggregateRef { kind: "template".to_owned(), id: id.to_string() };

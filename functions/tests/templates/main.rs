@@ -1,7 +1,6 @@
 //! Templates, without processes and with a manual clock: how they change, what starts from them, and that each scheduled time
 //! starts one session.
 
-// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod changing;

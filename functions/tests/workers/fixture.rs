@@ -76,7 +76,6 @@ pub(crate) struct WorkersFixture {
     _engines: EmbeddedEngines,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -88,7 +87,7 @@ impl WorkersFixture {
         Self::with(None).await
     }
 
-    /// Creates a fixture of the cloud, where credentials are issued.
+    /// Credentials are issued in the cloud.
     pub(crate) async fn in_the_cloud() -> Self {
         Self::with(Some(Arc::new(Vendor))).await
     }
@@ -119,12 +118,10 @@ impl WorkersFixture {
         Self { app, runtime, broker, secret, router, clock, _engines: engines }
     }
 
-    /// Advances the clock.
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
 
-    /// Creates a session of `owner` with its first run.
     pub(crate) async fn session(&self, owner: &str) -> LaunchRequest {
         let new = new_session(&UserId::parse(owner).unwrap(), "5");
         let (id, run) = create_session_with_run(&self.app, new).await;
@@ -157,7 +154,6 @@ impl WorkersFixture {
         request
     }
 
-    /// Sends a request of an owner, or with a token.
     pub(crate) async fn send(
         &self,
         owner: Result<&str, &str>,
@@ -194,7 +190,6 @@ impl WorkersFixture {
         self.send(Ok(owner), "PUT", &format!("/api/workers/{id}"), body).await
     }
 
-    /// Registers a worker.
     pub(crate) async fn worker(&self, owner: &str, id: &str, capacity: u32) {
         let reply = self.heartbeat(owner, id, capacity, json!({})).await;
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -215,7 +210,6 @@ impl WorkersFixture {
         }
     }
 
-    /// The runs that a worker is ordered to launch.
     pub(crate) async fn given(&self, owner: &str, id: &str) -> Vec<RunId> {
         let launch = |order| match order {
             Order::Launch { request } => Some(request.run_id),
@@ -228,7 +222,6 @@ impl WorkersFixture {
         self.send(Ok(owner), "POST", &format!("/api/workers/{id}/claims"), json!({ "runId": run })).await
     }
 
-    /// The response to a claim.
     pub(crate) async fn outcome(&self, owner: &str, id: &str, run: RunId) -> String {
         let reply = self.claim(owner, id, run).await;
         assert_eq!(reply.status, 200, "{}", reply.body);

@@ -1,5 +1,3 @@
-//! Orphaned command queues.
-
 use std::time::Duration;
 
 use pilothouse_app::{FreshIds, queues};
@@ -10,7 +8,6 @@ use pilothouse_wire::launch::LaunchRequest;
 
 use crate::fixture::WorkersFixture;
 
-/// Creates a run with its queue, like a launch does.
 async fn with_queue(fixture: &WorkersFixture) -> LaunchRequest {
     let request = fixture.session("ada").await;
     fixture.app.store.record_session_of_run(request.run_id, request.session_id).await.unwrap();

@@ -1,5 +1,3 @@
-//! Converts fields of spans and events to JSON.
-
 use std::fmt;
 
 use serde_json::{Map, Value};

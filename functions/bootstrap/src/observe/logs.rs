@@ -1,5 +1,3 @@
-//! Writes events as lines of JSON.
-
 use std::io::Write as _;
 use std::sync::mpsc::Sender;
 
@@ -23,7 +21,6 @@ const DEFAULT: &str = "info,aws=warn,lambda_runtime=off";
 /// The span of an invocation, whose metrics are written when it closes.
 pub(crate) const INVOCATION: &str = "invocation";
 
-/// The destination of lines.
 #[derive(Debug, Clone)]
 pub enum Sink {
     /// Standard output, which Lambda collects.

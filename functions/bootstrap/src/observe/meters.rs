@@ -8,14 +8,12 @@ use pilothouse_domain::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 
-/// The namespace in `CloudWatch`.
 const NAMESPACE: &str = "Pilothouse";
 
-/// The metrics of an invocation. Clones share the same values.
+/// Clones share the same values.
 #[derive(Debug, Clone, Default)]
 pub struct Meters(Arc<Mutex<BTreeMap<&'static str, f64>>>);
 
-/// A kind of metric.
 struct Kind {
     name: &'static str,
     unit: &'static str,
@@ -23,7 +21,6 @@ struct Kind {
     largest: bool,
 }
 
-/// The known fields and their metrics.
 const KINDS: [(&str, Kind); 7] = [
     ("commands", count("Commands")),
     ("conflicts", count("Conflicts")),

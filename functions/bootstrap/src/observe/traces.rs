@@ -16,9 +16,7 @@ use serde_json::{Value, json};
 
 use crate::http_client::{HttpClient, HttpClientError};
 
-/// The attribute with the id of a session.
 const SESSION: &str = "pilothouse.session.id";
-/// The timeout of a request to the collector.
 const EXPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The parent of an invocation: from `traceparent`, otherwise from Lambda's own trace.
@@ -39,30 +37,20 @@ fn from_xray(header: &str) -> Option<TraceParent> {
     TraceParent::new(trace, span.unwrap_or_else(rand::random))
 }
 
-/// The span of an invocation.
 #[derive(Debug)]
 pub struct Span {
-    /// The name of the function.
     pub name: String,
-    /// The context of the span.
     pub place: TraceParent,
-    /// The parent span.
     pub parent: Option<TraceParent>,
-    /// When the invocation started.
     pub began: SystemTime,
-    /// The id of the invocation.
     pub request_id: String,
-    /// Whether the invocation is the first of its environment.
     pub cold_start: bool,
-    /// The session that the request names.
+    /// None if the request names no session.
     pub session: Option<String>,
-    /// The error, if the invocation failed.
     pub failure: Option<String>,
-    /// The spans of the messages.
     pub messages: Vec<Recorded>,
 }
 
-/// Exports spans to a collector.
 pub struct Exporter {
     http: HttpClient,
     url: String,

@@ -20,7 +20,6 @@ pub(super) fn management(clients: &Clients, url: &str) -> Arc<dyn Connections> {
     Arc::new(Management(Client::from_conf(config.build())))
 }
 
-/// The error of a service with all its sources.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Refused(String);

@@ -24,10 +24,8 @@ const ESCAPED_IN_FORMS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').
 /// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// The event bus and the topic of a deployment.
 pub(super) struct AwsEventBus {
     http: HttpClient,
     credentials: SharedCredentialsProvider,

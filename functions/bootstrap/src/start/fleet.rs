@@ -17,7 +17,6 @@ use super::StartError;
 use super::clients::Clients;
 use crate::settings::{RuntimeKind, Settings};
 
-/// The dependencies of a runtime.
 pub(super) struct Engines {
     pub(super) store: Store,
     pub(super) broker: Arc<dyn Broker>,
@@ -25,7 +24,6 @@ pub(super) struct Engines {
     pub(super) clock: Clock,
 }
 
-/// Creates the configured runtime.
 pub(super) fn runtime(
     clients: &Clients,
     settings: &Settings,

@@ -9,11 +9,9 @@ use pilothouse_functions::realtime::authorize::{KeySource, KeySourceError};
 
 use crate::http_client::{HttpClient, HttpClientError};
 
-/// The maximum size of the key set in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A key set at a URL.
 pub(super) struct Published {
     http: HttpClient,
     url: String,

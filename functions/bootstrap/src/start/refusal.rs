@@ -6,7 +6,6 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// The timeout of the report.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Posts an initialisation error to the Runtime API. If that is unreachable, only the log has the error.

@@ -5,13 +5,10 @@ use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use pilothouse_wire::RootSecret;
 use serde::Deserialize;
 
-/// Why the root secret is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The secret cannot be read.
     #[error("the root secret cannot be read from `{arn}`: {cause}")]
     Unreadable {
-        /// The ARN of the secret.
         arn: String,
         /// The error of the service.
         cause: String,

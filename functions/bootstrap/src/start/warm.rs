@@ -10,31 +10,24 @@ use aws_sdk_dynamodb::types::AttributeValue;
 /// How long the start waits for the response. A slower table may still be available when an event arrives.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why the table cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableProblem {
-    /// The table does not exist.
     #[error(
         "there is no table `{0}` in this account and region; deploy the `data` stack, or correct PILOTHOUSE_TABLE"
     )]
     Missing(String),
-    /// The credentials are invalid or expired.
     #[error("the credentials of this function are expired or not valid: {0}")]
     Credentials(String),
-    /// The role has no permission to read the table.
     #[error("the role of this function may not read the table `{table}`: {cause}")]
     Denied {
-        /// The name of the table.
         table: String,
         /// The error of the service.
         cause: String,
     },
 }
 
-/// Reads an item that does not exist.
-///
-/// # Errors
-/// Errors that would affect every event. An unreachable table is only logged, because a later event may reach it.
+/// Reads an item that does not exist. Fails with errors that would affect every event; an unreachable table is only logged,
+/// because a later event may reach it.
 pub(super) async fn up(client: &Client, table: &str) -> Result<(), TableProblem> {
     let key = |text: &str| AttributeValue::S(text.to_owned());
     let nothing = HashMap::from([("pk".to_owned(), key("WARM")), ("sk".to_owned(), key("UP"))]);

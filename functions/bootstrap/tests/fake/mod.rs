@@ -3,16 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// A request.
 pub(crate) struct Request {
     /// The request line and the headers, in lowercase.
     pub(crate) head: String,
-    /// The body.
     #[allow(dead_code)] // the bench reads only heads
     pub(crate) body: String,
 }
 
-/// The response to a request.
 pub(crate) enum FakeResponse {
     /// Status, headers in whole lines, body.
     Now(&'static str, String, String),
@@ -21,7 +18,6 @@ pub(crate) enum FakeResponse {
 }
 
 impl FakeResponse {
-    /// A JSON response.
     pub(crate) fn json(status: &'static str, body: &str) -> Self {
         Self::Now(status, "content-type: application/x-amz-json-1.0\r\n".to_owned(), body.to_owned())
     }

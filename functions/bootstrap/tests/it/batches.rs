@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};
 
-/// A record of the reactions queue.
 fn record(id: &str, group: &str, body: &str) -> Value {
     let mut record = fixture("sqs-fifo")["Records"][0].clone();
     record["messageId"] = id.into();

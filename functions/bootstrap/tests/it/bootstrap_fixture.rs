@@ -1,5 +1,3 @@
-//! The fixture of the tests: an app on the embedded engines.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +19,6 @@ pub(crate) struct BootstrapFixture {
     pub(crate) broken_clock: Arc<AtomicBool>,
 }
 
-/// An issuer that is not reachable.
 struct Away;
 
 #[async_trait]
@@ -74,7 +71,6 @@ impl BootstrapFixture {
     }
 }
 
-/// A recorded event.
 pub(crate) fn fixture(name: &str) -> Value {
     let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()

@@ -1,5 +1,3 @@
-//! HTTP APIs: events as requests, and responses.
-
 use serde_json::{Value, json};
 
 use crate::bootstrap_fixture::{BootstrapFixture, fixture, invoke};

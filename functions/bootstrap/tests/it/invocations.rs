@@ -1,5 +1,3 @@
-//! Invocations: logs, metrics and panics.
-
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 

@@ -1,6 +1,5 @@
 //! Dispatches events of every kind, in one process, on the embedded engines.
 
-// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod batches;

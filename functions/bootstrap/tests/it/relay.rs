@@ -1,5 +1,3 @@
-//! The stream of the table.
-
 use std::time::Duration;
 
 use base64::Engine as _;

@@ -1,5 +1,3 @@
-//! Connections of the live stream.
-
 use pilothouse_bootstrap::Failure;
 use serde_json::json;
 

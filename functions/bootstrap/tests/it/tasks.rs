@@ -1,5 +1,3 @@
-//! Stopped ECS tasks.
-
 use std::time::Duration;
 
 use pilothouse_app::queues;

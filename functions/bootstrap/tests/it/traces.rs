@@ -24,7 +24,6 @@ use crate::relay::{image, record};
 const REQUEST: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
-/// The fields of a span that the tests check.
 #[derive(Debug)]
 struct Seen {
     name: String,
@@ -69,7 +68,6 @@ fn decoded(body: &str) -> Vec<Seen> {
     seen.collect()
 }
 
-/// The deployed functions with shared state.
 struct Cloud {
     host: BootstrapFixture,
     collector: Option<String>,

@@ -18,13 +18,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum bytes in a second.
 const MIN_RATE: u32 = 64 * 1024;
 
-/// The body did not arrive in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the body did not arrive in time")]
 struct TooSlow;
 
-/// The body of a request. Reading fails if it arrives too slowly. Time counts
-/// from the first read.
+/// Reading fails if the body arrives too slowly. Time counts from the first read.
 pub(super) struct TimedBody<B> {
     inner: B,
     started: Option<Instant>,
@@ -75,7 +73,7 @@ where
     }
 }
 
-/// The body of a response. Its request stays active until the body is sent or dropped.
+/// Keeps its request active until the body is sent or dropped.
 pub(super) struct RequestBoundBody {
     inner: Body,
     _request: Request,

@@ -47,14 +47,12 @@ const PER_RUN: usize = 3;
 /// How long a start reserves descriptors, and when a refused one may be retried.
 const START_RESERVATION: Duration = Duration::from_secs(10);
 
-/// The division of the process's descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Limit of the process.
     descriptors: usize,
     /// Reserve for files.
     files: usize,
-    /// Concurrent deliveries to webhooks.
     pub(super) deliveries: usize,
     anonymous: usize,
     owners: usize,
@@ -75,11 +73,9 @@ impl Limits {
     }
 }
 
-/// All connections of the server.
 pub(super) struct Connections {
     limits: Limits,
     registry: Mutex<Registry>,
-    /// Notified when a connection is closed.
     closed: Notify,
 }
 
@@ -98,9 +94,7 @@ struct Registry {
 
 struct Entry {
     address: IpAddr,
-    /// The authenticated caller.
     caller: Option<Caller>,
-    /// Current requests.
     requests: usize,
     /// Start of the current activity or idle time.
     since: Instant,
@@ -182,7 +176,7 @@ impl Connections {
         self.limits
     }
 
-    /// The registry stays consistent after a panic: no change in here can fail halfway.
+    /// A panic leaves the registry consistent: no change in here can fail halfway.
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,7 +202,6 @@ impl Connections {
         registry.close_anonymous() || registry.close_idle(|_| true)
     }
 
-    /// Closes overdue connections.
     fn close_overdue(&self) {
         let now = Instant::now();
         for entry in self.registry().all.values_mut().filter(|entry| entry.is_overdue(now)) {
@@ -216,7 +209,6 @@ impl Connections {
         }
     }
 
-    /// Registers an accepted connection.
     fn register(self: &Arc<Self>, address: IpAddr) -> Arc<Connection> {
         let close = Arc::new(Notify::new());
         let mut registry = self.registry();
@@ -288,7 +280,6 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Handle of one connection.
 struct Connection {
     id: u64,
     /// Notified when the connection must close at once.
@@ -314,7 +305,6 @@ impl Connection {
         Request(Arc::clone(self))
     }
 
-    /// Marks the connection as upgraded.
     fn upgraded(&self) {
         self.change(|entry| entry.upgraded = true);
     }
@@ -380,7 +370,6 @@ impl Peer for Connection {
     }
 }
 
-/// A current request.
 struct Request(Arc<Connection>);
 
 impl Drop for Request {

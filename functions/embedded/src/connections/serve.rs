@@ -1,5 +1,3 @@
-//! Accepts connections and serves HTTP on them.
-
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
@@ -27,7 +25,6 @@ use super::{Connection, Connections, IDLE_TIMEOUT};
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Interval of the check for overdue connections.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Wait after accepting failed.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Interval of the log entries about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -89,7 +86,6 @@ fn is_connection_error(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Serves one connection.
 async fn serve_connection(
     stream: TcpStream,
     connection: Arc<Connection>,

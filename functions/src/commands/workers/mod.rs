@@ -1,3 +1,1 @@
-//! Commands on the workers of an owner.
-
 pub mod remove;

@@ -38,7 +38,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 )
 .summary("Process due deadlines");
 
-/// Sweeps deadlines and the command queues of past runs.
 async fn sweep_all(app: &App) -> Result<(), Problem> {
     let due = sweep(app).await?;
     let orphans = orphans::sweep(app).await?;
@@ -136,7 +135,6 @@ fn longest_gap(app: &App) -> Duration {
     relay::SOON + app.deadlines.received_timeout
 }
 
-/// Processes the due deadline of a session.
 pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     RetryPolicy::EVENT.retry(async || attempt(app, id).await).await
 }

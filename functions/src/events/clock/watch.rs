@@ -8,10 +8,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_domain::session::Absence;
 use pilothouse_store::ClockSweep;
 
-/// Records the start of the server, which was absent since its last sweep.
-///
-/// # Errors
-/// The store fails.
+/// The server was absent since its last sweep.
 pub async fn started(app: &App) -> Result<(), Problem> {
     let now = app.now();
     let from = app.store.clock_sweep().await?.map_or(now, |sweep| sweep.at);
@@ -34,7 +31,6 @@ pub(super) async fn swept(app: &App, longest: Duration) -> Result<(), Problem> {
     }
 }
 
-/// Records the end of a long sweep.
 pub(super) async fn sweep_ended(app: &App, longest: Duration) -> Result<(), Problem> {
     keep(app, app.store.clock_sweep().await?, longest).await
 }

@@ -75,7 +75,6 @@ struct Batch<'a> {
     loaded: LoadedConversation,
     commit: Commit,
     changed: bool,
-    /// The trace context of the message that is applied.
     traceparent: Option<TraceParent>,
 }
 
@@ -101,7 +100,6 @@ impl<'a> Batch<'a> {
         self.commit().await
     }
 
-    /// Marks a sequence as consumed and its event as quarantined.
     async fn skip(
         mut self,
         run: RunId,
@@ -390,7 +388,6 @@ impl<'a> Batch<'a> {
         self.entry(Cause::Agent { run_id: run, run: ordinal, sequence: None, body }, events, None, None)
     }
 
-    /// Ends a run whose machine was declared lost.
     async fn lost(&mut self, run: RunId, detail: &str) -> Result<(), Problem> {
         self.before_end(run).await?;
         let mut ids = FreshIds;

@@ -5,7 +5,6 @@ use pilothouse_wire::RawEvent;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The body of an event that may be malformed.
 #[derive(Debug, Clone)]
 pub(super) struct EventBody {
     pub(super) text: String,
@@ -28,7 +27,6 @@ impl EventBody {
         Self { text, value, event: event.map_err(|error| cut(&error.to_string(), 1000)) }
     }
 
-    /// The type of the event.
     pub(super) fn kind(&self) -> &str {
         self.value.get("type").and_then(Value::as_str).unwrap_or("unreadable")
     }

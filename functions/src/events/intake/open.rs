@@ -11,7 +11,6 @@ use pilothouse_wire::{RawEvent, Signed};
 
 use super::event_body::EventBody;
 
-/// An authentic message.
 #[derive(Debug, Clone)]
 pub(super) enum Opened {
     /// The run is alive.
@@ -31,13 +30,10 @@ pub(super) enum Opened {
     /// An event of the sidecar, which may be malformed.
     Event {
         run: RunId,
-        /// The sequence of the event within the run.
         sequence: u64,
-        /// The body of the message.
         body: Box<EventBody>,
-        /// Whether the message was a dead letter and was sent again (decision 9).
+        /// The message was a dead letter and was sent again (decision 9).
         redriven: bool,
-        /// The trace context of the message.
         traceparent: Option<TraceParent>,
     },
 }
@@ -65,19 +61,16 @@ impl Opened {
     }
 }
 
-/// Why a message is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
-    /// The envelope is malformed or its signature is invalid.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
     /// The envelope is signed with a key of another secret.
     #[error("unknown key `{0}`")]
     UnknownKey(String),
-    /// The envelope has no sequence and is not a heartbeat.
     #[error("the envelope has no sequence and is not a heartbeat")]
     NoSequence,
-    /// A sidecar signed a message that only the runtime may send.
+    /// A sidecar signed the message.
     #[error("only the runtime may send this message")]
     NotTheirs,
 }

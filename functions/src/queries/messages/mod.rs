@@ -1,3 +1,1 @@
-//! Queries on the message queue of a session.
-
 pub mod list;

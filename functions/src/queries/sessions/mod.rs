@@ -1,5 +1,3 @@
-//! Queries on sessions.
-
 pub mod get;
 pub mod history;
 pub mod list;

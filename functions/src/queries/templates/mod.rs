@@ -1,4 +1,2 @@
-//! Queries on templates.
-
 pub mod get;
 pub mod list;

@@ -1,3 +1,1 @@
-//! Queries on the workers of an owner.
-
 pub mod list;

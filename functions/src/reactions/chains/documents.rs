@@ -7,7 +7,6 @@ use pilothouse_store::{Commit, LoadedConversation};
 
 use super::{Member, cause};
 
-/// Records a document in the chain as soon as it arrives.
 pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;

@@ -107,7 +107,7 @@ fn synthesize(session: &mut AgentSession, last_messages: &[String], ctx: &mut Do
     session.record_handoff(document, ctx)
 }
 
-/// Returns the last messages of the agent, oldest first.
+/// Oldest first.
 async fn last_messages(app: &App, session: &AgentSession) -> Result<Vec<String>, Problem> {
     let entries = app.store.last_messages(session.id(), LOOKED_AT).await?;
     let said = entries.iter().filter_map(journal_views::raw_event).filter_map(|event| match event {

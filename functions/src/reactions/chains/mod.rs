@@ -38,7 +38,6 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
     )
 }
 
-/// Whether an event of a chain has a reaction.
 pub(super) const fn concerns_of_chain(event: &ChainEvent) -> bool {
     match event {
         ChainEvent::Cancelled { .. } => true,
@@ -49,7 +48,6 @@ pub(super) const fn concerns_of_chain(event: &ChainEvent) -> bool {
     }
 }
 
-/// Reacts to `event` of a session.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent) -> Result<(), Problem> {
     if !concerns(event) {
         return Ok(());
@@ -68,7 +66,6 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Reacts to `event` of a chain.
 pub(super) async fn react_of_chain(app: &App, event: &ChainEvent) -> Result<(), Problem> {
     let ChainEvent::Cancelled { chain_id } = event else { return Ok(()) };
     let Some(chain) = app.store.any_aggregate::<SessionChain>(*chain_id).await? else { return Ok(()) };
@@ -78,7 +75,6 @@ pub(super) async fn react_of_chain(app: &App, event: &ChainEvent) -> Result<(), 
     Ok(())
 }
 
-/// A session with its chain.
 struct Member {
     loaded: LoadedConversation,
     chain: LoadedAggregate<SessionChain>,
