@@ -68,7 +68,7 @@ macro_rules! broker_cases {
     };
 }
 
-/// Like [`broker_cases`], for cases that need an engine whose state and clock can be controlled.
+/// Like `broker_cases`, for cases that need an engine whose state and clock can be controlled.
 #[macro_export]
 macro_rules! own_broker_cases {
     ($run:ident, $setup:path) => {
