@@ -41,7 +41,6 @@ pub enum AgentTaskSource {
 #[serde(try_from = "Vec<String>", into = "Vec<Tag>")]
 pub struct Tags(Vec<Tag>);
 
-/// Why tags are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTags {
     #[error("must have at most {max} tags, but has {actual}", max = Tags::MAX)]
@@ -147,7 +146,6 @@ crate::names::named!(LearningKind {
     Communication => "Communication",
 });
 
-/// A string that is not a kind of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be Person or Communication")]
 pub struct InvalidLearningKind;
@@ -188,7 +186,6 @@ pub struct AgentLearning {
     pub created_at: Timestamp,
 }
 
-/// A task or learning of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentItem {
     Task(AgentTask),

@@ -12,7 +12,7 @@ use crate::{Timestamp, UserId};
 pub trait Aggregate: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {
     type Id: Copy + Display + FromStr + Send + Sync + 'static;
 
-    /// What can happen to the aggregate. Its journal entries hold these events.
+    /// Journal entries of the aggregate hold these events.
     type Event: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Kind of the aggregate, such as `chain`. Part of stored keys, so it never changes.

@@ -10,27 +10,22 @@ use crate::AgentSkill;
 use crate::skill::MemoryPill;
 use crate::value::{ContextPolicy, McpToolDefinition, SkillSubAgentDefinition};
 
-/// Contribution of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TemplatePart<'a> {
     /// The brief of an agent of a project: see [`crate::project_agent::brief_prompt`]. Placed first.
     pub brief: Option<&'a str>,
     /// Placed before the instructions of all skills.
     pub system_prompt: Option<&'a str>,
-    /// Names of tools that the agent may use.
     pub allowed_tools: &'a [String],
-    /// Tools of MCP servers.
     pub custom_tools: &'a [McpToolDefinition],
 }
 
-/// Contribution of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkillPart<'a> {
     /// Id that the agent uses to record memory pills.
     pub id: crate::AgentSkillId,
     pub name: &'a str,
     pub instructions: &'a str,
-    /// Tools of MCP servers.
     pub tools: &'a [McpToolDefinition],
     pub sub_agents: &'a [SkillSubAgentDefinition],
 }
@@ -47,7 +42,6 @@ impl<'a> From<&'a AgentSkill> for SkillPart<'a> {
     }
 }
 
-/// Configuration of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composition {
     /// System prompt. Under [`ContextPolicy::Handoff`] it ends with [`HANDOFF_INSTRUCTION`].
@@ -57,7 +51,6 @@ pub struct Composition {
     pub allowed_tools: Vec<String>,
     /// Tools of MCP servers, with unique names.
     pub custom_tools: Vec<McpToolDefinition>,
-    /// Subagents, with unique names.
     pub sub_agents: Vec<SkillSubAgentDefinition>,
 }
 
@@ -65,7 +58,6 @@ impl Composition {
     /// Most bytes of a composition as JSON; it is sent in one command.
     pub const MAX_BYTES: usize = 144 * 1024;
 
-    /// Size as JSON, in bytes.
     pub fn bytes(&self) -> usize {
         let bytes = serde_json::to_vec(&(
             &self.system_prompt,
@@ -103,8 +95,6 @@ Be specific: name files, functions, commands and their results instead of descri
 Write for a reader who has not seen your conversation. Do not begin new work once you are warned; a document that is cut \
 off is lost.";
 
-/// Composes the configuration of a session's agent.
-///
 /// `session_tools` are tool names that the session allows in addition to its template.
 pub fn compose(
     template: Option<TemplatePart<'_>>,

@@ -19,9 +19,8 @@ impl<F: FnMut() -> Uuid + Send> IdSource for F {
     }
 }
 
-/// Time, deadlines and ids for one domain call.
 pub struct DomainContext<'a> {
-    /// Current time by the control plane's clock.
+    /// By the control plane's clock.
     pub now: Timestamp,
     pub deadlines: Deadlines,
     ids: &'a mut dyn IdSource,
@@ -72,7 +71,7 @@ impl<'a> DomainContext<'a> {
         HandoffDocumentId::new(self.ids.fresh())
     }
 
-    /// A fresh UUID, for id types that have no method here: `AgentSkillId::new(ctx.uuid())`.
+    /// For id types that have no method here: `AgentSkillId::new(ctx.uuid())`.
     pub fn uuid(&mut self) -> Uuid {
         self.ids.fresh()
     }

@@ -111,7 +111,6 @@ impl ControlModeSetting {
         Some(ModeChange { from, to, revision })
     }
 
-    /// Whether the mode became stricter after `revision`.
     pub fn tightened_since(&self, revision: ModeRevision) -> bool {
         self.tightened_at > revision
     }

@@ -62,7 +62,6 @@ impl Deadlines {
     /// How often missing envelopes are requested before they count as lost (decision 9).
     pub const REPLAY_REQUESTS: u8 = 3;
 
-    /// The interval between heartbeats that these limits expect.
     pub fn heartbeat_interval(&self) -> Duration {
         self.silence_timeout / Self::HEARTBEATS_UNTIL_SILENT
     }

@@ -12,11 +12,10 @@ use uuid::Uuid;
 
 use crate::string_value::string_value;
 
-/// A string that is not an id of the requested kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {expected}")]
 pub struct InvalidId {
-    /// The given string, shortened.
+    /// Shortened.
     pub given: String,
     /// The expected kind, with its article: `a session id (a UUID)`.
     pub expected: &'static str,

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Usd(Decimal);
 
-/// Why a string is not an amount of dollars.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUsd {
     #[error("`{0}` is not an amount of dollars like \"2.50\"")]
@@ -27,7 +26,6 @@ pub enum InvalidUsd {
 
 impl Usd {
     pub const ZERO: Self = Self(Decimal::ZERO);
-    /// Largest amount: a billion dollars.
     pub const LIMIT: Decimal = Decimal::from_parts(1_000_000_000, 0, 0, false, 0);
     const SCALE: u32 = 12;
 

@@ -25,7 +25,6 @@ pub(crate) use named;
 /// The names of all variants, for tests.
 #[cfg(test)]
 pub(crate) trait Named: Sized + 'static {
-    /// Each variant with its name.
     const NAMED: &'static [(Self, &'static str)];
 }
 

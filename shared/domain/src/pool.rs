@@ -42,23 +42,17 @@ pub struct SessionPool {
     brakes: Vec<PoolBrake>,
 }
 
-/// Why an operation was refused. The pool is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The number of slots is out of range.
     #[error("maxConcurrentSessions must be 1 to {max}")]
     InvalidMaximum { max: u32 },
-    /// The line is full.
     #[error("{max} sessions wait for a slot already; cancel some, or raise the pool's maximum")]
     WaitingListFull { max: usize },
 }
 
-/// Result of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocation {
-    /// The session has a slot and a new run.
     Allocated(RunId),
-    /// The session waits in line.
     Waits,
     /// The session does not need a run.
     NotWanted,
@@ -78,9 +72,7 @@ impl Default for SessionPool {
 impl SessionPool {
     /// Number of slots of an owner who did not configure one (S0 8.5).
     pub const DEFAULT_MAX: u32 = 20;
-    /// Most slots of one owner.
     pub const MAX_SLOTS: u32 = 1000;
-    /// Most sessions in line.
     pub const MAX_WAITING: usize = 1000;
     /// Most brakes in force of one owner.
     pub const MAX_BRAKES: usize = 20;
@@ -127,7 +119,6 @@ impl SessionPool {
         self.max_concurrent_sessions
     }
 
-    /// Number of slots in use.
     pub fn active_count(&self) -> usize {
         self.leases.len()
     }
@@ -136,7 +127,7 @@ impl SessionPool {
         &self.leases
     }
 
-    /// The line, oldest first.
+    /// Oldest first.
     pub fn waiting(&self) -> &[Waiting] {
         &self.waiting
     }
@@ -244,7 +235,7 @@ impl SessionPool {
         }
     }
 
-    /// Removes a session from the line. Returns whether it was in it.
+    /// Returns whether the session was in the line.
     pub fn stop_waiting(&mut self, session: AgentSessionId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|w| w.session_id != session);

@@ -40,7 +40,6 @@ pub struct SessionMessage {
     pub delivered_at: Option<Timestamp>,
 }
 
-/// Why an operation was refused. The queue is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     #[error("there is no message {0} in the queue of this session")]
@@ -52,7 +51,6 @@ pub enum QueueError {
     IdempotencyMismatch,
     #[error("the message is immediate already")]
     AlreadyImmediate,
-    /// The queue holds too many messages or too much text.
     #[error("the queue is full: it holds at most {max_messages} messages and {max_kib} KiB of text")]
     Full { max_messages: usize, max_kib: usize },
 }
@@ -80,7 +78,7 @@ pub struct SessionMessageQueue {
     held: bool,
 }
 
-/// Size of a text in JSON, in bytes, including escapes.
+/// In bytes of JSON, including escapes.
 fn stored_bytes(content: &MessageContent) -> usize {
     let escaped = |c: char| match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
@@ -102,7 +100,6 @@ impl SessionMessageQueue {
         &self.messages
     }
 
-    /// Whether messages wait for the owner after an interrupt.
     pub const fn is_held(&self) -> bool {
         self.held
     }
@@ -157,7 +154,6 @@ impl SessionMessageQueue {
         events
     }
 
-    /// Changes the text of a pending message.
     pub fn edit(&mut self, id: MessageId, content: MessageContent) -> Result<Events, QueueError> {
         self.pending_mut(id)?;
         let others = self.messages.iter().filter(|m| m.message_id != id);

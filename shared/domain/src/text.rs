@@ -4,10 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::string_value::string_value;
 
-/// Why a string was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidText {
-    /// Too short or too long.
     #[error("must have {min} to {max} characters, but has {actual}")]
     Length { min: usize, max: usize, actual: usize },
     #[error("must be an absolute path, like /home/me/project")]

@@ -92,7 +92,7 @@ impl TickConfig {
     }
 }
 
-/// Why an operation on the clock was refused. The clock is unchanged.
+/// The clock is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TickError {
     #[error("intervalMs must be from {} to {}", TickConfig::MIN_INTERVAL_MS, TickConfig::MAX_INTERVAL_MS)]
@@ -128,7 +128,6 @@ pub struct TickClock {
     /// keep the clock from advancing.
     #[serde(default)]
     elapsed_ms: u64,
-    /// Agents that work or wait for a person.
     active: BTreeSet<ProjectAgentId>,
 }
 
@@ -160,7 +159,6 @@ impl TickClock {
         &self.active
     }
 
-    /// Whether ticks advance with time now.
     pub const fn is_running(&self) -> bool {
         self.since.is_some()
     }

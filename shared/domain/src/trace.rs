@@ -15,7 +15,6 @@ pub struct TraceParent {
     flags: u8,
 }
 
-/// A string that is not a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent: `00-{{32 hex digits}}-{{16 hex digits}}-{{2 hex digits}}`, ids not all zeros")]
 pub struct InvalidTraceParent;

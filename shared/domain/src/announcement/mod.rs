@@ -39,7 +39,6 @@ pub struct Announcement {
     pub detail: Value,
 }
 
-/// An event to publish, before it has its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedEntry {
     /// Identifies the event: the id of its journal entry and its index there.
@@ -47,20 +46,18 @@ pub struct FeedEntry {
     pub at: Timestamp,
     /// Name and details of the event for other contexts.
     pub announced: Option<(String, Value)>,
-    /// Kind and text for the owner.
     pub notice: Option<(NotificationKind, String)>,
     pub session_id: Option<AgentSessionId>,
 }
 
 impl FeedEntry {
-    /// The events of a session's journal entry that are published. `text` words the notifications.
+    /// `text` words the notifications.
     pub fn of(entry: &JournalEntry, text: impl Fn(&SessionEvent) -> String) -> Vec<Self> {
         let session = entry.session_id;
         let about = ("sessionId".to_owned(), session.to_string());
         Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session), text)
     }
 
-    /// The events of another aggregate's journal entry that are published.
     pub fn of_aggregate<E: Publishable>(
         entry: &AggregateJournalEntry<E>,
         text: impl Fn(&E) -> String,
@@ -89,14 +86,12 @@ impl FeedEntry {
         published.map(entry).collect()
     }
 
-    /// The announcement with its sequence number, if other contexts receive the event.
     pub fn announcement(&self, sequence: u64) -> Option<Announcement> {
         let (event, detail) = self.announced.clone()?;
         let (id, source) = (self.id.clone(), SOURCE.to_owned());
         Some(Announcement { sequence, id, event, source, at: self.at, detail })
     }
 
-    /// The notification with its sequence number, if the event notifies the owner.
     pub fn notification(&self, sequence: u64) -> Option<Notification> {
         let (kind, text) = self.notice.clone()?;
         Some(Notification { sequence, kind, text, session_id: self.session_id, at: self.at, read_at: None })

@@ -6,7 +6,6 @@ use super::NotificationKind;
 use crate::journal::{AggregateJournalEntry, JournalEntry};
 use crate::{ChainEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent};
 
-/// Names of the events that are published to other contexts.
 pub const ANNOUNCED_EVENTS: &[&str] = &[
     "AgentSessionCreatedEvent",
     "AgentSessionStartedEvent",
@@ -78,7 +77,6 @@ pub trait Publishable: Serialize {
     /// The kind of the notification for the event, if the owner is notified of it (S0 8.10).
     fn notification_kind(&self) -> Option<NotificationKind>;
 
-    /// Whether the event is published: to other contexts, to the owner, or both.
     fn is_published(&self) -> bool {
         self.is_announced() || self.notification_kind().is_some()
     }
@@ -162,12 +160,10 @@ impl Publishable for TemplateEvent {
     }
 }
 
-/// Whether any event of a session's journal entry is published.
 pub fn publishes(entry: &JournalEntry) -> bool {
     entry.events.iter().any(Publishable::is_published)
 }
 
-/// Whether any event of another aggregate's journal entry is published.
 pub fn aggregate_publishes<E: Publishable>(entry: &AggregateJournalEntry<E>) -> bool {
     entry.events.iter().any(Publishable::is_published)
 }

@@ -12,9 +12,7 @@ pub struct HandedOver {
     /// The session that continues, with the messages that were waiting.
     pub continuation: Conversation,
     pub of_chain: Vec<ChainEvent>,
-    /// Events of the session that handed over.
     pub of_predecessor: Events,
-    /// Events of the session that continues.
     pub of_continuation: Events,
 }
 
@@ -22,9 +20,7 @@ pub struct HandedOver {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
     pub of_chain: Vec<ChainEvent>,
-    /// Events of the session that was current before.
     pub of_current: Events,
-    /// Events of the new session.
     pub of_new: Events,
 }
 

@@ -78,27 +78,23 @@ impl SessionChain {
         &self.owner_id
     }
 
-    /// Objective of the first session.
     pub const fn original_objective(&self) -> &Objective {
         &self.original_objective
     }
 
-    /// The sessions in order of their positions.
+    /// In order of their positions.
     pub fn sessions(&self) -> impl DoubleEndedIterator<Item = &ChainedSession> + '_ {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Number of sessions.
     pub fn len(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// Always false: a chain has at least one session.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// Position of the next session.
     pub fn next_position(&self) -> u32 {
         self.last().position + 1
     }
@@ -111,7 +107,7 @@ impl SessionChain {
         self.last().session_id
     }
 
-    /// The handoff documents, oldest first.
+    /// Oldest first.
     pub fn handoffs(&self) -> &[Handoff] {
         &self.handoffs
     }

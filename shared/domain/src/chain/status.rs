@@ -18,7 +18,7 @@ pub enum SessionChainStatus {
 }
 
 impl SessionChainStatus {
-    /// All statuses, in the order of S0 8.5.
+    /// In the order of S0 8.5.
     pub const ALL: [Self; 3] = [Self::Active, Self::Completed, Self::Cancelled];
 }
 
@@ -57,24 +57,19 @@ impl ChainOperation {
 /// Why an operation was refused. The chain is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// The chain is completed or cancelled.
     #[error("the chain is {status}; only an Active chain can be continued, completed or cancelled")]
     NotActive { status: SessionChainStatus },
-    /// Only the current session can hand over.
     #[error("session {given} is not the current session of the chain, which is {current}")]
     NotCurrent { given: AgentSessionId, current: AgentSessionId },
-    /// A session can be in a chain only once.
     #[error("session {0} is in the chain already")]
     AlreadyInChain(AgentSessionId),
-    /// The chain has the maximum number of sessions.
     #[error("the chain has the maximum of {max} sessions; start a new session for the rest of the work")]
     Full { max: usize },
-    /// The current session has not ended.
     #[error("the current session of the chain, {session}, is {status}{hint}")]
     CurrentBusy {
         session: AgentSessionId,
         status: AgentSessionStatus,
-        /// Advice for the caller, appended to the message.
+        /// Appended to the message.
         hint: &'static str,
     },
 }

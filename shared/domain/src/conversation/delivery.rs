@@ -8,7 +8,6 @@ use crate::text::{MessageContent, cut};
 use crate::value::{MessagePriority, MessageSource, MessageStatus};
 use crate::{CommandRef, DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
 
-/// A message before it is enqueued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
     pub message_id: MessageId,
@@ -39,10 +38,8 @@ impl NewMessage {
 /// Why a message was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnqueueError {
-    /// The session accepts no messages in its status.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The queue rejected the message.
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// The turn that the message was meant for is over (decision 30).
@@ -83,7 +80,6 @@ impl Conversation {
         Ok(events)
     }
 
-    /// Cancels all messages that were not sent.
     pub fn clear_queue(&mut self) -> Events {
         let (gone, events) = self.queue.clear();
         self.closed_messages.extend(gone);
@@ -115,7 +111,6 @@ impl Conversation {
         self.queue.take(new.pending(ctx.now))
     }
 
-    /// Enqueues a long text of Pilothouse itself as several messages.
     pub(crate) fn enqueue_internal_parts(&mut self, text: &str, ctx: &mut DomainContext<'_>) -> Events {
         let letters: Vec<char> = text.chars().collect();
         let parts = letters.chunks(MessageContent::MAX).map(|part| part.iter().collect::<String>());

@@ -1,4 +1,4 @@
-//! What a fact of the agent changes (decisions 11, 15, 17).
+//! Effects of the agent's facts (decisions 11, 15, 17).
 
 use super::Conversation;
 use crate::session::AgentSessionStatus as S;
@@ -7,17 +7,14 @@ use crate::text::cut;
 use crate::value::{FailureReason, ToolCallStatus};
 use crate::{DomainContext, Events, SessionEvent};
 
-/// Result of observing a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactResult {
     pub events: Events,
     pub outcome: FactOutcome,
 }
 
-/// How a fact affected the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FactOutcome {
-    /// The fact was applied.
     Applied,
     /// The fact waits until a pending request is resolved (decision 17).
     Deferred,

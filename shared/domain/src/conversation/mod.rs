@@ -28,7 +28,6 @@ use crate::session::{AgentSession, SubAgentSession};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     pub session: AgentSession,
-    /// Messages that wait for the agent.
     pub queue: SessionMessageQueue,
     /// The subagents that were loaded or started in this change.
     pub subagents: BTreeMap<SubAgentId, SubAgentSession>,

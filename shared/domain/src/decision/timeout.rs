@@ -41,7 +41,6 @@ pub enum InvalidTimeout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeoutOverrides {
     pub decision: Option<DecisionTimeoutPolicy>,
-    /// Policy of the agent's brief.
     pub brief: Option<DecisionTimeoutPolicy>,
     /// The project's policy for the mode.
     pub project: Option<DecisionTimeoutPolicy>,
@@ -61,7 +60,6 @@ pub struct TimedDecision<'a> {
     pub extensions: u32,
 }
 
-/// What to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutAction {
     /// Resolve it with the recommendation, or approve the call. Trust does not change.

@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// A day in UTC.
+/// In UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Day(jiff::civil::Date);
 
-/// A string that is not a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a day like 2026-11-22")]
 pub struct InvalidDay {
@@ -20,7 +19,6 @@ pub struct InvalidDay {
 }
 
 impl Day {
-    /// The day of an instant, in UTC.
     pub fn of(instant: Timestamp) -> Self {
         // `Timestamp` keeps its value in range.
         let instant = jiff::Timestamp::from_millisecond(instant.as_millis()).unwrap_or_default();

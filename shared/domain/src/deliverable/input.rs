@@ -41,7 +41,6 @@ pub struct SetDeliverableStatusInput {
 /// A violation in the input. Indexes start at 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDeliverable {
-    /// The list is empty.
     #[error("deliverables: at least one is needed")]
     None,
     /// The working directory would have too many deliverables.
@@ -67,12 +66,10 @@ pub enum InvalidDeliverable {
     /// An existing deliverable has the id.
     #[error("deliverables[{at}].id: `{id}` exists already")]
     Exists { at: usize, id: String },
-    /// The description is empty or too long.
     #[error("deliverables[{at}].description: must have 1 to {} characters", Deliverable::MAX_DESCRIPTION)]
     Description { at: usize },
     #[error("deliverables[{at}].acceptanceCriteria: must have 1 to {} entries", Deliverable::MAX_CRITERIA)]
     Criteria { at: usize },
-    /// A criterion is empty or too long.
     #[error(
         "deliverables[{at}].acceptanceCriteria[{criterion}]: must have 1 to {} characters",
         Deliverable::MAX_CRITERION
@@ -81,7 +78,6 @@ pub enum InvalidDeliverable {
 }
 
 impl Deliverable {
-    /// Most deliverables of a working directory.
     pub const MAX_COUNT: usize = 200;
     /// Most bytes of all texts together, so that a snapshot fits into one envelope.
     pub const MAX_BYTES: usize = 64 * 1024;
@@ -90,7 +86,6 @@ impl Deliverable {
     pub const MAX_CRITERIA: usize = 50;
     pub const MAX_CRITERION: usize = 1000;
 
-    /// Size of the texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         let criteria: usize = self.acceptance_criteria.iter().map(String::len).sum();
         self.id.as_str().len() + self.description.len() + criteria
@@ -102,7 +97,6 @@ fn within(text: &str, max: usize) -> bool {
     !text.is_empty() && text.chars().count() <= max
 }
 
-/// Trims and checks an id.
 pub(super) fn id_of(text: &str) -> Option<DeliverableId> {
     within(text, Deliverable::MAX_ID).then(|| DeliverableId::parse(text.trim()).ok()).flatten()
 }

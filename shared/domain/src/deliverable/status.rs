@@ -36,7 +36,6 @@ struct StoredDeliverable {
     status: DeliverableState,
 }
 
-/// A status file that breaks the rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct InvalidStatus(pub Vec<InvalidDeliverable>);
@@ -67,22 +66,18 @@ impl From<StoredDeliverable> for DeliverableInput {
     }
 }
 
-/// Why a status was not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetStatusError {
-    /// No deliverable has the id.
     #[error("there is no deliverable `{id}`")]
     NotFound {
-        /// The given id, shortened for the message.
+        /// Shortened for the message.
         id: String,
     },
-    /// The transition table does not allow the change.
     #[error("`{id}`: {source}; set it to pending first")]
     Transition { id: String, source: InvalidTransition },
 }
 
 impl DeliverableStatus {
-    /// A status without deliverables.
     pub const fn empty(today: Day) -> Self {
         Self { created_at: today, updated_at: today, deliverables: Vec::new() }
     }
@@ -97,7 +92,7 @@ impl DeliverableStatus {
         self.updated_at
     }
 
-    /// All deliverables in the order of their creation.
+    /// In the order of their creation.
     pub fn deliverables(&self) -> &[Deliverable] {
         &self.deliverables
     }

@@ -70,12 +70,10 @@ impl Effects {
         &self.sorted
     }
 
-    /// Whether one of the effects is of this kind.
     pub fn has(&self, kind: ActionKind) -> bool {
         self.sorted.iter().any(|effect| effect.action_kind == kind)
     }
 
-    /// The strictest value of each property.
     pub fn levels(&self) -> EffectLevels {
         let lowest = EffectLevels {
             severity: Severity::Warning,

@@ -89,7 +89,7 @@ named!(Severity {
 });
 
 impl Severity {
-    /// All severities, in ascending order.
+    /// In ascending order.
     pub const ALL: [Self; 5] = [Self::Warning, Self::Low, Self::Medium, Self::High, Self::Critical];
 
     /// The next higher severity; `None` above `critical`.
@@ -129,7 +129,7 @@ named!(BlastRadius {
 });
 
 impl BlastRadius {
-    /// All radii, in ascending order.
+    /// In ascending order.
     pub const ALL: [Self; 5] = [Self::Trivial, Self::Small, Self::Medium, Self::Large, Self::Unknown];
 }
 

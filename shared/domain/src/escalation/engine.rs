@@ -10,7 +10,6 @@ use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severi
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::{AgentSessionId, DecisionId};
 
-/// A tool call and the facts about it.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     pub tool: &'a str,
@@ -65,7 +64,7 @@ pub struct StandingApproval {
     pub mode_revision: ModeRevision,
 }
 
-/// What decides about the calls of one agent.
+/// Rules for the calls of one agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy<'a> {
     pub mode: &'a ControlModeSetting,
@@ -77,7 +76,7 @@ pub struct Policy<'a> {
     pub approvals: &'a [StandingApproval],
 }
 
-/// Trust of the agent at the time of the call.
+/// At the time of the call.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentTrust<'a> {
     pub score: Points,
@@ -94,7 +93,6 @@ pub enum VerdictKind {
     Deny,
 }
 
-/// The rule that decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DecidingRule {
@@ -108,7 +106,6 @@ pub enum DecidingRule {
     ModeDefault { mode: ControlMode },
 }
 
-/// The decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
@@ -116,7 +113,7 @@ pub struct Verdict {
     pub rule: DecidingRule,
     /// The effect that the rule applied to, with the reported risk.
     pub effect: Effect,
-    /// Tripped guardrails that warn or log.
+    /// Names of tripped guardrails that warn or log.
     pub notices: Vec<String>,
 }
 

@@ -1,5 +1,3 @@
-//! Entries of the lists `alwaysEscalate` and `neverEscalate`.
-
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -25,14 +23,13 @@ enum Matches {
     Pattern(String),
 }
 
-/// Why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{given}` is none of an action kind ({}), a pattern of tool names, or `pattern:NAME`",
     ActionKind::ALL.map(|kind| kind.to_string()).join(", ")
 )]
 pub struct InvalidEntry {
-    /// The given text, shortened.
+    /// Shortened.
     pub given: String,
 }
 
@@ -54,7 +51,6 @@ impl ListEntry {
         }
     }
 
-    /// An entry for one kind.
     pub fn kind(kind: ActionKind) -> Self {
         let at = ActionKind::ALL.iter().position(|one| *one == kind).unwrap_or_default();
         Self { text: kind.to_string(), matches: Matches::Kinds(&ActionKind::ALL[at..=at]) }

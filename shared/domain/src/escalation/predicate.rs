@@ -36,7 +36,6 @@ pub enum RadiusOp {
     Gte,
 }
 
-/// What a predicate is evaluated against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PredicateFacts {
     pub confidence: Confidence,

@@ -10,7 +10,7 @@ use crate::control_mode::ControlMode;
 use crate::effect::{ActionKind, BlastRadius, Confidence};
 use crate::trust::Points;
 
-/// What an agent has to ask for, and what it need not ask for.
+/// Calls for which an agent has to ask a person, and calls for which it need not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EscalationProtocol {
@@ -19,7 +19,6 @@ pub struct EscalationProtocol {
     pub never_escalate: Vec<ListEntry>,
 }
 
-/// A condition with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EscalationRule {
@@ -31,9 +30,7 @@ pub struct EscalationRule {
 impl EscalationProtocol {
     /// Most entries of a list.
     pub const MAX_ENTRIES: usize = 100;
-    /// Most rules of `escalateWhen`.
     pub const MAX_RULES: usize = 50;
-    /// Most characters of a rule's description.
     pub const MAX_DESCRIPTION: usize = 500;
 
     /// **The default protocol of each mode**, by S2's examples.

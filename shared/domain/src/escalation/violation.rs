@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::InvalidEntry;
 
-/// One violation of a protocol or predicate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolViolation {
     #[error(transparent)]
@@ -41,7 +40,7 @@ pub enum ProtocolViolation {
     TooLarge { max: usize },
 }
 
-/// All violations, each with its path: `escalateWhen[0].predicate.op`.
+/// Each with its path: `escalateWhen[0].predicate.op`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Violations(pub Vec<(String, ProtocolViolation)>);
 

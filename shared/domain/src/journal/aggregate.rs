@@ -10,7 +10,6 @@ use crate::{
     ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
-/// A journal entry of an [`Aggregate`] with events `E`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregateJournalEntry<E> {
@@ -26,7 +25,6 @@ pub struct AggregateJournalEntry<E> {
     pub cause: Cause,
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<E>,
-    /// Trace context of the cause.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
 }

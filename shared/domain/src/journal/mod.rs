@@ -16,7 +16,6 @@ use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::ActivityItem;
 use crate::{AgentSessionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
 
-/// One entry of a session's journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JournalEntry {
@@ -32,7 +31,6 @@ pub struct JournalEntry {
     /// Status of the session after this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<AgentSessionStatus>,
-    /// Lines for the activity stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<ActivityItem>,
     /// Why an event of the agent changed nothing, or what it waits for (decision 17).

@@ -30,22 +30,20 @@ impl HeartbeatPolicy {
     }
 }
 
-/// What a worker offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerOffer<'a> {
     pub owner: &'a UserId,
-    /// Name of the worker, unique for its owner.
+    /// Unique for its owner.
     pub name: &'a str,
     /// Whether it serves all owners.
     pub shared: bool,
     pub labels: &'a BTreeMap<String, String>,
     /// Most concurrent runs.
     pub capacity: u32,
-    /// Number of runs that are assigned to it and not over.
+    /// Runs that are assigned to the worker and not over.
     pub assigned: usize,
     /// Whether it is shutting down.
     pub draining: bool,
-    /// Time of its last heartbeat.
     pub seen_at: Timestamp,
 }
 
@@ -59,7 +57,7 @@ impl WorkerOffer<'_> {
         self.assigned < self.capacity as usize
     }
 
-    /// Load in thousandths of the capacity.
+    /// In thousandths of the capacity.
     fn load(&self) -> usize {
         self.assigned * 1000 / (self.capacity as usize).max(1)
     }
@@ -76,16 +74,12 @@ impl WorkerOffer<'_> {
     }
 }
 
-/// What a run needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunNeeds<'a> {
-    /// Owner of the run's session.
     pub owner: &'a UserId,
-    /// Labels that the worker must have.
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// Where the folders of a session are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionFolders<'a> {
     /// The session has not run yet, or the worker that had its folders was removed.
@@ -103,7 +97,7 @@ impl SessionFolders<'_> {
     }
 }
 
-/// Which workers may receive a run that waits.
+/// The workers that may receive a waiting run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidates {
     /// The worker that has the folders of the session.
@@ -121,7 +115,6 @@ pub enum CurrentAssignment<'a> {
     /// The run is assigned to the worker itself, which has not claimed it.
     SameWorker {
         at: Timestamp,
-        /// Whether the worker reported the run.
         reported: bool,
     },
     /// The run is assigned to another worker, which has not claimed it. The worker is `None` if it was removed.
@@ -129,14 +122,11 @@ pub enum CurrentAssignment<'a> {
     ClaimedOrOver,
 }
 
-/// Whether a run may be assigned to the worker that it is offered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reassignment {
-    /// The run stays where it is.
     Leave,
     /// Send the order again, in case the assignment was committed but the order was not sent.
     ResendOrder {
-        /// Time of the assignment.
         at: Timestamp,
     },
     /// The run may be assigned to the worker, if the worker fits.
@@ -214,7 +204,6 @@ pub struct PlacementRules {
 }
 
 impl PlacementRules {
-    /// Whether a worker sent a heartbeat recently.
     pub fn is_alive(&self, worker: &WorkerOffer<'_>) -> bool {
         worker.seen_at + self.heartbeats.alive >= self.now
     }
@@ -238,7 +227,6 @@ impl PlacementRules {
             && run.labels.iter().all(|(name, value)| worker.has_label(name, value))
     }
 
-    /// Decides which workers may receive a run that waits.
     pub fn candidates(&self, folders: &SessionFolders<'_>, run: &RunNeeds<'_>) -> Candidates {
         match folders {
             SessionFolders::Nowhere => Candidates::LeastLoaded,
@@ -259,7 +247,6 @@ impl PlacementRules {
         best.into_iter().chain(fitting).min_by_key(|worker| offer(worker).load())
     }
 
-    /// Decides whether a run may be assigned to the worker that it is offered to.
     pub fn reassignment(&self, current: &CurrentAssignment<'_>) -> Reassignment {
         match current {
             CurrentAssignment::SameWorker { at, reported: false }

@@ -97,7 +97,7 @@ impl AgentSession {
         self.requests.plan()
     }
 
-    /// SHA-256 of the agent's API key, once the session has started.
+    /// Set once the session has started.
     pub fn api_key_hash(&self) -> Option<&str> {
         self.api_key_hash.as_deref()
     }
@@ -112,7 +112,7 @@ impl AgentSession {
         self.review.last_outcome
     }
 
-    /// The reason, while the session is `Failed`.
+    /// `None` unless the session is `Failed`.
     pub const fn failure(&self) -> Option<&Failure> {
         match &self.state {
             State::Failed { failure } => Some(failure),
@@ -169,7 +169,7 @@ impl AgentSession {
         self.delivery.turn()
     }
 
-    /// Open questions and plans, oldest first.
+    /// Oldest first.
     pub fn pending_requests(&self) -> &[PendingRequest] {
         self.requests.pending()
     }

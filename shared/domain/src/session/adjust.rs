@@ -253,7 +253,6 @@ impl AgentSession {
         reported.unwrap_or_else(|| self.definition.agent_settings())
     }
 
-    /// Thinking level that the owner chose, if any.
     pub const fn thinking_level(&self) -> Option<ThinkingLevel> {
         self.definition.settings.thinking_level
     }

@@ -67,7 +67,6 @@ impl Adjustments {
         Some(self.pending.remove(at))
     }
 
-    /// Records that the sidecar stored the command in its spool.
     pub(super) fn record_received(&mut self, command: CommandId, at: Timestamp) {
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.command.command_id == command) {
             pending.command.received_at.get_or_insert(at);
@@ -89,7 +88,7 @@ impl Adjustments {
         self.pending.iter().any(|pending| !pending.is_of_owner())
     }
 
-    /// Drops the adjustments that were not sent, at the end of the session.
+    /// At the end of the session.
     pub(super) fn drop_unsent(&mut self) {
         self.pending.retain(|pending| pending.command.attempt > 0);
     }
@@ -138,7 +137,6 @@ impl Adjustments {
     }
 }
 
-/// Settings of the agent.
 impl Adjustments {
     pub(super) const fn agent_settings(&self) -> Option<&AgentSettings> {
         self.agent_settings.as_ref()
@@ -160,7 +158,6 @@ impl Adjustments {
         self.model_follows = agent_chooses;
     }
 
-    /// Records the settings that the next run starts with, if an agent reported settings before.
     pub(super) fn choose_for_next_run(&mut self, model_id: &str, thinking_level: Option<ThinkingLevel>) {
         if let Some(settings) = &mut self.agent_settings {
             model_id.clone_into(&mut settings.model_id);

@@ -6,7 +6,6 @@ use crate::text::Objective;
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, SessionChainId};
 
-/// Links a session to its chain, its predecessor and its continuation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChainLink {
@@ -15,19 +14,16 @@ pub(super) struct ChainLink {
     /// Handoff document for the continuation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     handoff_document: Option<RecordedHandoff>,
-    /// What this session inherited from its predecessor in the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     continues: Option<Continues>,
-    /// The session that continues the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     continuation: Option<AgentSessionId>,
 }
 
-/// What a session inherited from its predecessor in the chain.
+/// State that a session inherited from its predecessor in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Continues {
-    /// The predecessor.
     pub session_id: AgentSessionId,
     /// Position of this session in the chain, from 1.
     pub position: u32,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::{LifecycleCommand, PendingCommand};
 use crate::{CommandId, CommandRef, RunId, SessionEvent, Timestamp};
 
-/// The configuration of the sidecar.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ConfigurationState {

@@ -8,7 +8,6 @@ use crate::{CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestam
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineKind {
-    /// A command was not received.
     Received,
     /// A command was not carried out.
     Done,
@@ -20,7 +19,6 @@ pub enum DeadlineKind {
     Replay,
     /// `begin` was not received.
     Begin,
-    /// A message was not received.
     Message,
     /// A request of the agent was not answered.
     Request,

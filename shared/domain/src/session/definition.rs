@@ -1,4 +1,4 @@
-//! What a session is about and how its agent is set up: the part of a session that its owner decides on.
+//! The part of a session that its owner decides on: its work, and the set-up of its agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,6 @@ impl SessionDefinition {
     /// Most skills of a session.
     pub(super) const MAX_SKILLS: usize = 20;
 
-    /// A definition without skills.
     pub(super) const fn new(
         template_id: Option<AgentTemplateId>,
         name: SessionName,
@@ -109,7 +108,6 @@ impl SessionDefinition {
         self.settings.thinking_level = Some(level);
     }
 
-    /// The settings that an agent starts with.
     pub(super) fn agent_settings(&self) -> AgentSettings {
         AgentSettings {
             model_id: crate::text::cut(self.model_id.as_str(), AgentSettings::MAX_NAME),

@@ -40,10 +40,8 @@ pub(crate) struct InFlight {
     pub(crate) run_id: RunId,
     pub(crate) command_id: CommandId,
     pub(crate) step: InFlightStep,
-    /// Number of attempts to send it.
     pub(crate) attempt: u8,
     pub(crate) sent_at: Timestamp,
-    /// Whether the sidecar stored it in its spool.
     pub(crate) received: bool,
 }
 
@@ -59,13 +57,11 @@ pub(crate) enum InFlightStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenToolCall {
-    /// Name of the tool.
     pub name: String,
     /// Journal entry that recorded the call.
     pub journal_sequence: u64,
 }
 
-/// The turn.
 impl Delivery {
     pub(super) const fn turn(&self) -> Option<&Turn> {
         match &self.turn {
@@ -99,7 +95,6 @@ impl Delivery {
         }
     }
 
-    /// Enters the time between two turns.
     pub(super) fn enter_between_turns(&mut self, between: BetweenTurns) {
         self.turn = TurnState::Between(between);
     }
@@ -115,13 +110,11 @@ impl Delivery {
         }
     }
 
-    /// Ends the turn and the time between turns.
     pub(super) fn end_turns(&mut self) {
         self.turn = TurnState::None;
     }
 }
 
-/// Messages in flight.
 impl Delivery {
     pub(super) fn in_flight(&self) -> &[InFlight] {
         &self.in_flight
@@ -131,7 +124,6 @@ impl Delivery {
         self.in_flight.push(message);
     }
 
-    /// Records that the sidecar stored the command of a message in its spool.
     pub(super) fn record_received(&mut self, command: CommandId) {
         if let Some(message) = self.in_flight.iter_mut().find(|m| m.command_id == command) {
             message.received = true;
@@ -237,7 +229,7 @@ impl Delivery {
         self.deferred.clear();
     }
 
-    /// Drops the deferred request of a tool call. Returns whether there was one.
+    /// Returns whether there was one.
     pub(super) fn drop_deferred_request(&mut self, call: &ToolCallId) -> bool {
         let before = self.deferred.len();
         self.deferred.retain(|fact| {
@@ -272,7 +264,6 @@ impl Delivery {
     }
 }
 
-/// Tool calls without a result.
 impl Delivery {
     /// Most open tool calls that are tracked; the oldest are forgotten beyond that.
     const MAX_OPEN_TOOL_CALLS: usize = 256;

@@ -34,7 +34,6 @@ impl AgentSession {
     /// Time between two checks of the server's disk.
     const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// The full disk that the session waits for.
     pub const fn full_disk(&self) -> Option<&FullDisk> {
         self.full_disk.as_ref()
     }

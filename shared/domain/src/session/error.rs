@@ -4,10 +4,9 @@ use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
 use crate::{AgentSessionId, BrakeId, Usd};
 
-/// Why an operation was refused. The session is unchanged.
+/// The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// The status does not allow the operation.
     #[error("this is not possible while the session is {status}{}", hint(*.operation, *.status))]
     InvalidTransition { operation: Operation, status: AgentSessionStatus },
     /// The budget is used up (decision 32).
@@ -23,10 +22,8 @@ pub enum SessionError {
     /// A message was sent and its turn has not started (decision 29).
     #[error("a message was just sent and its turn is about to begin; try again in a moment")]
     TurnStarting,
-    /// An output waits for a decision.
     #[error("there is output to review; approve or reject it instead")]
     ReviewPending,
-    /// No output waits for a decision.
     #[error("there is no output to review; close the session instead")]
     NothingToReview,
     /// A newer output replaced the named one (decision 18).
@@ -35,13 +32,11 @@ pub enum SessionError {
     /// The named request is not open (decision 26).
     #[error("this request is over; the session's open requests are in its `pendingRequests`")]
     RequestOver,
-    /// The request is of another kind.
     #[error("this request is not a {expected}")]
     WrongKindOfRequest {
         /// `question` or `plan`.
         expected: &'static str,
     },
-    /// Some questions of the request have no answer.
     #[error("every question of the request needs one answer; missing: {}", .missing.join(", "))]
     AnswersMissing { missing: Vec<String> },
     /// The maximum number of retries is reached (S0 8.4).
@@ -63,13 +58,11 @@ pub enum SessionError {
     TooManySkills { max: usize },
     #[error("this skill is not enabled on the session")]
     SkillNotEnabled,
-    /// Too many adjustments are pending.
     #[error("{max} changes of the agent are under way; wait until they are made")]
     AdjustmentsUnderWay { max: usize },
     /// No agent is running, and none reported its models before.
     #[error("no agent is running, and its models are not known; name the model instead")]
     ModelsUnknown,
-    /// A reload is pending.
     #[error("a reload is under way; wait until it is confirmed")]
     ReloadUnderWay,
     /// The acknowledgement does not name the pending command of the current run (decision 11).

@@ -11,7 +11,6 @@ use crate::value::{
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
-/// Something that a sidecar reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentFact {
     SidecarReady(Capabilities),
@@ -28,7 +27,6 @@ pub enum AgentFact {
         #[serde(default)]
         outcome: SessionOutcome,
     },
-    /// The agent's conversation ended.
     SessionEnded {
         is_error: bool,
         /// The reason in the agent's own words.
@@ -54,7 +52,6 @@ pub enum AgentFact {
     },
     /// The agent's subscription quota is used up, and it waits (decision 39).
     QuotaExceeded {
-        /// Message of the runtime.
         message: Option<String>,
         /// When the quota resets, if the runtime reported it.
         reset_at: Option<Timestamp>,
@@ -62,7 +59,6 @@ pub enum AgentFact {
     /// Counts of the deliverables by status (S4).
     DeliverablesTold(DeliverableCounts),
     PlanModeEntered,
-    /// The agent submitted its plan.
     PlanShown {
         /// Id of the request: the tool call that submitted it.
         request: ToolCallId,
@@ -70,7 +66,6 @@ pub enum AgentFact {
         content: Option<PlanContent>,
     },
     TasksReplaced(Vec<SessionTask>),
-    /// Running totals of a usage meter.
     Used(UsageReport),
     /// Context usage crossed the warning threshold.
     ContextNearingLimit {
@@ -87,14 +82,12 @@ pub enum AgentFact {
     Said {
         subagent: Option<SubAgentId>,
     },
-    /// A tool call started.
     ToolStarted {
         call: ToolCallId,
         name: String,
         /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// A tool call returned.
     ToolEnded {
         call: ToolCallId,
         is_error: bool,
@@ -111,11 +104,8 @@ pub enum AgentFact {
         /// The reason, if it failed.
         failure: Option<String>,
     },
-    /// The sidecar stored a command in its spool.
     CommandReceived(CommandId),
-    /// The sidecar carried out a command.
     CommandDone(LifecycleCommand, CommandId),
-    /// The sidecar refused a command.
     CommandRefused {
         command: CommandId,
         /// Stable code of the reason.
@@ -132,7 +122,6 @@ pub enum AgentFact {
     },
     /// The sidecar is about to pass a message to the agent.
     MessageInjecting(MessageId),
-    /// The agent received a message.
     MessageInjected(MessageId),
     /// An event that only adds a line to the activity stream.
     Noted,
@@ -205,9 +194,7 @@ pub struct UsageReport {
     pub model: String,
     /// The subagent, if it has a separate meter.
     pub subagent: Option<SubAgentId>,
-    /// Total cost so far.
     pub cost: Usd,
-    /// Total tokens so far.
     pub tokens: TokenUsage,
     /// Current state of the context window.
     pub context_window: Option<ContextWindowSnapshot>,

@@ -4,14 +4,13 @@ use super::{AgentSession, AgentSessionStatus, ChainPlace, Continues, NewSession,
 use crate::value::{HandoffDocument, HandoffSource, RecordedHandoff};
 use crate::{AgentSessionId, DomainContext, Events, MessageId, SessionChainId, SessionEvent, Timestamp, Usd};
 
-/// Read access.
 impl AgentSession {
     /// The document that this session leaves to its continuation.
     pub const fn handoff_document(&self) -> Option<&RecordedHandoff> {
         self.chain.handoff_document()
     }
 
-    /// What the session inherited, if it continues another one.
+    /// `None` if the session continues no other.
     pub const fn continues(&self) -> Option<&Continues> {
         self.chain.continues()
     }
@@ -74,7 +73,6 @@ impl AgentSession {
         }
     }
 
-    /// Records that another session continues the work.
     pub fn hand_off(
         &mut self,
         chain_id: SessionChainId,

@@ -58,12 +58,10 @@ impl Inbox {
         self.next
     }
 
-    /// Whether envelopes are missing.
     pub fn has_gap(&self) -> bool {
         self.missing().is_some()
     }
 
-    /// The pending request for missing envelopes.
     pub const fn gap(&self) -> Option<Gap> {
         self.gap
     }
@@ -125,7 +123,6 @@ impl Inbox {
         Some(lost)
     }
 
-    /// Whether the next sequence is parked.
     pub fn is_ready(&self) -> bool {
         self.parked.first() == Some(&self.next)
     }

@@ -182,7 +182,6 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Common part of all terminal transitions.
     pub(super) fn end(&mut self, ctx: &DomainContext<'_>) {
         self.completed_at.get_or_insert(ctx.now);
         self.delivery.end_turns();

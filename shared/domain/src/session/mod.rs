@@ -176,7 +176,6 @@ pub struct AgentSession {
     journal_sequence: u64,
 }
 
-/// Helpers that all modules use.
 impl AgentSession {
     /// Most consecutive runs that may end without starting a turn while a message waits. Then the session fails instead of starting
     /// another run.
@@ -228,12 +227,10 @@ impl AgentSession {
         if self.delivery.in_flight().is_empty() { Ok(()) } else { Err(SessionError::TurnStarting) }
     }
 
-    /// Orders the current run to stop ([`RunState::order_stop`]).
     pub(crate) fn order_stop(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         self.run_state.order_stop(ctx)
     }
 
-    /// Orders the runtime to kill the process ([`RunState::order_kill`]).
     fn order_kill(&mut self, fulfils: bool, ctx: &mut DomainContext<'_>) -> Events {
         self.run_state.order_kill(fulfils, ctx)
     }
@@ -243,7 +240,6 @@ impl AgentSession {
         self.run_state.request_slot(cause);
     }
 
-    /// Records that the session does not need a run any more.
     pub(crate) const fn withdraw_slot_request(&mut self) {
         self.run_state.withdraw_slot_request();
     }

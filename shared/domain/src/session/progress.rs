@@ -1,4 +1,4 @@
-//! What the agent reports about its progress: its task list (S0 8.4) and its deliverables (S4).
+//! Progress that the agent reports: its task list (S0 8.4) and its deliverables (S4).
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,6 @@ pub(super) struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedDeliverables {
-    /// Number of deliverables by status.
     pub counts: DeliverableCounts,
     /// The journal entry that contains the list.
     pub journal_sequence: u64,

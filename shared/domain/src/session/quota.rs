@@ -102,7 +102,6 @@ impl AgentSession {
         self.spending.quota.as_ref()
     }
 
-    /// Why the session is Paused or Pausing.
     pub fn paused_reason(&self) -> Option<PausedReason> {
         if !matches!(self.status(), AgentSessionStatus::Pausing | AgentSessionStatus::Paused) {
             return None;

@@ -12,11 +12,10 @@ use crate::text::{Feedback, PlanContent};
 use crate::value::{Answer, PlanStatus, Question, SessionPlan, ToolApproval};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
 
-/// The requests of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Requests {
-    /// Open requests, oldest first.
+    /// Oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pending: Vec<PendingRequest>,
     /// The run that made each open request.
@@ -97,12 +96,10 @@ pub(crate) struct UnacknowledgedAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resolves: Option<Box<Decision>>,
     pub(crate) command_id: CommandId,
-    /// Number of attempts to send it.
     pub(crate) attempt: u8,
     pub(crate) sent_at: Timestamp,
 }
 
-/// Open requests.
 impl Requests {
     /// Most requests that can be open at once. Further ones are recorded and do not block.
     pub(super) const MAX_PENDING: usize = 20;
@@ -131,7 +128,7 @@ impl Requests {
         self.pending.iter().find(|r| r.id == *id)
     }
 
-    /// Closes a request. Returns whether it was open.
+    /// Returns whether the request was open.
     pub(super) fn close(&mut self, id: &ToolCallId) -> bool {
         let before = self.pending.len();
         self.pending.retain(|r| r.id != *id);
@@ -148,7 +145,6 @@ impl Requests {
             .collect()
     }
 
-    /// Forgets the requests of a failed run.
     pub(super) fn forget(&mut self) {
         self.pending.clear();
         self.made_by.clear();
@@ -167,7 +163,6 @@ impl Requests {
     }
 }
 
-/// Answers that the sidecar has not received.
 impl Requests {
     pub(super) const fn has_unacknowledged_answers(&self) -> bool {
         !self.unheard_answers.is_empty()
@@ -215,7 +210,6 @@ impl Requests {
     }
 }
 
-/// The plan.
 impl Requests {
     pub(super) const fn plan(&self) -> Option<&SessionPlan> {
         self.plan.as_ref()

@@ -10,7 +10,7 @@ use crate::{DomainContext, Events, SessionEvent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Retry {
-    /// Number of retries, including this one.
+    /// Includes this retry.
     pub(super) count: u32,
     /// Instruction for the next run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +19,6 @@ pub(super) struct Retry {
     fresh: bool,
 }
 
-/// How the agent of a run begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     /// Whether to continue the conversation of an earlier run.
@@ -29,7 +28,6 @@ pub struct Opening {
 }
 
 impl AgentSession {
-    /// Checks whether the session can be retried.
     pub fn check_retry(&self) -> Result<(), SessionError> {
         self.check(Operation::Retry)?;
         if let Some(continuation) = self.chain.continuation() {

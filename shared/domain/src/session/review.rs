@@ -23,12 +23,10 @@ pub(super) struct Review {
     pub(super) last_outcome: Option<SessionOutcome>,
 }
 
-/// The latest output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LatestOutput {
     recorded: RecordedOutput,
-    /// Whether it waits for the owner's decision.
     is_pending: bool,
 }
 
@@ -45,7 +43,6 @@ pub struct RecordedOutput {
 }
 
 impl Review {
-    /// The latest output.
     pub(super) const fn output(&self) -> Option<&RecordedOutput> {
         match &self.latest {
             Some(latest) => Some(&latest.recorded),
@@ -53,7 +50,6 @@ impl Review {
         }
     }
 
-    /// Whether the latest output waits for the owner's decision.
     pub(super) const fn is_pending(&self) -> bool {
         matches!(self.latest, Some(LatestOutput { is_pending: true, .. }))
     }
@@ -70,7 +66,6 @@ impl Review {
         }
     }
 
-    /// Forgets the outputs of a failed run.
     pub(super) fn forget_outputs(&mut self) {
         self.latest = None;
         self.staged = None;

@@ -31,7 +31,6 @@ crate::names::named!(RunCause {
 #[serde(rename_all = "camelCase")]
 pub struct CommandRef {
     pub command_id: CommandId,
-    /// The run that receives it.
     pub run_id: RunId,
     /// Number of this attempt to send it, from 1.
     pub attempt: u8,
@@ -95,7 +94,7 @@ pub struct Run {
     pub unheard_begin: Option<(u8, Timestamp)>,
     /// Capabilities that the adapter declared, once it has.
     pub capabilities: Option<Capabilities>,
-    /// What this run has spent; included in the total of the session.
+    /// Spend of this run, included in the total of the session.
     #[serde(default)]
     pub spent_usd: Usd,
     /// The allowance that was last sent to the sidecar (decision 32).
@@ -104,7 +103,7 @@ pub struct Run {
     /// Missing capabilities that were already reported to the owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub missing_told: BTreeSet<String>,
-    /// Which envelopes of the run were consumed.
+    /// Records which envelopes of the run were consumed.
     pub inbox: Inbox,
 }
 
@@ -192,7 +191,6 @@ impl AgentSession {
         self.run_state.consume(run, sequence)
     }
 
-    /// Parks an early envelope of the current run.
     pub fn park(&mut self, sequence: u64) {
         if let Some(run) = self.run_state.current_mut() {
             run.inbox.park(sequence);

@@ -12,7 +12,6 @@ use crate::{CommandRef, DomainContext, Events, RunId, SessionEvent, StopMode, Ti
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunState {
     current: Option<Run>,
-    /// Number of runs so far.
     runs: u32,
     past_runs: Vec<PastRun>,
     slot_wanted: Option<RunCause>,
@@ -78,7 +77,6 @@ impl RunState {
         &self.past_runs
     }
 
-    /// Whether the sidecar of the current run is ready and not being stopped.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.current.as_ref().map(|run| run.phase), Some(RunPhase::Live))
     }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::{AgentSession, RunPhase, SessionError, Unreachable};
 use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
-/// What the runtime reports about a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessState {
     Alive,
@@ -18,10 +17,9 @@ pub enum ProcessState {
     Unreachable,
 }
 
-/// What the control plane knows about a run from outside the aggregate when a deadline expires.
+/// State outside the aggregate on which the handling of a deadline depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observation {
-    /// What the runtime reports about the process.
     pub process: ProcessState,
     /// When the last heartbeat was received. Heartbeats are stored outside the aggregate.
     pub heard_at: Option<Timestamp>,

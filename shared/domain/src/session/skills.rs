@@ -11,10 +11,9 @@ use super::{
 use crate::{AgentSkillId, CommandId, Deadlines, DomainContext, Events, SessionEvent, SkillEvent, Timestamp};
 
 impl AgentSession {
-    /// Most skills of a session.
     pub const MAX_SKILLS: usize = SessionDefinition::MAX_SKILLS;
 
-    /// Sets the skills of a new session, in their order and without duplicates. Refused if there are too many.
+    /// In their order and without duplicates. Refused if there are too many.
     pub fn set_skills(&mut self, skills: &[AgentSkillId]) -> Result<(), SessionError> {
         self.definition.set_skills(skills)
     }
@@ -66,7 +65,6 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Marks the new configuration as active.
     pub(crate) fn confirm_reloaded(&mut self) -> Result<Events, SessionError> {
         self.check(Operation::ConfirmReloaded)?;
         Ok(self.activate_configuration())
@@ -152,7 +150,6 @@ impl AgentSession {
         self.touch_control();
     }
 
-    /// The pending reload.
     pub const fn reload(&self) -> Option<&PendingCommand> {
         self.configuration.reload()
     }

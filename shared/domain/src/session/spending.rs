@@ -11,7 +11,6 @@ use super::{
 use crate::value::{SessionBudget, SessionMetrics, SpendEffect};
 use crate::{Events, SessionEvent, Timestamp, Usd};
 
-/// Spend, usage and budget of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spending {
@@ -124,7 +123,6 @@ impl Spending {
         held.then_some(SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd })
     }
 
-    /// Refuses work that the budget does not cover.
     pub(super) fn ensure_budget(&self) -> Result<(), SessionError> {
         if self.budget.refuses_unmetered() {
             Err(SessionError::Unmetered)

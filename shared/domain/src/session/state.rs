@@ -127,7 +127,6 @@ pub struct PendingCommand {
     pub command_id: CommandId,
     /// Number of attempts to send it; 0 while it waits for a run.
     pub attempt: u8,
-    /// When it was last sent.
     pub sent_at: Timestamp,
     /// When the sidecar stored it in its spool.
     pub received_at: Option<Timestamp>,

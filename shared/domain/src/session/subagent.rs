@@ -26,7 +26,6 @@ pub enum SubAgentStatus {
 #[serde(rename_all = "camelCase")]
 pub struct SubAgentSession {
     pub id: SubAgentId,
-    /// Model, if known.
     pub model_id: Option<String>,
     /// Objective, cut to 2,000 characters.
     pub objective: String,
@@ -34,7 +33,6 @@ pub struct SubAgentSession {
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
     pub total_cost_usd: Usd,
-    /// Tokens by model.
     pub token_usage_by_model: BTreeMap<String, TokenUsage>,
     /// Context window of the subagent, independent of its parent's.
     pub context_window: Option<ContextWindowSnapshot>,

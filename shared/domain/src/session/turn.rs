@@ -63,7 +63,7 @@ impl AgentSession {
             });
         }
         if outcome == SessionOutcome::ExecutionError {
-            // decision 39
+            // A turn that ends in an error fails the session (decision 39).
             self.review.last_outcome = Some(outcome);
             let message = "The agent's turn ended in an error.".to_owned();
             return self.record_failure(FailureReason::AgentError, Some(message), ctx);

@@ -96,7 +96,6 @@ impl AgentSession {
         }
     }
 
-    /// Applies the held facts.
     fn release_end(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.leave_between_turns() else {
             return Ok(Vec::new());

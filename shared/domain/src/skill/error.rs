@@ -6,7 +6,6 @@ use crate::{AgentSessionId, AgentSkillId, MemoryPillId};
 /// Why an operation was refused. The skill is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
-    /// Too many tools or subagents, or duplicate names.
     #[error(transparent)]
     Definitions(#[from] InvalidDefinitions),
     #[error("the skill has no {what} `{name}`")]
@@ -39,7 +38,6 @@ pub enum SkillError {
         /// The session of the running consolidation.
         session_id: AgentSessionId,
     },
-    /// The session does not consolidate this skill.
     #[error("session {session_id} does not consolidate this skill, or its consolidation is over")]
     NotConsolidating { session_id: AgentSessionId },
 }

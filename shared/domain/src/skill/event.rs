@@ -1,4 +1,4 @@
-//! Vec<SkillEvent> of a skill (S0 8.6).
+//! Events of a skill (S0 8.6).
 
 use super::MemoryPillCategory;
 use crate::event::aggregate_events;

@@ -60,13 +60,11 @@ pub struct NewSkill {
     /// Unique among the owner's skills; the commit checks that.
     pub name: SkillName,
     pub description: SkillDescription,
-    /// May be empty at first.
     pub instructions: SkillInstructions,
     pub tool_definitions: Vec<McpToolDefinition>,
     pub sub_agent_definitions: Vec<SkillSubAgentDefinition>,
 }
 
-/// Read access.
 impl AgentSkill {
     pub const fn id(&self) -> AgentSkillId {
         self.id
@@ -101,7 +99,7 @@ impl AgentSkill {
         &self.sub_agent_definitions
     }
 
-    /// Active pills, oldest first.
+    /// Oldest first.
     pub fn active_pills(&self) -> &[MemoryPill] {
         &self.active_pills
     }
@@ -110,7 +108,6 @@ impl AgentSkill {
         self.consolidation.as_ref()
     }
 
-    /// Whether sessions can use the skill.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }
@@ -304,7 +301,6 @@ impl AgentSkill {
         vec![event]
     }
 
-    /// Removes an active pill.
     fn take_pill(&mut self, id: MemoryPillId) -> Result<MemoryPill, SkillError> {
         let at = self.active_pills.iter().position(|pill| pill.id == id);
         Ok(self.active_pills.remove(at.ok_or_else(|| SkillError::PillsNotActive { pill_ids: vec![id] })?))

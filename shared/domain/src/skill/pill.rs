@@ -92,7 +92,6 @@ impl MemoryPill {
         Self { status: MemoryPillStatus::Dismissed, ..self }
     }
 
-    /// Marks the pill consolidated.
     pub(super) fn consolidated(self, at: Timestamp) -> Self {
         Self { status: MemoryPillStatus::Consolidated, consolidated_at: Some(at), ..self }
     }

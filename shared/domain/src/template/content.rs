@@ -19,17 +19,13 @@ pub struct TemplateContent {
     pub model_id: ModelId,
     /// Base instructions, placed before those of skills.
     pub system_prompt: Option<SystemPrompt>,
-    /// Tools that the agent may use.
     pub allowed_tools: AllowedTools,
     /// Budget of each session.
     pub default_budget: SessionBudget,
-    /// Auto-continue configuration of each session.
     pub default_auto_continue_config: Option<AutoContinueConfig>,
-    /// Execution mode of the sessions.
     pub execution_mode: ExecutionMode,
     /// Adapter that drives the agent; `None` for the default (decision 20).
     pub adapter: Option<AdapterName>,
-    /// Options that only the adapter interprets.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub adapter_options: Value,
     /// Options of each session; missing ones have the defaults.
@@ -42,12 +38,10 @@ pub struct TemplateContent {
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct AllowedTools(Vec<String>);
 
-/// Why a list of tools is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTools {
     #[error("must have 1 to {max} entries")]
     Count { max: usize },
-    /// Not the name of a tool.
     #[error("`{0}` is not the name of a tool (1 to 200 characters)")]
     Name(String),
     #[error("`{0}` occurs twice")]

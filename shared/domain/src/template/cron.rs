@@ -23,7 +23,6 @@ pub struct CronExpression {
     either_day: bool,
 }
 
-/// Why a text is not a cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
     #[error("must have at most {max} characters")]
@@ -33,19 +32,16 @@ pub enum InvalidCron {
     /// A part of a field that is not a number, name, range or step.
     #[error("`{part}` is not a {field} (`*`, {min}-{max}, a range, a list or a step)")]
     Part {
-        /// Name of the field.
+        /// Name of the field; `min` and `max` are its limits.
         field: &'static str,
         part: String,
-        /// Smallest number of the field.
         min: u8,
-        /// Largest number of the field.
         max: u8,
     },
     #[error("the range `{part}` of the {field} ends before it begins")]
     Backwards {
         /// Name of the field.
         field: &'static str,
-        /// The range.
         part: String,
     },
     /// A step that is zero, or applied to a single number.
@@ -53,7 +49,6 @@ pub enum InvalidCron {
     Step {
         /// Name of the field.
         field: &'static str,
-        /// The step.
         part: String,
     },
     /// Matches no day of any year, like the 30th of February.

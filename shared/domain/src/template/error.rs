@@ -3,32 +3,27 @@
 use crate::text::ToolName;
 use crate::value::{InvalidAutoContinue, InvalidDefinitions};
 
-/// Why an operation was refused. The template is unchanged.
+/// The template is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A deactivated template cannot start sessions (S0 8.4).
     #[error("the template is deactivated; activate it first")]
     Inactive,
-    /// The auto-continue configuration is invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     AutoContinue(Vec<InvalidAutoContinue>),
     /// Too many tools, or duplicate names (S0 8.4).
     #[error(transparent)]
     Tools(#[from] InvalidDefinitions),
-    /// The limit for a list is reached.
     #[error("a template has at most {max} {what}; remove one first")]
     TooMany {
         /// Kind of entry.
         what: &'static str,
-        /// Most entries.
         max: usize,
     },
-    /// The template or a part of it is too large.
     #[error("the {what} must be at most {max} bytes in all; shorten the prompt, the options or the tools")]
     TooLarge {
-        /// Name of the part.
         what: &'static str,
-        /// Most bytes, as JSON.
+        /// As JSON.
         max: usize,
     },
     /// Names of tools are unique within a template (S0 8.4).
@@ -41,7 +36,6 @@ pub enum TemplateError {
     NoSuchTool,
     #[error("the template has no such rule")]
     NoSuchRule,
-    /// The skill is not among the defaults.
     #[error("the template does not have this skill among its defaults")]
     NoSuchSkill,
 }

@@ -1,4 +1,4 @@
-//! Vec<TemplateEvent> of a template (S0 8.6).
+//! Events of a template (S0 8.6).
 
 use super::{ScheduleSkip, TemplateSection};
 use crate::event::aggregate_events;

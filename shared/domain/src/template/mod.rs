@@ -308,22 +308,20 @@ impl AgentTemplate {
         &self.owner_id
     }
 
-    /// The fields that are set as a whole.
     pub const fn content(&self) -> &TemplateContent {
         &self.content
     }
 
-    /// Tools of MCP servers that its sessions can use.
     pub fn custom_tool_definitions(&self) -> &[McpToolDefinition] {
         &self.custom_tool_definitions
     }
 
-    /// Skills that are enabled for its sessions, in order.
+    /// In order.
     pub fn default_skill_ids(&self) -> &[AgentSkillId] {
         &self.default_skill_ids
     }
 
-    /// Classification rules for events, in order.
+    /// In order.
     pub fn classification_rules(&self) -> &[ClassificationRule] {
         &self.classification_rules
     }
@@ -332,12 +330,10 @@ impl AgentTemplate {
         self.scheduled.as_ref().map(|scheduled| &scheduled.schedule)
     }
 
-    /// The schedule with its state.
     pub const fn scheduled(&self) -> Option<&Scheduled> {
         self.scheduled.as_ref()
     }
 
-    /// Whether sessions can start from the template.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }

@@ -1,5 +1,3 @@
-//! Input for creating a template.
-
 use super::{AgentSchedule, ClassificationRule, EventPriority, MatchPattern, TemplateContent};
 use crate::text::{Classification, EventField};
 use crate::value::McpToolDefinition;
@@ -11,11 +9,9 @@ pub struct NewTemplate {
     pub id: AgentTemplateId,
     pub owner_id: UserId,
     pub content: TemplateContent,
-    /// Tools of MCP servers that its sessions can use.
     pub custom_tool_definitions: Vec<McpToolDefinition>,
-    /// Skills that are enabled for its sessions, in order.
+    /// In order.
     pub default_skill_ids: Vec<AgentSkillId>,
-    /// Classification rules for events, in order.
     pub classification_rules: Vec<NewRule>,
     /// When the template starts sessions automatically.
     pub schedule: Option<AgentSchedule>,
@@ -24,13 +20,9 @@ pub struct NewTemplate {
 /// A classification rule without an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRule {
-    /// Name of the event's field.
     pub match_field: EventField,
-    /// Pattern that the field has to match.
     pub match_pattern: MatchPattern,
-    /// Class of a matching event.
     pub classify_as: Classification,
-    /// Lowest priority of a matching event.
     pub min_priority: Option<EventPriority>,
 }
 

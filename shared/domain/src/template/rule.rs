@@ -28,10 +28,8 @@ pub struct ClassificationRule {
     pub min_priority: Option<EventPriority>,
 }
 
-/// Result of a classification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classified<'a> {
-    /// The rule that matched.
     pub rule: &'a ClassificationRule,
     /// Priority of the event: the higher of the event's value and the rule's minimum.
     pub priority: Option<EventPriority>,
@@ -63,7 +61,7 @@ pub enum EventPriority {
 impl EventPriority {
     /// Field of an event that contains its priority.
     pub const FIELD: &'static str = "priority";
-    /// All priorities, in ascending order.
+    /// In ascending order.
     pub const ALL: [Self; 4] = [Self::Low, Self::Normal, Self::High, Self::Urgent];
 
     pub const fn as_str(self) -> &'static str {
@@ -96,7 +94,6 @@ enum Token {
     Letter(char),
 }
 
-/// Why a text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
     #[error("must have 1 to {max} characters")]
@@ -129,7 +126,6 @@ impl MatchPattern {
         Ok(Self { text, tokens })
     }
 
-    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -14,7 +14,6 @@ use crate::{AgentSessionId, DomainContext, Timestamp};
 #[serde(rename_all = "camelCase")]
 pub struct AgentSchedule {
     pub cron_expression: CronExpression,
-    /// IANA time zone of the schedule.
     pub time_zone: TimeZoneName,
     pub is_enabled: bool,
     /// Parameters of the sessions that the template does not have.
@@ -51,7 +50,6 @@ impl AgentSchedule {
     }
 }
 
-/// A schedule with its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduled {
@@ -62,7 +60,6 @@ pub struct Scheduled {
     pub last_run: Option<ScheduledRun>,
 }
 
-/// Result of a due time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduledRun {

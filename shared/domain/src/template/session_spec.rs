@@ -31,28 +31,22 @@ pub struct SessionSpec {
     pub auto_continue: Option<AutoContinueConfig>,
     pub execution_mode: Option<ExecutionMode>,
     pub adapter: Option<AdapterName>,
-    /// Options that only the adapter interprets.
     pub adapter_options: Option<Value>,
     /// Tools that the agent may use, instead of the template's. If empty, each launch reads the template's list.
     pub allowed_tools: Vec<String>,
-    /// Labels for the owner's use.
     pub labels: BTreeMap<String, String>,
     /// The options, where they differ from the template's.
     pub options: SessionOptions,
 }
 
-/// Result of resolving a [`SessionSpec`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedSession {
-    /// Input for creating the session.
     pub new: NewSession,
-    /// Skills of the session, in order.
     pub skill_ids: Vec<AgentSkillId>,
     pub execution_mode: ExecutionMode,
 }
 
 impl SessionSpec {
-    /// Leaves all optional values open.
     pub fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
         Self {
             working_directory,
@@ -74,7 +68,6 @@ impl SessionSpec {
         }
     }
 
-    /// The request for a scheduled session.
     pub fn scheduled(launch: &ScheduledLaunch) -> Self {
         Self {
             name: launch.name.clone(),
@@ -82,10 +75,8 @@ impl SessionSpec {
         }
     }
 
-    /// Fills the request from `template` and the defaults. The caller has checked that the template is active.
-    ///
-    /// # Errors
-    /// [`InvalidBudget`] if the cap is missing or zero.
+    /// Fills the request from `template` and the defaults. The caller has checked that the template is active. Fails if the cap
+    /// is missing or zero.
     pub fn resolve(
         self,
         id: AgentSessionId,

@@ -18,11 +18,10 @@ pub struct TimeZoneName {
     zone: TimeZone,
 }
 
-/// A name that is not a time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not an IANA time zone like Europe/Berlin")]
 pub struct InvalidTimeZone {
-    /// The given name, shortened.
+    /// Shortened.
     pub given: String,
 }
 

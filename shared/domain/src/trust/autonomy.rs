@@ -1,4 +1,4 @@
-//! What an agent may do without asking, by kind of action: granted by a person, revoked automatically.
+//! Autonomy of an agent by kind of action: granted by a person, revoked automatically.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -78,7 +78,7 @@ impl Default for TrustCalibrationConfig {
     }
 }
 
-/// Why a configuration is invalid. The texts start with the field.
+/// The texts start with the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCalibration {
     #[error("{field} must be from 0 to 100")]
@@ -164,7 +164,6 @@ impl TrustCalibrationConfig {
     }
 }
 
-/// Largest multiplier and risk weight.
 const MAX_FACTOR: Factor = Factor::percent(1000);
 
 /// Name of a preset of the trust engine.
@@ -227,7 +226,6 @@ impl TrustCalibrationProfile {
         }
     }
 
-    /// Names every violation.
     pub fn check(&self) -> Result<(), Vec<InvalidCalibration>> {
         let mut found = self.config.check().err().unwrap_or_default();
         let multipliers = [

@@ -50,7 +50,7 @@ named!(TrustOutcome {
 });
 
 impl TrustOutcome {
-    /// All outcomes, in the order of S2's table.
+    /// In the order of S2's table.
     pub const ALL: [Self; 15] = [
         Self::HumanApprovesRecommendedOption,
         Self::HumanApprovesToolCall,

@@ -10,7 +10,6 @@ use rust_decimal::prelude::ToPrimitive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number that is out of range or has more than three decimals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number from {min} to {max} with at most three decimals")]
 pub struct InvalidNumber {

@@ -1,5 +1,3 @@
-//! Trust of one agent.
-
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -20,7 +18,7 @@ use crate::{DecisionId, Timestamp};
 #[serde(rename_all = "camelCase")]
 pub struct TrustProfile {
     current: TrackedScore,
-    /// What the score would be. Present in calibration mode, while `current` is frozen.
+    /// The score without the freeze. Present in calibration mode, while `current` is frozen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hypothetical: Option<TrackedScore>,
     /// Verdicts of people, by kind of action.
@@ -30,7 +28,6 @@ pub struct TrustProfile {
     autonomy: BTreeMap<ActionKind, Autonomy>,
 }
 
-/// An outcome to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedOutcome {
     pub outcome: TrustOutcome,
@@ -63,7 +60,6 @@ pub struct TrustEntry {
 }
 
 impl TrustProfile {
-    /// Trust of a new agent.
     pub fn new(profile: &TrustCalibrationProfile, now: Tick) -> Self {
         let current = TrackedScore { score: profile.config.initial_score, as_of: now };
         Self {

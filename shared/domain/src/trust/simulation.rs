@@ -3,7 +3,7 @@
 use super::{Points, ReportedOutcome, TrustCalibrationProfile, TrustEntry, TrustProfile};
 use crate::tick::Tick;
 
-/// What an agent's trust would have been.
+/// Trust of an agent under another profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
     /// The recorded outcomes with their changes under the simulated profile.

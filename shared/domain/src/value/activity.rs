@@ -79,7 +79,6 @@ impl ActivityItem {
         Self { kind, summary: line, detail: None, tool_name: None, sub_agent_id: None, timestamp }
     }
 
-    /// Adds a detail, cut to its limit.
     #[must_use]
     pub fn with_detail(mut self, detail: &str) -> Self {
         self.detail = Some(cut(detail, Self::MAX_DETAIL)).filter(|d| !d.is_empty());

@@ -21,7 +21,7 @@ pub enum ThinkingLevel {
 }
 
 impl ThinkingLevel {
-    /// All levels, in ascending order.
+    /// In ascending order.
     pub const ALL: [Self; 6] = [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Max];
 
     /// Name of the level on the wire.

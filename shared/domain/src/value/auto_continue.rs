@@ -103,7 +103,6 @@ pub struct AutoContinueConfig {
     pub is_enabled: bool,
 }
 
-/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAutoContinue {
     #[error("maxContinuations must be at least 1")]
@@ -160,7 +159,6 @@ impl AutoContinueConfig {
         true
     }
 
-    /// Whether another continuation is allowed.
     pub(crate) const fn may_continue(&self) -> bool {
         self.current_continuation_count < self.max_continuations
     }

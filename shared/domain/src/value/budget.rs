@@ -39,7 +39,6 @@ enum Metering {
     Unknown,
 }
 
-/// Why a budget is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBudget {
     #[error("the cap must be more than 0 dollars")]
@@ -85,7 +84,6 @@ impl SessionBudget {
         })
     }
 
-    /// Sets whether unreported spend is allowed.
     #[must_use]
     pub const fn allowing_unmetered(mut self, allow: bool) -> Self {
         self.allow_unmetered = allow;
@@ -112,7 +110,7 @@ impl SessionBudget {
         self.hard_cap_usd
     }
 
-    /// Warning threshold in percent of the cap.
+    /// In percent of the cap.
     pub const fn warn_at_percent(&self) -> u8 {
         self.warn_at_percent
     }
@@ -126,7 +124,6 @@ impl SessionBudget {
         self.estimated_cost_usd
     }
 
-    /// Spend of earlier sessions of the chain.
     pub const fn carried_usd(&self) -> Usd {
         self.carried_usd
     }
@@ -141,7 +138,6 @@ impl SessionBudget {
         self.held || self.account_usd() >= self.hard_cap_usd
     }
 
-    /// Whether the owner allows spend that the agent does not report.
     pub const fn allows_unmetered(&self) -> bool {
         self.allow_unmetered
     }
@@ -173,7 +169,7 @@ impl SessionBudget {
         self.held
     }
 
-    /// Records that the next call could exceed the cap. Returns whether the budget was not exhausted before.
+    /// Called when the next call could exceed the cap. Returns whether the budget was not exhausted before.
     pub(crate) fn hold(&mut self) -> bool {
         let news = !self.exhausted();
         self.held = true;
@@ -185,12 +181,10 @@ impl SessionBudget {
         self.account_usd().excess_over(self.hard_cap_usd)
     }
 
-    /// Remaining part of the cap.
     pub fn remaining_usd(&self) -> Usd {
         self.hard_cap_usd.excess_over(self.account_usd())
     }
 
-    /// Spend in percent of the cap.
     pub fn percent_used(&self) -> Decimal {
         self.account_usd().percent_of(self.hard_cap_usd)
     }

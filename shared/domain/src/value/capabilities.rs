@@ -47,7 +47,6 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether the adapter can carry out an adjustment.
     pub const fn can_adjust(&self, adjustment: &Adjustment) -> bool {
         match adjustment {
             Adjustment::SetModel { .. } | Adjustment::CycleModel { .. } => self.model_switch,

@@ -95,7 +95,6 @@ impl HandoffDocument {
         text
     }
 
-    /// The document as one text.
     pub fn to_text(&self) -> String {
         let decisions = self.key_decisions.as_ref().map(|d| format!("\n\nKey decisions:\n{d}"));
         format!(

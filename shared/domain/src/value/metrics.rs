@@ -23,7 +23,6 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Sum of the four counts.
     pub const fn total(self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)
@@ -40,19 +39,17 @@ impl TokenUsage {
         }
     }
 
-    /// Adds each count.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
-    /// Increase of each count over `earlier`, never below zero (decision 31).
+    /// Never below zero (decision 31).
     #[must_use]
     pub fn increment_since(self, earlier: Self) -> Self {
         self.zip(earlier, u64::saturating_sub)
     }
 
-    /// Larger value of each count.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.zip(other, u64::max)
@@ -96,7 +93,6 @@ pub struct SessionMetrics {
 }
 
 impl SessionMetrics {
-    /// Total over all models.
     pub fn total_tokens(&self) -> u64 {
         self.token_usage_by_model.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
     }

@@ -10,7 +10,6 @@ use crate::string_value::string_value;
 #[serde(try_from = "String", into = "String")]
 pub struct CommitSha(String);
 
-/// A string that is not a commit hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be a commit's 40 hexadecimal digits")]
 pub struct InvalidCommitSha;

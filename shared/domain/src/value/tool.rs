@@ -16,7 +16,6 @@ use crate::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, Too
 #[serde(try_from = "String", into = "String")]
 pub struct InputSchema(String);
 
-/// Why a text is not an input schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInputSchema {
     #[error("must be a JSON Schema as text: {0}")]
@@ -54,7 +53,6 @@ impl InputSchema {
 #[serde(try_from = "String", into = "String")]
 pub struct ServerUri(String);
 
-/// Why a text is not a server address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerUri {
     #[error("must have at most {max} characters")]
@@ -100,7 +98,6 @@ impl ServerUri {
         &self.0
     }
 
-    /// The scheme as it was written.
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
@@ -149,7 +146,6 @@ pub struct McpToolDefinition {
 }
 
 impl McpToolDefinition {
-    /// Most tools of a template or skill.
     pub const MAX_TOOLS: usize = 50;
 }
 
@@ -169,7 +165,6 @@ pub struct SkillSubAgentDefinition {
     pub tool_definitions: Vec<McpToolDefinition>,
 }
 
-/// Why a list of definitions is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDefinitions {
     /// Names that occur more than once.
@@ -177,7 +172,6 @@ pub enum InvalidDefinitions {
     Duplicates {
         /// `tool` or `subagent`.
         what: &'static str,
-        /// The duplicate names, each once.
         names: Vec<String>,
     },
     #[error("there can be at most {max} {what}s, but there are {actual}")]
@@ -215,7 +209,6 @@ pub fn check_tools(tools: &[McpToolDefinition]) -> Result<(), InvalidDefinitions
 impl SkillSubAgentDefinition {
     /// Most subagents of a skill.
     pub const MAX_SUB_AGENTS: usize = 20;
-    /// Most tools of a subagent.
     pub const MAX_TOOLS: usize = 20;
 
     /// Checks the subagent's tools.

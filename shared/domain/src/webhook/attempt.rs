@@ -6,7 +6,6 @@ use super::{AttemptOutcome, Delivery, Webhook};
 use crate::Timestamp;
 use crate::announcement::{FeedEntry, NotificationKind};
 
-/// The next step for a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStep {
     /// The delivery is over.
@@ -15,16 +14,13 @@ pub enum DeliveryStep {
     Abandon,
     /// Send the message for the next attempt, which waits in its own group.
     Requeue {
-        /// Number of attempts that were made.
         attempts: usize,
     },
     /// Wait for this time: until the next attempt, or until the pause of the endpoint ends.
     Wait(Duration),
-    /// Make an attempt now.
     Attempt,
 }
 
-/// The effect of an attempt at a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptEffect {
     pub outcome: AttemptOutcome,

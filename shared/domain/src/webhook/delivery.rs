@@ -55,7 +55,6 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptOutcome {
     /// The delivery is complete.
@@ -83,7 +82,6 @@ impl Delivery {
         !matches!(self.state, DeliveryState::Pending { .. })
     }
 
-    /// Remaining time until the next attempt.
     pub fn time_until_next_attempt(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
             DeliveryState::Pending { next_at } if next_at > now => Some(next_at.since(now)),

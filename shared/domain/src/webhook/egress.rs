@@ -1,10 +1,9 @@
-//! Which addresses webhooks may have (decision 37).
+//! Addresses that webhooks may have (decision 37).
 //!
 //! An owner must not be able to make the control plane send requests to its own machine, its network or a cloud's metadata service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which addresses webhooks may have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EgressPolicy {
     /// Public addresses only, with https.
@@ -16,7 +15,6 @@ pub enum EgressPolicy {
     Private,
 }
 
-/// A string that is not a reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be public, loopback or private")]
 pub struct InvalidEgressPolicy;

@@ -57,7 +57,6 @@ pub struct Disabled {
 }
 
 impl Webhook {
-    /// Most endpoints of an owner.
     pub const MAX_PER_OWNER: usize = 20;
 
     /// Number of consecutive failures that pause an endpoint.
@@ -66,12 +65,10 @@ impl Webhook {
     /// [`crate::Deadlines::webhook_retry_unit`] (5 s): 30 s, 1 min, 2 min, 5 min, 10 min, then always 30 min.
     pub const PAUSES: [u32; 6] = [6, 12, 24, 60, 120, 360];
 
-    /// Whether the endpoint receives the event.
     pub fn accepts(&self, event: &str) -> bool {
         self.disabled.is_none() && self.events.accepts(event)
     }
 
-    /// Remaining time of the pause.
     pub fn remaining_pause(&self, now: Timestamp) -> Option<Duration> {
         let until = self.failing?.paused_until?;
         (until > now).then(|| until.since(now))
@@ -107,7 +104,6 @@ impl Webhook {
         self.is_probing() && self.failing.is_some_and(|failing| failing.since + disable_after <= now)
     }
 
-    /// Stops deliveries to the endpoint.
     pub fn disable(&mut self, reason: impl Into<String>, at: Timestamp) {
         self.disabled = Some(Disabled { at, reason: reason.into() });
     }

@@ -1,4 +1,4 @@
-//! Which events a webhook receives.
+//! Selection of the events that a webhook receives.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,10 @@ use crate::announcement::ANNOUNCED_EVENTS;
 #[schemars(with = "Vec<String>")]
 pub struct EventFilter(BTreeSet<String>);
 
-/// A name that is not a published event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is none of {}", ANNOUNCED_EVENTS.join(", "))]
 pub struct UnknownEvent {
-    /// The given name, shortened.
+    /// Shortened.
     pub name: String,
 }
 
@@ -27,7 +26,6 @@ impl EventFilter {
         self.0.is_empty() || self.0.contains(event)
     }
 
-    /// Whether the endpoint receives all events.
     pub fn is_all(&self) -> bool {
         self.0.is_empty()
     }

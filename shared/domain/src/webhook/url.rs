@@ -1,5 +1,3 @@
-//! The URL of a webhook.
-
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +16,6 @@ pub struct WebhookUrl {
     host: Host,
 }
 
-/// Host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// A host name, which is resolved at each delivery.
@@ -26,7 +23,6 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// Why a string is not the URL of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWebhookUrl {
     #[error("must have at most {} characters", WebhookUrl::MAX)]
@@ -43,7 +39,6 @@ pub enum InvalidWebhookUrl {
 impl WebhookUrl {
     pub const MAX: usize = 2000;
 
-    /// Checks the syntax of a URL.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidWebhookUrl> {
         let text = text.into();
         if text.len() > Self::MAX {

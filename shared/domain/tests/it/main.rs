@@ -1,7 +1,6 @@
 //! Tests of the domain's public interface: the transition table, scenarios in given-when-then form, and properties of random
 //! sequences of operations.
 
-// Helpers of tests are tests as well, but `clippy.toml` covers only functions marked as tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::too_many_lines)]
 // `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]

@@ -52,7 +52,6 @@ struct Owner {
     pool: SessionPool,
     ids: Ids,
     now: Timestamp,
-    // The model.
     slots: BTreeMap<AgentSessionId, RunId>,
     line: Vec<AgentSessionId>,
     max: usize,

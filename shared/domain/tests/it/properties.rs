@@ -627,7 +627,6 @@ impl Life {
         let status = session.status();
         let json = stored(scenario);
 
-        // Budget.
         assert_eq!(session.metrics().total_cost_usd, session.budget().estimated_cost_usd());
         assert!(session.metrics().total_cost_usd >= before.metrics().total_cost_usd, "spend shrinks");
         let by_subagents =
@@ -635,7 +634,6 @@ impl Life {
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
-        // Auto-continue.
         let between = !json["delivery"]["turn"]["Between"].is_null();
         assert!(!session.is_validating() || status == S::Running, "{status} validates");
         assert!(!between || session.turn().is_none(), "between two turns in one");
@@ -709,7 +707,6 @@ impl Life {
         let may_write = status == S::ContextExhausted && session.run().is_some();
         assert!(!session.awaits_document() || may_write, "a document is awaited that no agent can write");
 
-        // The control version.
         assert!(session.control_version() >= before.control_version());
         let same_place =
             before.status() == status && before.run().map(|r| r.id) == session.run().map(|r| r.id);
@@ -739,7 +736,6 @@ impl Life {
             );
         }
 
-        // Messages.
         let flying = in_flight(&json);
         let open = scenario.conv.queue.messages();
         for (i, m) in open.iter().enumerate() {
@@ -755,14 +751,12 @@ impl Life {
         }
         assert!(!matches!(status, S::Completed | S::Cancelled) || open.is_empty(), "{status} with messages");
 
-        // Skills.
         let skills = session.enabled_skill_ids();
         assert!(skills.len() <= AgentSession::MAX_SKILLS);
         assert!(skills.iter().enumerate().all(|(i, id)| !skills[..i].contains(id)), "a skill twice");
         assert!(session.reload().is_none() || session.run().is_some(), "a reload of nothing");
         assert!(session.reload().is_none() || !status.is_terminal());
 
-        // The pool.
         let lease = scenario.pool.leases().get(&session.id()).map(|lease| lease.run_id);
         assert_eq!(lease, session.run().map(|run| run.id), "leases and runs differ");
         assert!(scenario.pool.leases().len() <= 1);

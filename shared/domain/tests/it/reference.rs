@@ -19,7 +19,6 @@ pub(crate) use ledger::Ledger;
 pub(crate) use mail::Mail;
 pub(crate) use walk::Walk;
 
-/// State of the model.
 #[derive(Debug)]
 pub(crate) struct Reference {
     pub(crate) walk: Walk,
@@ -54,7 +53,6 @@ pub(crate) enum Input<'a> {
     Moved(pilothouse_domain::MessageId, usize),
     Released(pilothouse_domain::MessageId),
     Cleared,
-    /// Any other input.
     Other,
 }
 
@@ -254,7 +252,6 @@ pub(crate) enum Asked {
     Retry,
     /// A new cap, in cents.
     Cap(u64),
-    /// Another model.
     Choose,
     Compact,
     Fork,

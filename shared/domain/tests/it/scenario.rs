@@ -73,9 +73,7 @@ pub(crate) struct Scenario {
     pub(crate) brakes: Vec<Brake>,
     pub(crate) now: Timestamp,
     pub(crate) ids: Ids,
-    /// Events of the latest step.
     pub(crate) last: Events,
-    /// Outcome of the latest fact.
     pub(crate) outcome: Option<FactOutcome>,
     /// API key hash for an agent that starts now.
     pub(crate) key: String,
@@ -102,7 +100,6 @@ pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
 }
 
-/// The skill with this number.
 pub(crate) fn skill(n: u8) -> AgentSkillId {
     AgentSkillId::new(Uuid::from_u128(3_000_000_000 + u128::from(n)))
 }
@@ -346,7 +343,6 @@ impl Scenario {
     }
 }
 
-/// Steps.
 impl Scenario {
     pub(crate) fn commit<E: Coded>(
         &mut self,
@@ -621,7 +617,6 @@ impl Scenario {
     }
 }
 
-/// Given-when-then methods.
 impl Scenario {
     #[track_caller]
     pub(crate) fn when(mut self, step: impl FnOnce(&mut Self) -> Step) -> Self {

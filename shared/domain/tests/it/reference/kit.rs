@@ -6,7 +6,6 @@ use pilothouse_domain::{AgentSkillId, CommandId, SessionEvent as E};
 
 use super::Walk;
 
-/// Skills of the session and its pending reload.
 #[derive(Debug, Default)]
 pub(crate) struct Kit {
     pub(crate) skills: Vec<AgentSkillId>,
@@ -22,7 +21,6 @@ pub(crate) enum Reload {
     WithNextRun,
 }
 
-/// Operation of the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Enable(AgentSkillId),

@@ -22,7 +22,6 @@ fn session(n: u128) -> AgentSessionId {
     AgentSessionId::new(Uuid::from_u128(n))
 }
 
-/// The chain that the latest step of a scenario created.
 fn begun(scenario: &Scenario) -> SessionChain {
     SessionChain::from_handoff(&scenario.last, &scenario.conv.session, scenario.now)
         .expect("a chain begins")

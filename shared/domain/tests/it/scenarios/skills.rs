@@ -50,7 +50,6 @@ fn new_skill() -> NewSkill {
     }
 }
 
-/// A skill, driven as the functions drive it.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillScene {
     pub(crate) skill: AgentSkill,

@@ -11,7 +11,6 @@ use pilothouse_domain::{DecisionId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
-/// An agent with its project's profile and the current tick.
 pub(crate) struct TrustScene {
     pub(crate) trust: TrustProfile,
     pub(crate) profile: TrustCalibrationProfile,

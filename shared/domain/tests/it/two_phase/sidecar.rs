@@ -18,7 +18,6 @@ pub(crate) enum Agent {
     Ended,
 }
 
-/// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Order {
     /// Begin with a prompt, or wait for a message.

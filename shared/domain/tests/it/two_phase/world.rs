@@ -22,7 +22,6 @@ use super::explore::Model;
 use super::sidecar::{Agent, Order, Process};
 use crate::scenario::{Ids, Scenario, message, new_brake};
 
-/// Requests of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
     Interrupt,
@@ -156,7 +155,6 @@ pub(crate) struct World {
     changed: bool,
 }
 
-/// Limits of the exploration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
     pub(crate) asks: u8,
