@@ -91,6 +91,7 @@ fn output() -> SessionOutput {
     }
 }
 
+/// The rows of S0 8.3, and the events that the specification requires without listing them.
 #[allow(clippy::too_many_lines)] // it is a table
 fn table() -> Vec<(Value, Vec<F>)> {
     let output_json = serde_json::to_value(output()).unwrap();

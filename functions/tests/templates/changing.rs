@@ -1,3 +1,5 @@
+//! Creating and changing templates (S0 8.9).
+
 use serde_json::{Value, json};
 
 use crate::fixture::{TemplatesFixture, schedule, template};

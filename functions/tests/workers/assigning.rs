@@ -1,4 +1,4 @@
-//! Which worker is assigned which run.
+//! Assignment of runs to workers.
 
 use std::sync::Arc;
 use std::time::Duration;

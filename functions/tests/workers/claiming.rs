@@ -1,4 +1,4 @@
-//! Which worker may claim a run, and what it receives.
+//! Claims of runs, and the responses to them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -277,7 +277,7 @@ impl EventFunction {
     }
 }
 
-/// What triggers an [`EventFunction`].
+/// A trigger of an [`EventFunction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// Messages of a shared queue, by its logical name.

@@ -27,7 +27,7 @@ pub struct TokenSettings {
 }
 
 impl Default for TokenSettings {
-    /// Those of the embedded server.
+    /// The issuer and audience of the embedded server.
     fn default() -> Self {
         Self { issuer: ISSUER.into(), audience: AUDIENCE.into() }
     }

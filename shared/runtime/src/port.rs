@@ -33,7 +33,7 @@ pub trait AgentRuntime: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AtCapacity {
-    /// What lacks capacity, and what to do.
+    /// Names the resource that lacks capacity, and the remedy.
     pub message: &'static str,
     pub retry_after: Duration,
 }

@@ -22,7 +22,7 @@ use crate::table::{Condition, Index, Item, Key, Query, SortRange, Table, TableEr
 pub trait Subject: Send + Sync {
     fn table(&self) -> Arc<dyn Table>;
 
-    /// Current time of the table's clock, which never stands still.
+    /// Current time of the table's clock, which advances.
     fn now(&self) -> Timestamp;
 
     fn advance(&self, by: Duration);

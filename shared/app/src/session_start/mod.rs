@@ -31,7 +31,7 @@ use crate::problem::Problem;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 
-/// What the opening of a planned session depends on.
+/// The state on which the opening of a planned session depends.
 pub struct StartState {
     pool: LoadedPool,
     attachment: Option<Attachment>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What the kernel can enforce.
+/// Confinement that the kernel can enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfinementSupport {
     /// Nothing, or the sidecar does not respond.

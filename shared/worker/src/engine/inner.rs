@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     pub(crate) _owner: Flock<File>,
 }
 
-/// What the worker needs from its control plane.
+/// The control plane of a worker.
 #[derive(Clone)]
 pub struct Ports {
     pub claims: Arc<dyn RunClaims>,
