@@ -89,6 +89,7 @@ pub struct Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentsOnExit {
+    /// The next start adopts them.
     Continue,
     Pause,
     End,

@@ -93,6 +93,7 @@ impl Keyring {
         kid.is_some_and(|kid| self.keys.contains_key(&kid))
     }
 
+    /// Also refuses an owner that is not served.
     pub fn verify(&self, token: &str) -> Result<UserId, Problem> {
         let owner = self.check(token)?.owner;
         if let Some(admission) = &self.admission {

@@ -42,6 +42,7 @@ pub struct SessionPool {
     brakes: Vec<PoolBrake>,
 }
 
+/// The pool is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     #[error("maxConcurrentSessions must be 1 to {max}")]

@@ -40,6 +40,7 @@ pub struct SessionMessage {
     pub delivered_at: Option<Timestamp>,
 }
 
+/// The queue is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     #[error("there is no message {0} in the queue of this session")]

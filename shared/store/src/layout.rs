@@ -75,6 +75,7 @@ pub const JOURNAL: &str = "journal";
 /// Kind of a journal entry of an aggregate other than a session.
 pub const AGGREGATE_JOURNAL: &str = "aggregate-journal";
 
+/// The relay reads the outbox.
 pub fn is_outbox(kind: &str) -> bool {
     matches!(kind, JOURNAL | AGGREGATE_JOURNAL)
 }

@@ -107,6 +107,7 @@ pub struct SharedQueue {
     pub max_receives: u32,
 }
 
+/// Without their dead-letter queues.
 pub const SHARED_QUEUES: &[SharedQueue] = &[
     // `intake` and `react` dead-letter failing messages themselves, with the cause (decision 9); this limit is a safeguard.
     SharedQueue { name: EVENTS, max_receives: 102 },

@@ -39,6 +39,7 @@ pub struct Announcement {
     pub detail: Value,
 }
 
+/// An event to publish, before it has its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedEntry {
     /// Identifies the event: the id of its journal entry and its index there.

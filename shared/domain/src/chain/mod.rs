@@ -91,6 +91,7 @@ impl SessionChain {
         1 + self.others.len()
     }
 
+    /// A chain has at least one session.
     pub const fn is_empty(&self) -> bool {
         false
     }

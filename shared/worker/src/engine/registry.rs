@@ -60,6 +60,7 @@ impl Run {
         }
     }
 
+    /// One caller at a time.
     pub(crate) fn inspect(&self) -> io::Result<LockState> {
         let in_container = self.engine().is_some();
         let _one_at_a_time = self.phase();
