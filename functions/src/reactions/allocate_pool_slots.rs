@@ -8,6 +8,7 @@ use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent, UserId};
 use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
+/// Most sessions that one reaction gives slots to.
 const HANDED_ON: usize = 1000;
 
 pub(super) const fn concerns(event: &SessionEvent) -> bool {

@@ -30,6 +30,7 @@ pub const FUNCTION: HttpFunction =
 pub(crate) const PING: Duration = Duration::from_secs(20);
 /// The time that a client has to accept a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// Entries per read.
 const READ: usize = 200;
 
 /// Without `after`, the stream starts with the first entry of the session.

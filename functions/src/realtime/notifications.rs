@@ -26,6 +26,7 @@ pub const FUNCTION: HttpFunction =
     .statuses(&[101])
     .requires(EMBEDDED);
 
+/// Notifications per read.
 const READ: usize = 100;
 
 /// Without `after`, the stream starts now. With the cursor of an earlier message it misses nothing.

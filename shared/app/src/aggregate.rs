@@ -16,6 +16,7 @@ use crate::trace;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 
+/// Pages of the index that one request reads.
 const READS: usize = 5;
 
 impl App {

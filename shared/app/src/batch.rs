@@ -10,6 +10,7 @@ use crate::App;
 use crate::error_chain;
 use crate::problem::Problem;
 
+/// Receives after which a message that keeps failing becomes a dead letter.
 const MAX_RECEIVES: u32 = 5;
 /// The same for failures of the store or a queue. With the pauses in between it takes most of an hour, so that an outage does not
 /// turn healthy messages into dead letters.

@@ -90,6 +90,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_mins(10);
 /// A visibility timeout that cases wait for.
 const SHORT: Duration = Duration::from_secs(2);
+/// The short timeout is over after this time.
 const OVER: Duration = Duration::from_millis(2200);
 
 fn name(name: &str) -> QueueName {

@@ -201,7 +201,7 @@ impl Store {
         self.pool_with(owner, LineScope::Whole).await
     }
 
-    /// The same with this part of the line.
+    /// Like [`Self::pool`], with this part of the line.
     pub async fn pool_with(&self, owner: &UserId, scope: LineScope) -> Result<LoadedPool, StoreError> {
         let default = || PoolGuard::of(&SessionPool::default(), false);
         let (guard, version) = match self.load::<PoolGuard>(&layout::pool(owner)).await? {

@@ -415,7 +415,7 @@ impl Store {
         Ok(self.due_times(at, limit).await?.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// The same with the due times of the index.
+    /// Like [`Self::due`], with the due times of the index.
     pub async fn due_times(
         &self,
         at: Timestamp,

@@ -8,6 +8,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(2);
 const TRIES: u32 = 3;
 /// How long an idle connection is kept. Services close theirs after about a minute, which a frozen environment does not notice.

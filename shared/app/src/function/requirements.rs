@@ -255,7 +255,9 @@ pub const PUSH: Requirements = Requirements {
 pub const TASK_STOPPED: Requirements = of_cloud(Access { secret: true, sends: &[EVENTS], ..NOTHING });
 /// Authorizes live streams by the issuer's public keys.
 pub const AUTHORIZE: Requirements = of_cloud(NOTHING);
+/// Accepts a connection and stores its owner.
 pub const OPEN: Requirements = of_cloud(WRITES);
 /// Subscribes a connection to a session.
 pub const SUBSCRIBE: Requirements = of_cloud(Access { connections: true, sends: &[PUSHES], ..WRITES });
+/// Deletes the record of a connection.
 pub const CLOSED: Requirements = of_cloud(WRITES);

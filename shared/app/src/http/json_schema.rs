@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 const MAX_DEPTH: usize = 64;
+/// Most reported violations.
 const MAX_NAMED: usize = 20;
 
 #[derive(Clone, Copy)]
