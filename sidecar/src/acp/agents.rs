@@ -1,19 +1,16 @@
-//! Table of known agents, with the properties that the protocol does not define: the effect of a second prompt, the
-//! place of a system prompt, and the environment variables of the agent. The agent advertises its other properties.
+//! Table of known agents, with the properties that an agent does not advertise over the protocol.
 
 use serde_json::Value;
 
 use crate::kit::json::{advertised, text_at};
 
-/// How an agent treats a prompt that arrives during another one. The adapter never uses this to steer. It is recorded
-/// so that the experiments need not be repeated.
+/// How an agent treats a prompt that arrives during another one. Recorded only: the adapter never steers with a second
+/// prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecondPrompt {
     /// Adds it to the current turn. Agents differ in the order of their responses, and may omit one.
     Joins,
-    /// Cancels the first prompt.
     Replaces,
-    /// Rejects it.
     Refuses,
     /// Not tested.
     Unknown,
@@ -31,7 +28,6 @@ impl SecondPrompt {
     }
 }
 
-/// The place of the instructions of template and skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instructions {
     /// Before the first prompt of the conversation. Works with every agent.
@@ -57,14 +53,11 @@ impl Metering {
     pub(super) const UNKNOWN: Self = Self { reports_cost: None, estimated_as: None, instructions: 0 };
 }
 
-/// An entry of the table.
 #[derive(Debug)]
 pub(super) struct Profile {
     /// The name in `adapterOptions.agent`.
     pub(super) name: &'static str,
-    /// Substrings of the name that the agent reports in `initialize`, or of the file name of its program.
     pub(super) known_by: &'static [&'static str],
-    /// The program and its arguments.
     pub(super) command: &'static [&'static str],
     /// Prefixes of the environment variables that the sidecar passes to the agent.
     pub(super) environment: &'static [&'static str],
@@ -91,7 +84,7 @@ pub(super) struct Asks {
     pub(super) plans: bool,
 }
 
-/// All known agents. `docs/adapters.md` lists the tested versions.
+/// `docs/adapters.md` lists the tested versions.
 pub(super) const AGENTS: &[Profile] = &[
     Profile {
         name: "claude-code-acp",
@@ -99,7 +92,7 @@ pub(super) const AGENTS: &[Profile] = &[
         command: &["claude-agent-acp"],
         environment: &["ANTHROPIC_", "CLAUDE_", "AWS_", "CLOUD_ML_REGION", "GOOGLE_", "DISABLE_"],
         asking: &[],
-        // A prompt during a tool joins the turn; a prompt during a model call starts the next turn.
+        // A prompt during a tool call joins the turn; a prompt during a model call starts the next turn.
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::AppendedByMeta,
         metering: Metering {
@@ -120,7 +113,7 @@ pub(super) const AGENTS: &[Profile] = &[
         second_prompt: SecondPrompt::Replaces,
         instructions: Instructions::FirstPrompt,
         metering: Metering { reports_cost: Some(false), estimated_as: None, instructions: 14_000 },
-        // In a loaded conversation, the tool calls have no results, and the model refuses such a conversation.
+        // In a loaded conversation, the tool calls have no results, and the model rejects it.
         takes_up: false,
         announces_calls: false,
         asks: Asks { questions: false, plans: false },
@@ -179,7 +172,6 @@ pub(super) const AGENTS: &[Profile] = &[
     },
 ];
 
-/// For unknown agents.
 pub(super) const UNKNOWN: &Profile = &Profile {
     name: "unknown",
     known_by: &[],
@@ -208,8 +200,7 @@ pub(super) fn recognised(name: &str) -> Option<&'static Profile> {
 /// How to send a message into the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Steering {
-    /// `_session/steering`, which several agents support. The response states whether the message was injected or no
-    /// turn is running.
+    /// `_session/steering`. The response states whether the message was injected or no turn is running.
     Extension,
     /// Not supported: messages wait for the end of the turn.
     AtTurnEnd,
@@ -233,11 +224,8 @@ pub(super) struct Advertised {
     pub(super) agent: String,
     /// The agent's entry in the table.
     pub(super) profile: &'static Profile,
-    /// How it is steered.
     pub(super) steering: Steering,
-    /// How it resumes conversations.
     pub(super) resumption: Resumption,
-    /// Whether it supports `session/load`.
     pub(super) loads: bool,
     /// Whether it supports MCP servers over HTTP.
     pub(super) mcp_http: bool,
@@ -248,7 +236,7 @@ pub(super) struct Advertised {
 }
 
 impl Advertised {
-    /// Reads the response to `initialize`. `configured` is the profile that the command belongs to.
+    /// Reads the response to `initialize`. `configured` is the profile of the command.
     pub(super) fn read(response: &Value, configured: &'static Profile) -> Self {
         let name = text_at(response, &["agentInfo", "name"]).unwrap_or(configured.name);
         let version = text_at(response, &["agentInfo", "version"]).unwrap_or("without version");

@@ -19,7 +19,6 @@ impl Translator {
         }
     }
 
-    /// Publishes a changed plan as the task list.
     pub(super) fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
         let tasks: Vec<RawTask> =
             list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
@@ -47,7 +46,6 @@ impl Translator {
         events
     }
 
-    /// Handles a change of the mode.
     pub(super) fn mode(&mut self, update: &Value) -> Vec<RawEvent> {
         let Some(id) = text(update, "currentModeId") else { return Vec::new() };
         if self.settings.mode_is(id) && self.update_mode != UpdateMode::Replay {

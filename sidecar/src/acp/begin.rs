@@ -41,7 +41,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     let starting = async {
         let files = processes.file_thread();
         let files = files.map_err(|e| format!("failed to set up access to the agent's files: {e}"))?;
-        // First, because it creates the session's home, which everything else of the session needs.
+        // Creates the session's home, which all later steps need.
         let conversation_file =
             ConversationFile::open(Path::new(&of_run.session_home)).map_err(|e| save_error(&e))?;
         let earlier = if resume_conversation { conversation_file.load() } else { Ok(None) };
@@ -52,14 +52,14 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
             Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch, prices)?;
         let mut standing = starter.start(&config, earlier.map_err(|e| save_error(&e))?).await?;
         if nothing_kept {
-            // A conversation existed and is lost here. The agent gets its task again.
+            // The earlier conversation is lost. The agent gets its task again.
             standing.conversation.earlier = Some(ConversationSummary::default());
         }
         let kept = events.until_space(|| conversation_file.save(&standing.conversation)).await;
         kept.map_err(|e| save_error(&e))?;
         Ok((files, starter, conversation_file, standing))
     };
-    // Stopped before the start was complete: dropping the future ends the processes that it started.
+    // Dropping the future ends the processes that it started.
     let Some(outcome) = while_commands_wait(&mut commands, &mut deferred_commands, starting).await else {
         return Ok(());
     };
@@ -116,7 +116,6 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     ended.or_else(DriverExit::outcome)
 }
 
-/// A sentence for people.
 fn save_error(e: &std::io::Error) -> String {
     format!("failed to use the state of the agent's conversation (acp.json in the session's folder): {e}")
 }

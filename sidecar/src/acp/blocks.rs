@@ -5,17 +5,15 @@ use serde_json::Value;
 
 use crate::kit::json::text;
 
-/// Size at which an incomplete block is published, so that the buffer is bounded.
+/// An incomplete block of this size is published, so that the buffer is bounded.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
 
-/// Type of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
     Thought,
 }
 
-/// The block that is being streamed.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Option<Open>,

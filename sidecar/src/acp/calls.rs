@@ -15,10 +15,10 @@ pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Bytes of a command's output to keep, from its end.
 const MAX_PRINTED: usize = 1024 * 1024;
-/// Fields of `rawOutput` in which agents report a command's output, by preference (codex).
+/// Fields of `rawOutput` with a command's output, by preference (codex).
 const OUTPUTS: [&str; 3] = ["aggregated_output", "formatted_output", "stdout"];
 
-/// What agents call the tools that the control plane knows by name (S0 8.3): qwen.
+/// Qwen's names of tools that the control plane knows by name (S0 8.3).
 const KNOWN_AS: [(&str, &str); 2] =
     [("exit_plan_mode", EXIT_PLAN_MODE), ("ask_user_question", ASK_USER_QUESTION)];
 
@@ -33,13 +33,11 @@ struct Call {
     content: Vec<Value>,
     /// The output of the call's command, if the agent sends it in pieces (`_meta.terminal_output_delta`).
     printed: String,
-    /// Exit code of the call's command.
     exit: Option<i64>,
     published: bool,
     subagent: Option<SubAgentId>,
 }
 
-/// The calls of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     open: BTreeMap<String, Call>,
@@ -77,7 +75,7 @@ impl Calls {
         events
     }
 
-    /// The agent has moved on, so streamed inputs are complete. An empty one may still arrive.
+    /// Completes streamed inputs when the agent sends something else. An empty input may still arrive.
     pub(super) fn finish_inputs(&mut self) -> Vec<RawEvent> {
         let ready: Vec<_> = self
             .order
@@ -88,17 +86,14 @@ impl Calls {
         ready.iter().filter_map(|id| self.publish(id)).collect()
     }
 
-    /// Whether a call is not published yet.
     pub(super) fn any_unpublished(&self) -> bool {
         self.open.values().any(|call| !call.published)
     }
 
-    /// Whether a call has no result.
     pub(super) fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Publishes all unpublished calls with the fields received so far.
     pub(super) fn publish_all(&mut self) -> Vec<RawEvent> {
         self.order.clone().iter().filter_map(|id| self.publish(id)).collect()
     }
@@ -118,17 +113,14 @@ impl Calls {
         self.publish(id).into_iter().collect()
     }
 
-    /// Whether the agent has spoken of a call.
     pub(super) fn is_known(&self, id: &str) -> bool {
         self.open.contains_key(id) || self.closed.contains(id)
     }
 
-    /// The input of an open call.
     pub(super) fn input(&self, id: &str) -> Option<&Value> {
         self.open.get(id).map(|call| &call.input)
     }
 
-    /// The name of an open call's tool.
     pub(super) fn name(&self, id: &str) -> Option<String> {
         self.open.get(id).map(Call::tool_name)
     }
@@ -248,8 +240,8 @@ impl Call {
         }
     }
 
-    /// The tool's result. The output of its command takes precedence over what the agent shows of the call, which may
-    /// still be the question for a permission.
+    /// The tool's result. The output of its command takes precedence over the call's content, which may still be the
+    /// question for a permission.
     fn result(&self, printed: Printed) -> Content {
         if let Value::String(text) = &self.output {
             return Content::Text(text.clone());
@@ -275,7 +267,7 @@ impl Call {
     }
 }
 
-/// The text of an MCP tool's result, which agents pass on in this form: `{"result": {"content": [{"text": …}]}}`.
+/// The text of an MCP tool's result, in the form `{"result": {"content": [{"text": …}]}}`.
 fn words_of(output: &Value) -> Option<String> {
     let parts = list(output, "content");
     if !parts.is_empty() {

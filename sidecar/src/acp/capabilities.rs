@@ -22,13 +22,13 @@ pub(super) const MAXIMUM: Capabilities = Capabilities {
     compaction: true,
     // `session/fork` copies a whole conversation; the protocol cannot return to before a turn.
     fork: false,
-    // The client learns of a model call only when it is over.
+    // The protocol reports a model call only after it has ended.
     budget_before_call: false,
     allowance: true,
     unmetered: false,
 };
 
-/// The agent's capabilities: what it advertises, what its conversation offers, and what it has reported so far.
+/// The agent's capabilities, from what it advertises and what it has reported so far.
 pub(super) fn of(agent: &Advertised, translator: &Translator) -> Capabilities {
     let settings = &translator.settings;
     let takes_up = agent.resumption != Resumption::Never;
@@ -100,7 +100,7 @@ mod tests {
         let gone = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
         translator.update(&json!({"sessionId": "s", "update": gone}), &|_| None);
         assert!(!of(&agent, &translator).compaction);
-        // Its mode `plan` is left without its owner.
+        // Gemini leaves its mode `plan` without asking the owner.
         let gemini = Advertised::read(&json!({}), crate::acp::agents::named("gemini").unwrap());
         assert!(!of(&gemini, &translator).plans);
     }

@@ -26,7 +26,6 @@ use crate::kit::turns::DriverExit;
 use crate::process::in_process::AgentThread;
 
 impl Driver {
-    /// Handles a request of the agent, or asks its owner.
     pub(super) async fn handle_request(
         &mut self,
         method: &str,
@@ -111,8 +110,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The id of the call that a request is about, if the agent has not announced the call yet. Only the announcement names the
-    /// tool, and a busy agent sends it shortly after the request.
+    /// The id of the call that a request is about, if the agent has not announced the call yet. The announcement names
+    /// the tool, and a busy agent sends it shortly after the request.
     fn unannounced(&self, method: &str, parameters: &Value) -> Option<String> {
         let call = match method {
             "session/request_permission" => parameters.get("toolCall")?,
@@ -142,7 +141,7 @@ impl Driver {
                 return Ok(());
             }
         };
-        // A turn that must end or has ended makes no requests to the owner.
+        // The owner is not asked on behalf of a turn that has ended or must end.
         if self.turn.as_ref().is_none_or(Turn::is_ending) {
             respond(responder, selected(None));
             return Ok(());
@@ -233,7 +232,6 @@ impl Driver {
         Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions, approval: None }).await?)
     }
 
-    /// Handles the owner's decision on a plan.
     pub(super) async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), DriverExit> {
         let PlanDecision { request, approved, feedback } = decision;
         if !self.requests.decide(&request, approved) {

@@ -36,10 +36,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles the end of the compaction.
     pub(super) async fn compacted(&mut self, response: Result<Value, Error>) -> Result<(), DriverExit> {
         if response.as_ref().is_err_and(session::is_gone) {
-            // The end of its output follows.
+            // `Closed` follows.
             return Ok(());
         }
         let Some(compaction) = self.compaction.take() else { return Ok(()) };

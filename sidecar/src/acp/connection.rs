@@ -1,5 +1,5 @@
-//! JSON-RPC over the agent's pipes. All messages of the agent come out of one channel in their original order, so a
-//! turn's last text precedes its end.
+//! JSON-RPC over the agent's pipes. One channel yields all messages in order, so the last text of a turn precedes the
+//! end of the turn.
 
 use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
 use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
@@ -14,15 +14,14 @@ use tokio::task::AbortHandle;
 use super::process::Pipes;
 use crate::adapter::EventSink;
 
-/// Most bytes of a message. A longer one is skipped and logged.
+/// In bytes. A longer message is skipped and logged.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// A message from the agent.
 #[derive(Debug)]
 pub(super) enum Inbound {
-    /// A notification: its method and parameters.
+    /// The method and the parameters.
     Notification(String, Value),
-    /// A request: its method and parameters, and the responder for its response.
+    /// The method, the parameters and the responder.
     Request(String, Value, Responder),
     /// The response to the prompt with this number.
     Prompted(u64, Result<Value, agent_client_protocol::Error>),
@@ -47,7 +46,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to an agent. The receiver yields its messages.
+    /// The receiver yields the agent's messages.
     pub(super) async fn open(
         pipes: Pipes,
         events: EventSink,
@@ -93,12 +92,10 @@ impl Connection {
         self.peer.send_request(UntypedMessage::new(method, parameters)?).block_task().await
     }
 
-    /// Whether the agent's output has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.peer.is_incoming_closed() || self.peer.termination().is_some()
     }
 
-    /// Sends a notification.
     pub(super) fn notify(&self, method: &str, parameters: Value) {
         let sent =
             UntypedMessage::new(method, parameters).and_then(|message| self.peer.send_notification(message));
@@ -195,7 +192,7 @@ fn incoming(
 
 async fn log_stray_output(events: &EventSink, content: String) {
     let content = pilothouse_domain::text::cut(&content, 4000);
-    // A broken spool ends the run elsewhere.
+    // If the spool is broken, another task ends the run.
     let _ = events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await;
 }
 

@@ -1,4 +1,4 @@
-//! State that outlives a run: the agent's conversation of this session and its cost. Stored in the session's home.
+//! The agent's conversation and its cost, which outlive a run. Stored in the session's home.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,16 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::meter::Totals;
 use crate::kit::conversation_summary::ConversationSummary;
 
-/// File name in the session's home.
 const FILE: &str = "acp.json";
 
-/// A conversation that a later run can resume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Conversation {
     /// The agent's id of the conversation.
     pub(super) id: String,
-    /// Name of the agent.
     pub(super) agent: String,
     /// Whether the agent has received the instructions of template and skills.
     pub(super) introduced: bool,
@@ -27,17 +24,16 @@ pub(super) struct Conversation {
     /// Summary of the conversation, in case the agent loses it.
     #[serde(default, rename = "account")]
     pub(super) summary: ConversationSummary,
-    /// Whether the model refuses the conversation, so that it cannot continue.
+    /// Whether the provider of the model rejects the conversation, so that it cannot continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) refused: bool,
-    /// Summary of earlier conversations that the agent has lost. This conversation continues their work.
+    /// Summary of earlier conversations that the agent has lost and whose work this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) earlier: Option<ConversationSummary>,
 }
 
 impl Conversation {
-    /// A new conversation of this agent. `lost` is the conversation that it replaces, if any; the agent gets a
-    /// summary of it.
+    /// `lost` is the conversation that this one replaces; the agent gets a summary of it.
     pub(super) fn new(id: &str, agent: &str, lost: Option<Self>) -> Self {
         let earlier = lost.map(|lost| lost.earlier.unwrap_or_default().followed_by(&lost.summary));
         Self {
@@ -52,7 +48,6 @@ impl Conversation {
     }
 }
 
-/// The file that stores the state.
 #[derive(Debug, Clone)]
 pub(super) struct ConversationFile(PathBuf);
 
@@ -71,7 +66,6 @@ impl ConversationFile {
         }
     }
 
-    /// Saves the state atomically.
     pub(super) fn save(&self, conversation: &Conversation) -> io::Result<()> {
         let beside = self.0.with_extension("new");
         let mut file = fs::File::create(&beside)?;

@@ -30,10 +30,9 @@ use crate::kit::turns::DriverExit;
 use crate::process::Processes;
 use crate::process::in_process::AgentThread;
 
-/// How long to wait for streamed input of a call before the call is published incomplete.
+/// How long to wait for streamed input of a call before the call is published.
 const STREAMED: Duration = Duration::from_millis(500);
 
-/// Drives one agent.
 pub(super) struct Driver {
     pub(super) run: RunId,
     pub(super) events: EventSink,
@@ -58,9 +57,7 @@ pub(super) struct Driver {
     pub(super) turn: Option<Turn>,
     pub(super) compaction: Option<Compaction>,
     pub(super) compactions: PendingCompactions,
-    /// Number of turns of this run.
     pub(super) turns: u64,
-    /// Number of prompts of this run.
     pub(super) prompts: u64,
     /// Number of requests to the owner outside of tool calls.
     pub(super) question_count: u64,
@@ -78,7 +75,6 @@ pub(super) struct Driver {
     pub(super) publish_calls_at: Option<Instant>,
 }
 
-/// The next input of the driver.
 enum DriverEvent {
     Command(Option<AgentCommand>),
     Inbound(Inbound),
@@ -143,8 +139,8 @@ impl Driver {
         tokio::select! {
             biased;
             command = commands.recv() => DriverEvent::Command(command),
-            // Messages that the agent sent before it was paused are published after the pause, so that the turn has
-            // no new events meanwhile (decision 15).
+            // After a pause, the turn publishes no events (decision 15). Messages that the agent sent before it are
+            // published after the resume.
             inbound = heard, if !*paused => DriverEvent::Inbound(inbound),
             () = wait_until(*publish_calls_at), if !*paused => DriverEvent::Streamed,
             () = wait_until(announced), if !*paused => DriverEvent::Unannounced,
@@ -153,8 +149,8 @@ impl Driver {
         }
     }
 
-    /// Publishes that the agent was started, and processes its messages up to the opening of its conversation.
-    /// Repeated earlier messages belong to no turn.
+    /// Publishes that the agent was started, and processes its messages up to the opening of its conversation. Updates
+    /// of a resumed conversation belong to no turn.
     pub(super) async fn introduce_agent(&mut self, notices: Vec<RawEvent>) -> Result<(), DriverExit> {
         self.events.emit_all(notices).await?;
         while let Some(inbound) = self.agent.as_mut().and_then(|agent| agent.inbound.try_recv().ok()) {
@@ -168,7 +164,7 @@ impl Driver {
                 Inbound::Closed => {
                     return Err(DriverExit::agent("it ended as soon as its conversation was open"));
                 }
-                // Nothing was sent to the agent yet.
+                // No prompt was sent yet.
                 Inbound::Prompted(..) | Inbound::Steered(..) => {}
             }
         }
@@ -196,7 +192,6 @@ impl Driver {
         self.emit_capabilities().await
     }
 
-    /// Publishes the agent's capabilities if they have changed.
     async fn emit_capabilities(&mut self) -> Result<(), DriverExit> {
         let capabilities = capabilities::of(&self.advertised, &self.translator);
         if capabilities == self.published_capabilities {
@@ -213,7 +208,7 @@ impl Driver {
 
     async fn handle_notification(&mut self, method: &str, parameters: &Value) -> Result<(), DriverExit> {
         if method != "session/update" {
-            // Methods of vendor extensions begin with `_`.
+            // Names of vendor extensions begin with `_`.
             tracing::debug!(method, "ignoring an unknown notification of the agent");
             return Ok(());
         }
@@ -231,8 +226,8 @@ impl Driver {
         self.emit(events).await
     }
 
-    /// Publishes events. Totals are saved first, because repeating one does no harm, but a lost one would decrease.
-    /// The conversation's summary is saved as well, in case the agent loses the conversation.
+    /// Publishes events. Saves the totals first: to repeat a total does no harm, but after a lost one the totals would
+    /// decrease. Also saves the conversation's summary, in case the agent loses the conversation.
     pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), DriverExit> {
         let mut changed = false;
         for event in &events {
@@ -254,13 +249,11 @@ impl Driver {
         self.save_conversation().await
     }
 
-    /// Saves the state that outlives the run.
     pub(super) async fn save_conversation(&mut self) -> Result<(), DriverExit> {
         let kept = self.events.until_space(|| self.conversation_file.save(&self.conversation)).await;
         kept.map_err(|e| DriverExit::agent(format!("failed to save the state of its conversation: {e}")))
     }
 
-    /// The connection to the running agent.
     pub(super) fn connection(&self) -> Result<&Connection, DriverExit> {
         let agent = self.agent.as_ref().ok_or_else(|| DriverExit::agent("it is not running"))?;
         Ok(&agent.connection)
@@ -279,7 +272,7 @@ impl Driver {
                 self.pause(reply).await
             }
             AgentCommand::Resume(reply) => {
-                // A resume means that the owner has raised the cap or permits unmetered work.
+                // The owner has raised the cap or permits unmetered work.
                 (self.spending.paused, self.spending.held) = (false, false);
                 self.spending.allow_unmetered |= self.published_capabilities.unmetered;
                 self.resume_agent();

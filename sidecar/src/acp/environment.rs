@@ -1,4 +1,4 @@
-//! Variables of the sidecar's environment for an agent, in addition to those of every process: the keys of its own
+//! Environment variables that an agent gets in addition to those of every process, such as the API keys of its
 //! providers.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use super::agents::Profile;
 use crate::process::named_folders;
 
-/// The sidecar's own variables are never passed on.
+/// Prefix of the sidecar's own variables, which are never passed on.
 const OWN: &str = "PILOTHOUSE_";
 
-/// The agent's variables by increasing precedence: those that make it ask, those of `all` that it needs, and those of
-/// the options.
+/// The agent's variables by increasing precedence: those that make it ask, its own of `all`, and those of the options.
 pub(super) fn of_agent(
     all: impl IntoIterator<Item = (String, String)>,
     profile: &Profile,
@@ -26,8 +25,7 @@ pub(super) fn of_agent(
     chosen
 }
 
-/// The agent's folder for configuration, login and conversations: the variable that names it, and its path in the
-/// user's home.
+/// The agent's folder for configuration, login and conversations: its variable, and its path in the user's home.
 fn own_folder(profile: &Profile) -> Option<(&'static str, &'static str)> {
     match profile.name {
         "claude-code-acp" => Some(("CLAUDE_CONFIG_DIR", ".claude")),
@@ -37,8 +35,8 @@ fn own_folder(profile: &Profile) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Gives a confined agent a folder that it can write to, and returns the folder to grant. With an API key it is a
-/// folder of the session, `session`; if a user has logged in manually, it is the user's own.
+/// Gives a confined agent a writable folder, and returns the folder to grant: with an API key the folder `session`,
+/// after a manual login the user's own.
 pub(super) fn confined(
     variables: &mut BTreeMap<String, String>,
     profile: &Profile,

@@ -1,5 +1,5 @@
-//! File access of the agent through the sidecar: text files inside the working directory, including through symbolic
-//! links.
+//! File access of the agent through the sidecar. Text files inside the working directory only; symbolic links are
+//! resolved.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,21 +9,19 @@ use std::path::{Component, Path, PathBuf};
 /// Most bytes of a file to read or write.
 const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// The working directory of an agent. Nothing outside it is accessed.
+/// The working directory of an agent. Access outside it is refused.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(PathBuf);
 
 /// Why access to a file is refused: a sentence for the agent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// The path or its target is outside.
     #[error("{0} is outside the working directory")]
     Outside(PathBuf),
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
     #[error("{0} is larger than 32 MiB")]
     TooLarge(PathBuf),
-    /// A file system operation failed.
     #[error("{0}: {1}")]
     System(PathBuf, io::Error),
 }
@@ -38,8 +36,8 @@ impl Folder {
         &self.0
     }
 
-    /// Resolves `path`, which need not exist, and refuses it if it is outside. Links are resolved first: what counts
-    /// is where a write would end up.
+    /// Resolves `path`, which need not exist, and refuses it if it is outside. Resolves links first, so that the target
+    /// of a write is checked.
     pub(super) fn resolve(&self, path: &Path) -> Result<PathBuf, FileError> {
         let outside = || FileError::Outside(path.to_owned());
         let asked = self.0.join(path);
@@ -64,7 +62,7 @@ impl Folder {
         if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
     }
 
-    /// Reads a file, or `limit` lines from `line` on, which counts from 1.
+    /// Reads a file, or `limit` lines beginning with number `line`, which counts from 1.
     pub(super) fn read(
         &self,
         path: &Path,

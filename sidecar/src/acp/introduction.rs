@@ -5,7 +5,7 @@ use pilothouse_wire::command::AgentSessionConfig;
 use super::agents::{Advertised, Instructions};
 use crate::kit::conversation_summary::ConversationSummary;
 
-/// The instructions (if the agent has no other place for them), the handoff of the previous session (decision 34),
+/// The instructions (if the agent takes them only in the prompt), the handoff of the previous session (decision 34),
 /// and the summary of a lost conversation.
 pub(super) fn introduction(
     config: &AgentSessionConfig,

@@ -2,7 +2,6 @@
 
 use crate::kit::allowance::Allowance;
 
-/// The spending limit of a run, and whether it holds the agent.
 #[derive(Debug, Default)]
 pub(super) struct Spending {
     pub(super) allowance: Allowance,

@@ -1,5 +1,5 @@
-//! Messages: sent into the current turn if the agent supports it, or else after it. Never sent as a second prompt,
-//! whose meaning differs between agents.
+//! Sends messages into the current turn if the agent supports it, or else after it. Never sends a second prompt during
+//! a turn, because agents treat it differently.
 
 use agent_client_protocol::Error;
 use pilothouse_domain::TurnId;
@@ -16,7 +16,6 @@ use crate::kit::messages::refuse_late;
 use crate::kit::turns::DriverExit;
 
 impl Driver {
-    /// Handles an incoming message.
     pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
         let turn = self.turn.as_ref().map(|turn| &turn.id);
         let Some((message, reply)) = refuse_late((message, reply), turn).await? else { return Ok(()) };
@@ -41,7 +40,7 @@ impl Driver {
             self.messages.steered += 1;
             let number = self.messages.steered;
             let mut parameters = session::prompt(&self.conversation.id, &[waiting.words().to_owned()]);
-            // If the turn has ended meanwhile, the agent must not begin a turn that is unknown to the control plane.
+            // Without a current turn, the agent must not begin one that the control plane does not know.
             parameters["_meta"] = json!({ "steering": { "idleBehavior": "promptRequired" } });
             self.messages.steering.insert(number, waiting);
             self.connection()?.steer(number, parameters);
@@ -49,14 +48,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles the response to a steering message.
     pub(super) async fn steered(
         &mut self,
         number: u64,
         response: Result<Value, Error>,
     ) -> Result<(), DriverExit> {
         if response.as_ref().is_err_and(session::is_gone) {
-            // The end of its output follows.
+            // `Closed` follows.
             return Ok(());
         }
         let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
@@ -66,7 +64,7 @@ impl Driver {
         match waiting {
             Waiting::Message(_, reply) if taken => return Ok(reply.injected().await?),
             Waiting::Own(_) if taken => return Ok(()),
-            // Nothing follows an interrupt on its own (decision 29).
+            // Messages do not follow an interrupted turn (decision 29).
             Waiting::Message(_, reply) if self.messages.was_interrupted(number).is_some() => {
                 if let Some(turn) = self.messages.was_interrupted(number) {
                     reply.refuse(Refusal::turn_over(&turn.clone())).await?;
@@ -74,7 +72,7 @@ impl Driver {
                 return Ok(());
             }
             Waiting::Own(_) if self.messages.was_interrupted(number).is_some() => return Ok(()),
-            // The agent rejected it. The message follows the turn, as with agents that cannot be steered.
+            // The agent rejected the message. It follows the turn, as with agents that do not support steering.
             waiting => self.messages.waiting.put_back(waiting),
         }
         if self.turn.is_none() {

@@ -27,10 +27,9 @@ use crate::kit::usage::{self, Window, usd};
 
 /// Assumed bytes per token, for agents that report no tokens.
 const BYTES_A_TOKEN: u64 = 3;
-/// How many times an output token costs an input token, where no price is known.
+/// Assumed ratio of the prices of output and input tokens, where no price is known.
 const OUTPUT_RATIO: u64 = 5;
 
-/// State that outlives a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Totals {
@@ -90,7 +89,6 @@ struct Guess {
     read: u64,
 }
 
-/// The meter of one conversation.
 #[derive(Debug)]
 pub(super) struct Meter {
     id: Option<MeterId>,
@@ -106,7 +104,7 @@ pub(super) struct Meter {
     reported: Reported,
     prices: Arc<ModelRegistry>,
     price: Option<Price>,
-    /// Whether the next report of the window belongs to a new model call. `None` before the first turn, when an agent
+    /// Whether the next report of the window belongs to a new model call. `None` before the first turn, while an agent
     /// repeats earlier updates.
     call_follows: Option<bool>,
     /// Bytes added to the conversation since its context was reported.
@@ -149,7 +147,6 @@ impl Meter {
         }
     }
 
-    /// Sets the prices of models and the expected reports.
     pub(super) fn priced(mut self, prices: Arc<ModelRegistry>, metering: Metering) -> Self {
         self.prices = prices;
         self.metering = metering;
@@ -174,7 +171,6 @@ impl Meter {
         self.price = self.price_of(model);
     }
 
-    /// The price for estimates.
     fn estimation_price(&self) -> Option<Price> {
         let learned = |input: Decimal| Price {
             input,
@@ -186,7 +182,6 @@ impl Meter {
         self.price.or_else(|| self.totals.learned.map(learned))
     }
 
-    /// Records that a prompt goes to the model.
     pub(super) const fn turn_begins(&mut self) {
         (self.calls, self.first_call, self.guessed) = (0, 0, None);
         self.model_call_follows();
@@ -213,8 +208,8 @@ impl Meter {
         self.totals.context.saturating_add(self.unreported / BYTES_A_TOKEN)
     }
 
-    /// Handles a response of the model. If the agent has not reported the call, it may not do so within the turn, so the call
-    /// is estimated from the last context and the bytes added since.
+    /// Handles a response of the model. The agent may not report this call within the turn, so the call is estimated
+    /// from the last context and the bytes added since.
     pub(super) fn model_answers(&mut self) {
         if self.call_follows == Some(true) {
             let (before, tokens) = (self.totals.estimated_usd, self.estimated_tokens);
@@ -227,8 +222,8 @@ impl Meter {
         }
     }
 
-    /// Handles the reported context of a call. If the last call was estimated, the report concerns that call, even if its tool
-    /// has returned meanwhile; otherwise the current or next call.
+    /// Handles the reported context of a call. If the last call was estimated, the report concerns that call, even if
+    /// its tool has returned meanwhile; otherwise the current or next call.
     fn reports_call(&mut self, used: u64) {
         let Some(guess) = self.guessed.take() else {
             self.unreported = 0;
@@ -270,8 +265,7 @@ impl Meter {
         self.calibrated(self.totals.estimated_usd.as_decimal())
     }
 
-    /// Whether the agent's spend is unknown: as far as is known, it reports neither its cost nor tokens that have a
-    /// price.
+    /// Whether the agent is known to report neither its cost nor tokens that have a price.
     pub(super) fn is_unmetered(&self) -> bool {
         let expected = match self.metering.reports_cost {
             Some(true) => true,
@@ -286,14 +280,12 @@ impl Meter {
         &self.totals
     }
 
-    /// Whether the agent reports its cost.
     pub(super) const fn has_cost(&self) -> bool {
         self.reported.cost
             || (self.price.is_some()
                 && (!matches!(self.reported.tokens, Tokens::Nothing) || self.has_window()))
     }
 
-    /// Whether the agent reports its context window.
     pub(super) const fn has_window(&self) -> bool {
         self.window.is_some()
     }
@@ -326,7 +318,7 @@ impl Meter {
         self.reported.turn_end = true;
         let published = self.turn_tokens(response);
         if !self.has_window() && !self.reported.cost && self.reported.tokens == Tokens::Nothing {
-            // An agent that reported nothing is charged only the estimate of an earlier sidecar, which may have had reports.
+            // An agent without reports is charged only the estimate of an earlier sidecar, which may have had some.
             self.totals.estimated_usd = self.totals.estimated_usd.min(self.carried_estimate);
         }
         self.carried_estimate = Usd::ZERO;
@@ -336,7 +328,7 @@ impl Meter {
             && self.metering.reports_cost != Some(true)
             && !self.totals.estimated_usd.is_zero()
         {
-            // No better information will follow.
+            // Reports of single calls will not follow.
             self.reported.tokens = Tokens::Turns;
             let estimate = std::mem::take(&mut self.totals.estimated_usd);
             self.totals.by_model.entry(self.model.clone()).or_default().cost_usd += estimate;
@@ -357,7 +349,7 @@ impl Meter {
             let read = self.guessed.map_or(self.unreported, |guess| guess.read);
             self.unreported = self.unreported.saturating_sub(read);
             if self.guessed.is_none() && self.call_follows == Some(true) {
-                // It came before the words of its call.
+                // The usage precedes the text of its call.
                 self.call_follows = Some(false);
             }
         }
@@ -620,7 +612,7 @@ mod tests {
         meter.model_call_follows();
         meter.update(&window(20_000));
         assert_eq!((meter.estimate().to_string(), meter.spent()), ("0.105".to_owned(), Usd::ZERO));
-        // Most of it was read from a cache, and later estimates take that into account.
+        // Most of the context was read from a cache, and later estimates take that into account.
         meter.update(&json!({"cost": {"amount": 0.021, "currency": "USD"}}));
         assert_eq!((meter.estimate(), meter.spent().to_string()), (Usd::ZERO, "0.021".to_owned()));
         meter.model_call_follows();
@@ -680,7 +672,7 @@ mod tests {
             meter.update(&window(used));
         }
         assert_eq!(meter.estimate().to_string(), "0.12", "three calls, of 10,000, 10,000 and 20,000");
-        // What the tool has said is not in that report, and the next call reads it.
+        // The report does not include the tool's result, which the next call reads.
         assert_eq!(meter.next_call(false).to_string(), "0.09");
         meter.model_answers();
         assert_eq!(meter.estimate().to_string(), "0.21");
@@ -694,7 +686,7 @@ mod tests {
         meter.model_answers();
         assert!(meter.estimate().is_zero(), "nothing is known of its instructions");
         meter.turn(&tokens(10_000));
-        // Its tool shows nothing, and adds 2,000 tokens.
+        // The tool result is not reported, and adds 2,000 tokens.
         let two_calls = |meter: &mut Meter| {
             meter.turn_begins();
             meter.model_answers();
@@ -706,7 +698,7 @@ mod tests {
         assert_eq!(meter.estimate().to_string(), "0.06");
         meter.turn(&tokens(22_000));
         assert_eq!((meter.spent().to_string(), meter.estimate()), ("0.096".to_owned(), Usd::ZERO));
-        // Another sidecar knows that as well.
+        // The totals keep the ratio for the next sidecar.
         let mut meter = priced(meter.totals().clone(), Some(false));
         two_calls(&mut meter);
         assert_eq!(meter.estimate().to_string(), "0.078", "12,000 and 14,000");

@@ -11,10 +11,9 @@ use super::agents::{AGENTS, Profile, UNKNOWN, named, recognised};
 
 /// Variable with the path of `claude-agent-acp`.
 pub(super) const CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
-/// The agent that the path belongs to.
 const CLAUDE_NAME: &str = "claude-code-acp";
 
-/// Default and upper bound in seconds for ending an interrupted turn. Below the 60 seconds of decision 12.
+/// Default and upper bound in seconds. Below the 60 seconds of decision 12.
 const CANCEL: u64 = 40;
 const MAX_CANCEL: u64 = 50;
 
@@ -22,7 +21,6 @@ const MAX_CANCEL: u64 = 50;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Options {
-    /// Name of a known agent.
     agent: Option<String>,
     /// The program: a path, a name in `PATH`, or the name of a known agent.
     command: Option<String>,
@@ -36,15 +34,13 @@ struct Options {
     auth_method: Option<String>,
     /// Seconds for ending an interrupted turn.
     cancel_seconds: Option<u64>,
-    /// Belongs to the session runner, which wraps every adapter.
+    /// Read by the session runner, which wraps every adapter.
     #[serde(rename = "deliverables")]
     _deliverables: Option<serde::de::IgnoredAny>,
 }
 
-/// The agent to start.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
-    /// The agent's entry in the table of known agents.
     pub(super) profile: &'static Profile,
     pub(super) program: String,
     pub(super) arguments: Vec<String>,

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::kit::json::{one_line, text};
 use crate::kit::owner_requests::permission_question;
 
-/// The option that allows a tool which the configuration lists. `None` if the owner must be asked. Tools that are not
-/// listed always need the owner's permission, even if there is no list.
+/// The option that allows a tool which the configuration lists. `None` if the owner must be asked, which includes every
+/// tool if there is no list.
 pub(super) fn by_policy<'a>(
     allowed: &[String],
     tool: &str,
@@ -22,12 +22,12 @@ pub(super) fn by_policy<'a>(
     (listed(tool) || kind.is_some_and(listed)).then(|| allowing(options)).flatten()
 }
 
-/// The option that allows the call; a single permission is preferred to a lasting one.
+/// The option that allows the call, for one time if possible.
 pub(super) fn allowing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
 }
 
-/// The option that rejects the call; a single rejection is preferred to a lasting one.
+/// The option that rejects the call, for one time if possible.
 pub(super) fn refusing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways])
 }

@@ -1,4 +1,4 @@
-//! The agent's process, with a selected environment, its standard error as log, and a guaranteed end.
+//! The agent's process: a selected environment, standard error as log, and a guaranteed end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,9 +15,9 @@ use super::options::Launch;
 use crate::adapter::EventSink;
 use crate::process::{Group, ProcessHandle, Processes, ToolProcesses};
 
-/// Most bytes of a log chunk.
+/// Limit of a log chunk, in bytes.
 const PIECE: usize = 16 * 1024;
-/// Most bytes of log per run, so that an agent that prints endlessly does not fill the journal.
+/// In bytes per run, so that an agent that prints endlessly does not fill the journal.
 const MAX_LOG: usize = 4 * 1024 * 1024;
 /// How long to collect log output before it is published.
 const GATHER: Duration = Duration::from_millis(300);
@@ -29,7 +29,7 @@ pub(super) struct Process {
     group: Group,
     /// Processes that the calls of the current turn have started.
     pub(super) tools: ToolProcesses,
-    /// Publishes the log. `None` once its end was awaited.
+    /// Publishes the log. `None` once it has ended.
     log: Option<JoinHandle<()>>,
     last_words: Arc<Mutex<String>>,
     ended: bool,
@@ -65,12 +65,11 @@ impl Process {
         Ok((Self { group, tools, log, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
-    /// Controls the agent and everything that it started.
     pub(super) fn handle(&self) -> ProcessHandle {
         self.group.handle()
     }
 
-    /// Kills the agent and everything that it started, and waits for its end.
+    /// Includes all descendants, and waits for their end.
     pub(super) async fn kill(&mut self) {
         if !self.ended {
             self.group.handle().kill();
@@ -88,7 +87,7 @@ impl Process {
         self.log_is_told().await;
     }
 
-    /// Describes how the agent ended, once its output has ended: a clause for people, with the end of its log.
+    /// A clause for people about how the agent ended, with the end of its log. Waits for the end of its output.
     pub(super) async fn exit_reason(&mut self) -> String {
         let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
         self.log_is_told().await;

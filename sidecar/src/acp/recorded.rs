@@ -11,7 +11,6 @@ use super::meter::{Meter, Totals};
 use super::translator::{Translator, UpdateMode};
 use crate::kit::json::text;
 
-/// The agent's messages in order.
 fn said() -> Vec<Value> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/transcripts/acp-claude.jsonl");

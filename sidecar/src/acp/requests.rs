@@ -1,4 +1,4 @@
-//! Open requests of the agent, by the id under which the owner was asked.
+//! Open requests of the agent, by the id of the owner's question.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,11 +22,9 @@ use crate::kit::owner_requests::{Awaits, OwnerRequests};
 pub(super) enum Waiting {
     /// For permission to run a tool.
     Permission(Vec<PermissionOption>),
-    /// For approval of a plan.
     Plan(Vec<PermissionOption>),
     /// Questions that the agent asks with a request for permission: its tool's call is the question.
     Questions(Vec<PermissionOption>, Value),
-    /// For the values of a form.
     Form(Form),
 }
 
@@ -41,7 +39,6 @@ struct Early {
     until: Instant,
 }
 
-/// The open requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: OwnerRequests<(Waiting, Responder)>,
@@ -51,7 +48,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Whether the announcement of a call may still come.
+    /// Whether the agent may still announce the call.
     pub(super) fn may_be_announced(&self, call: &str) -> bool {
         !self.unannounced.contains(call)
     }
@@ -83,7 +80,7 @@ impl Requests {
         }
     }
 
-    /// Delivers the owner's answers. Returns whether a request was waiting for them.
+    /// Returns whether a request was waiting for the answers.
     pub(super) fn answer(&mut self, id: &ToolCallId, answers: &[Answer]) -> bool {
         let Some((waiting, responder)) = self.open.settle(id, Awaits::Answers) else { return false };
         let words = answers.first().map_or("", |answer| answer.answer.as_str());
@@ -96,7 +93,7 @@ impl Requests {
         true
     }
 
-    /// Delivers the owner's decision on a plan. Returns whether a request was waiting for it.
+    /// Returns whether a request was waiting for the decision.
     pub(super) fn decide(&mut self, id: &ToolCallId, approved: bool) -> bool {
         let Some((Waiting::Plan(options), responder)) = self.open.settle(id, Awaits::Decision) else {
             return false;
@@ -105,7 +102,7 @@ impl Requests {
         true
     }
 
-    /// Answers all open requests as cancelled, because the turn is over or must end. Returns whether there were any.
+    /// Answers all open requests as cancelled, because the turn has ended or must end. Returns whether there were any.
     pub(super) fn cancel_all(&mut self) -> bool {
         let any = !self.open.is_empty() || !self.early.is_empty();
         for (waiting, responder) in self.open.clear() {
@@ -120,7 +117,6 @@ impl Requests {
         any
     }
 
-    /// Whether a request with this id is open.
     pub(super) fn waits(&self, id: &ToolCallId) -> bool {
         self.open.waits(id.as_str())
     }
@@ -135,8 +131,8 @@ impl Waiting {
     }
 }
 
-/// The response to questions that were asked with a request for permission: each answer under the number of its question,
-/// where qwen looks for it.
+/// The response to questions that were asked with a request for permission: each answer under the number of its
+/// question, which is qwen's format.
 fn answered(options: &[PermissionOption], questions: &Value, answers: &[Answer]) -> Value {
     let mut response = selected(allowing(options));
     let asked = questions.as_array().into_iter().flatten().enumerate();
@@ -157,14 +153,13 @@ pub(super) fn selected(option: Option<&PermissionOption>) -> Value {
     serde_json::to_value(RequestPermissionResponse::new(outcome)).unwrap_or_default()
 }
 
-/// Responds to the agent. If the agent has ended, the end of its output reports it.
+/// If the agent has ended, the connection reports it.
 pub(super) fn respond(responder: Responder, response: Value) {
     if let Err(error) = responder.respond(response) {
         tracing::debug!(code = ?error.code, "failed to respond to the agent");
     }
 }
 
-/// Refuses a request of the agent with a sentence.
 pub(super) fn refuse(responder: Responder, why: &str) {
     let error = agent_client_protocol::Error::invalid_params().data(why);
     if let Err(error) = responder.respond_with_error(error) {

@@ -38,7 +38,6 @@ impl Driver {
         self.introduce_agent(notices).await
     }
 
-    /// Ends the agent if it is running.
     pub(super) async fn end_agent(&mut self) {
         self.requests.cancel_all();
         self.cancel_session();
@@ -77,7 +76,7 @@ impl Driver {
             }
             Err(other) => return Err(other),
         }
-        // An agent that got the old instructions in a prompt gets the new ones in a prompt.
+        // A prompt with the new instructions follows if the old ones were given in a prompt.
         if self.conversation.introduced && config.composed_system_prompt != self.config.composed_system_prompt
         {
             self.introduction = instructions(&self.config, &self.advertised).into_iter().collect();

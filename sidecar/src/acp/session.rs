@@ -1,5 +1,4 @@
-//! Opens a conversation with a started process: initialize, authenticate if the agent demands it, and create a
-//! session or resume one.
+//! Opens a conversation: initialize, authenticate if the agent demands it, and create or resume a session.
 
 use std::time::Duration;
 
@@ -22,22 +21,18 @@ use super::options::Launch;
 use crate::kit::json::{list, one_line, text};
 use crate::kit::notices::notice;
 
-/// How long `initialize` may take. The agent may have to start a whole runtime.
+/// The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
-/// How long opening a conversation, and any other request except a prompt, may take.
+/// Limit of opening a conversation, and of any other request except a prompt.
 const OPEN: Duration = Duration::from_mins(2);
-/// How long changing a setting may take.
 pub(super) const SET: Duration = Duration::from_secs(30);
 
-/// An open conversation.
 pub(super) struct Opened {
-    /// The agent's id of the conversation.
     pub(super) id: String,
     /// The agent's response, with modes, models and options.
     pub(super) response: Value,
     /// Whether an earlier conversation was resumed.
     pub(super) taken_up: bool,
-    /// Notices to publish.
     pub(super) notices: Vec<RawEvent>,
 }
 
@@ -50,7 +45,7 @@ pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Resu
         .client_capabilities(capabilities)
         .client_info(Implementation::new("pilothouse", env!("CARGO_PKG_VERSION")));
     let mut parameters = serde_json::to_value(request).map_err(|e| e.to_string())?;
-    // Supports forms, and subagents that are reported as separate sessions; the latter is a draft.
+    // Forms, and subagents that are reported as separate sessions (a draft).
     parameters["clientCapabilities"]["elicitation"] = json!({ "form": {} });
     parameters["clientCapabilities"]["subagents"] = json!({});
     let response = ask(connection, INITIALIZE, "initialize", parameters).await?;
@@ -162,7 +157,7 @@ async fn authenticated(
     ask(connection, OPEN, method, parameters.clone()).await
 }
 
-/// Sends a request and waits up to a limit. The error is a sentence for people.
+/// Sends a request with a time limit. The error is a sentence for people.
 pub(super) async fn ask(
     connection: &Connection,
     limit: Duration,
@@ -181,7 +176,6 @@ pub(super) fn is_gone(error: &Error) -> bool {
     is_incoming_transport_closed(error) || is_connection_terminated(error)
 }
 
-/// The agent's error as a sentence.
 pub(super) fn failed(method: &str, error: &Error) -> String {
     if is_gone(error) {
         return format!("the agent ended before it answered `{method}`");
@@ -194,15 +188,14 @@ pub(super) fn failed(method: &str, error: &Error) -> String {
     format!("the agent answered `{method}` with an error: {}", one_line(&message))
 }
 
-/// Whether the provider of the model refuses the form of the conversation, such as a call without a result. An interrupted
-/// gemini leaves such a call. The provider would refuse every further prompt. A conversation that is too long does not count.
+/// Whether the model's provider rejects the form of the conversation, such as a call without a result, which an
+/// interrupted gemini leaves. It would reject every further prompt. A conversation that is too long does not count.
 pub(super) fn refuses_conversation(error: &Error) -> bool {
     let why = failed("session/prompt", error).to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
     has(&["invalid_argument", "invalid_request"]) && !has(&["too long", "too large", "maximum", "exceed"])
 }
 
-/// Whether the agent demands authentication.
 pub(super) fn demands_authentication(error: &Error) -> bool {
     error.code == ErrorCode::AuthRequired
 }
@@ -213,7 +206,6 @@ pub(super) fn prompt(session: &str, texts: &[String]) -> Value {
     json!({ "sessionId": session, "prompt": blocks })
 }
 
-/// Whether the response to a change of settings repeats the options.
 pub(super) fn has_options(response: &Value) -> bool {
     !list(response, "configOptions").is_empty()
 }

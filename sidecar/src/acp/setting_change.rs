@@ -18,7 +18,7 @@ enum SettingKind {
     Mode,
 }
 
-/// A setting, and one of the agent's values for it.
+/// A setting and the agent's value for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SettingChange(SettingKind, String);
 
@@ -39,7 +39,7 @@ impl SettingChange {
         }
     }
 
-    /// Applies the choice. The error is a sentence for people.
+    /// The error is a sentence for people.
     pub(super) async fn apply(
         &self,
         connection: &Connection,
@@ -89,8 +89,7 @@ fn thinking(level: ThinkingLevel, settings: &Settings) -> Result<SettingChange, 
         .ok_or_else(|| format!("this agent has no thinking level `{}`", level.name()))
 }
 
-/// Applies the initial settings of a conversation. Returns notices about settings that the agent does not support and
-/// therefore ignores.
+/// Applies the initial settings of a conversation. Returns notices about settings that the agent does not support.
 pub(super) async fn configure(
     connection: &Connection,
     translator: &mut Translator,

@@ -1,5 +1,5 @@
-//! The agent's settings: models, thinking levels and modes, read from any of the protocol's three mechanisms. Also
-//! whether the agent has a command for compaction.
+//! The agent's models, thinking levels and modes, read from any of the protocol's three mechanisms, and whether the
+//! agent has a command for compaction.
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use pilothouse_wire::event::RawEvent;
@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::kit::json::{list, text};
 
-/// The method that changes a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SetMethod {
     /// `session/set_config_option` with this id.
@@ -18,23 +17,19 @@ pub(super) enum SetMethod {
     SetMode,
 }
 
-/// A setting and its available values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// The method that changes it.
     pub(super) set_method: SetMethod,
     pub(super) current: String,
     pub(super) values: Vec<String>,
 }
 
-/// The settings of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) model: Option<Setting>,
     pub(super) thinking: Option<Setting>,
     /// The mode, for example ask, plan or accept edits.
     pub(super) mode: Option<Setting>,
-    /// Whether the agent has a command that compacts the conversation.
     pub(super) compacts: bool,
 }
 
@@ -102,7 +97,6 @@ impl Settings {
             list(update, "availableCommands").iter().any(|command| text(command, "name") == Some("compact"));
     }
 
-    /// The current thinking level, if the agent reports it.
     pub(super) fn level(&self) -> Option<ThinkingLevel> {
         self.thinking.as_ref().and_then(|setting| level(&setting.current))
     }
@@ -126,20 +120,18 @@ impl Settings {
         self.model.as_ref().is_some_and(|model| model.values.len() != 1)
     }
 
-    /// Whether another thinking level can be selected. An agent may offer a single one, or levels that have no name here.
+    /// Whether another thinking level can be selected. An agent may offer one, or only levels without a name here.
     pub(super) fn has_other_levels(&self) -> bool {
         let values = self.thinking.iter().flat_map(|thinking| &thinking.values);
         let mut levels = values.filter_map(|value| level(value));
         levels.next().is_some_and(|first| levels.any(|other| other != first))
     }
 
-    /// The agent's value for a thinking level.
     pub(super) fn value_of(&self, wanted: ThinkingLevel) -> Option<&str> {
         let values = &self.thinking.as_ref()?.values;
         values.iter().find(|value| level(value) == Some(wanted)).map(String::as_str)
     }
 
-    /// The model before or after the current one.
     pub(super) fn adjacent_model(&self, direction: CycleDirection) -> Option<&str> {
         let Setting { current, values, .. } = self.model.as_ref()?;
         let at = values.iter().position(|value| value == current)?;
@@ -157,7 +149,7 @@ fn setting(set_method: SetMethod, of: &Value, current: &str, values: &str, id: &
     Some(Setting { set_method, current, values })
 }
 
-/// Values may be grouped.
+/// Removes the groups.
 fn flat(values: &[Value]) -> impl Iterator<Item = &Value> {
     values.iter().flat_map(|value| match value.get("options") {
         Some(Value::Array(group)) => group.as_slice(),

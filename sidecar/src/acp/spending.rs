@@ -1,5 +1,5 @@
-//! The run's allowance (decision 32). The adapter holds the agent once it is spent, in addition to the pause that the
-//! control plane orders.
+//! The run's allowance (decision 32). Once it is spent, the adapter holds the agent, in addition to the pause from the
+//! control plane.
 
 use pilothouse_domain::Usd;
 
@@ -10,14 +10,14 @@ use crate::kit::allowance::exceeded;
 use crate::kit::turns::DriverExit;
 
 impl Driver {
-    /// The rest of the allowance: by reported spend, and with the estimate since then deducted.
+    /// The rest of the allowance: by reported spend, and with the estimate for later calls deducted.
     fn left(&self) -> Option<(Usd, Usd)> {
         let meter = &self.translator.meter;
         let left = self.spending.allowance.left(meter.spent())?;
         Some((left, left.excess_over(meter.estimate())))
     }
 
-    /// The estimated cost of the model call that follows; nothing if none is known to follow.
+    /// Zero if no call is known to follow.
     fn next_call(&self) -> Usd {
         let follows = self.translator.calls.any_open() || !self.deferred_requests.is_empty();
         self.translator.meter.next_call(follows)
@@ -28,7 +28,7 @@ impl Driver {
         self.turn.is_some() && self.left().is_some_and(|(_, left)| left.is_zero() || left < self.next_call())
     }
 
-    /// Holds the agent if the allowance is spent. A running tool is stopped as well: its result would begin a model call.
+    /// Also stops a running tool, because its result would begin a model call.
     pub(super) async fn hold_when_spent(&mut self) -> Result<(), DriverExit> {
         if self.spending.held || !self.is_spent() {
             return Ok(());
@@ -47,17 +47,16 @@ impl Driver {
         Ok(self.events.emit(exceeded(needed, left)).await?)
     }
 
-    /// If the allowance is spent, keeps a request of the agent until the agent continues, so that no further tool
-    /// starts.
+    /// Defers a request of a held agent, so that no further tool starts.
     pub(super) async fn defer_when_spent(&mut self, inbound: Inbound) -> Result<Option<Inbound>, DriverExit> {
         if !matches!(inbound, Inbound::Request(..)) {
             return Ok(Some(inbound));
         }
         if self.turn.is_some() {
-            // Some agents announce no call before they ask about it.
+            // Some agents request permission for a call before they announce it.
             self.translator.meter.model_answers();
         }
-        // What it asks for leads to another model call.
+        // The response would lead to another model call.
         self.deferred_requests.push_back(inbound);
         if !self.is_spent() {
             return Ok(self.deferred_requests.pop_back());
@@ -75,7 +74,6 @@ impl Driver {
         }
     }
 
-    /// Changes the allowance of the run.
     pub(super) async fn set_allowance(
         &mut self,
         allowance_usd: Option<String>,

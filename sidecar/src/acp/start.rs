@@ -27,7 +27,6 @@ use crate::adapter::{AgentCommand, EventSink};
 use crate::own_tools::{OwnTools, ToolServer};
 use crate::process::{Processes, agent_folder};
 
-/// A running agent: its process and connection.
 pub(super) struct Agent {
     pub(super) process: Process,
     pub(super) connection: Connection,
@@ -42,14 +41,14 @@ impl Agent {
         process.end().await;
     }
 
-    /// Kills the agent and everything that it started.
+    /// Includes all descendants.
     pub(super) async fn kill(mut self) {
         self.process.kill().await;
         self.end().await;
     }
 }
 
-/// Starts processes of the agent, with the settings that they share.
+/// Starts the agent's processes with the same settings.
 pub(super) struct Starter {
     events: EventSink,
     processes: Processes,
@@ -63,7 +62,7 @@ pub(super) struct Starter {
     _tool_server: ToolServer,
 }
 
-/// A started agent with an open conversation.
+/// A running agent with an open conversation.
 pub(super) struct Started {
     pub(super) agent: Agent,
     pub(super) advertised: Advertised,
@@ -107,7 +106,6 @@ impl Starter {
         std::mem::replace(&mut self.launch, launch)
     }
 
-    /// The agent's working directory.
     pub(super) const fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -181,7 +179,6 @@ impl Starter {
     }
 }
 
-/// The notice that describes the agent.
 fn connected(agent: &Advertised, taken_up: bool) -> RawEvent {
     RawEvent::Notice {
         name: "agent_connected".into(),

@@ -1,4 +1,4 @@
-//! Pause and interrupt, and the handling of agents that do not end their work or end on their own.
+//! Pause and interrupt; agents that do not end their work, or end unexpectedly.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
 use crate::process::ProcessHandle;
 
-/// How long stopping the processes may take, and the interval of checks.
+/// Limit for stopping the processes, and the interval of checks.
 const STOPPED: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(10);
 
 impl Driver {
-    /// Stops the agent and everything that it started. Acknowledged when the system reports all processes as stopped,
-    /// so that no call is running.
+    /// Stops the agent and its descendants. Acknowledged when the system reports all processes as stopped, so that no
+    /// call is running.
     pub(super) async fn pause(&mut self, reply: Reply) -> Result<(), DriverExit> {
         let until = Instant::now() + STOPPED;
         loop {
@@ -33,7 +33,7 @@ impl Driver {
         }
     }
 
-    /// Sends the stop signal to the agent and everything that it started. Returns whether all processes are stopped.
+    /// Returns whether all processes are stopped.
     pub(super) fn suspend(&mut self) -> bool {
         self.paused = true;
         let mut handles: Vec<_> = self.agent.iter().map(|agent| agent.process.handle()).collect();
@@ -42,7 +42,6 @@ impl Driver {
         handles.iter().all(ProcessHandle::is_stopped)
     }
 
-    /// Continues a stopped agent.
     pub(super) fn resume_agent(&mut self) {
         if self.paused {
             self.paused = false;
@@ -86,7 +85,7 @@ impl Driver {
     /// Interrupts the current work. Open requests of the agent are answered as cancelled.
     pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
         if self.paused {
-            // Stopped commands are ended without running any further.
+            // Ends stopped commands without continuing them.
             self.end_tools();
         }
         self.resume_agent();
@@ -106,27 +105,25 @@ impl Driver {
         self.terminals.kill_all().await;
         self.cancel_session();
         if answered {
-            // Only subagents are left, and cancelling the session ends them.
+            // Cancelling the session ends the remaining subagents.
             return self.interrupted().await;
         }
         Ok(())
     }
 
-    /// Tells the agent to end its work.
     pub(super) fn cancel_session(&self) {
         if let Some(agent) = &self.agent {
             agent.connection.notify("session/cancel", json!({ "sessionId": self.conversation.id }));
         }
     }
 
-    /// Kills an agent that did not end the interrupted work, so that it provably stops (decision 15). The next
-    /// message resumes its conversation.
+    /// Kills an agent that did not end the interrupted work (decision 15). The next message resumes its conversation.
     pub(super) async fn give_up(&mut self) -> Result<(), DriverExit> {
         self.kill_agent("the agent did not end its turn after an interrupt and was killed").await?;
         self.broken_off().await
     }
 
-    /// Kills the agent and everything that it started. The next message starts it again.
+    /// The next message starts the agent again.
     pub(super) async fn kill_agent(&mut self, why: &str) -> Result<(), DriverExit> {
         if let Some(agent) = self.agent.take() {
             agent.kill().await;
@@ -137,7 +134,7 @@ impl Driver {
             .await?)
     }
 
-    /// Handles an agent that ended on its own. Within a turn this ends its conversation; otherwise the next message
+    /// Handles an agent that ended unexpectedly. Within a turn this ends its conversation; otherwise the next message
     /// starts it again.
     pub(super) async fn agent_ended(&mut self) -> Result<(), DriverExit> {
         let Some(mut agent) = self.agent.take() else { return Ok(()) };

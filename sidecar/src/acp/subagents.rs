@@ -9,22 +9,19 @@ use serde_json::Value;
 
 use crate::kit::json::{text, text_at};
 
-/// The subagents of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Subagents {
-    /// By their session, or by the call that started them.
+    /// Key: their session, or the call that started them.
     open: BTreeMap<String, SubAgentId>,
-    /// Whether there ever was a subagent.
     any: bool,
 }
 
 impl Subagents {
-    /// The subagent whose session this is.
     pub(super) fn of_session(&self, session: &str) -> Option<&SubAgentId> {
         self.open.get(session)
     }
 
-    /// The subagent that an update of the main session is marked with. Its first update starts it.
+    /// The subagent of a marked update of the main session. The first update starts the subagent.
     pub(super) fn of_update(
         &mut self,
         update: &Value,
@@ -59,17 +56,14 @@ impl Subagents {
         self.end(call, failed.then(|| "its call failed".to_owned()))
     }
 
-    /// Whether there ever was a subagent.
     pub(super) const fn any(&self) -> bool {
         self.any
     }
 
-    /// Whether a subagent is running.
     pub(super) fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Ends all subagents.
     pub(super) fn end_all(&mut self, why: &str) -> Vec<RawEvent> {
         let ended = std::mem::take(&mut self.open).into_values();
         ended

@@ -15,9 +15,8 @@ use tokio::sync::watch;
 use super::files::Folder;
 use crate::process::{Group, ProcessHandle, Processes};
 
-/// Default and upper bound for the bytes of output to keep.
+/// Default and upper bound, in bytes.
 const KEPT: usize = 1024 * 1024;
-/// Most concurrent terminals.
 const MAX_TERMINALS: usize = 64;
 /// How long to read the output after a command has ended, because leftover processes may keep it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -28,7 +27,6 @@ const KILLED: Duration = Duration::from_secs(3);
 /// How a command ended; `None` while it runs.
 type Exit = watch::Receiver<Option<TerminalExitStatus>>;
 
-/// The terminals of one agent.
 pub(super) struct Terminals {
     folder: Folder,
     processes: Processes,
@@ -52,7 +50,6 @@ impl Drop for Terminal {
     }
 }
 
-/// The end of a command's output.
 #[derive(Debug)]
 struct Output {
     kept: VecDeque<u8>,
@@ -68,7 +65,7 @@ impl Output {
         self.kept.drain(..excess);
     }
 
-    /// The text from the first complete character on.
+    /// Begins at the first complete character.
     fn text(&self) -> String {
         let (a, b) = self.kept.as_slices();
         let bytes = [a, b].concat();
@@ -82,12 +79,12 @@ impl Output {
 }
 
 impl Terminals {
-    /// Terminals that run in `folder`.
+    /// The commands run in `folder`.
     pub(super) fn new(folder: Folder, processes: Processes) -> Self {
         Self { folder, processes, open: BTreeMap::new(), released: BTreeMap::new(), made: 0 }
     }
 
-    /// Runs a command. Returns the terminal's id, or a sentence about the failure.
+    /// Returns the terminal's id. The error is a sentence.
     pub(super) fn create(&mut self, request: &CreateTerminalRequest) -> Result<String, String> {
         if self.open.len() >= MAX_TERMINALS {
             return Err(format!("there are {MAX_TERMINALS} terminals already; release some"));
@@ -133,7 +130,6 @@ impl Terminals {
         Ok((guarded.spawn()?, pipe::Receiver::from_owned_fd(reader.into())?))
     }
 
-    /// The output of a terminal so far, and how its command ended if it has.
     pub(super) fn output(&self, id: &str) -> Result<TerminalOutputResponse, String> {
         let terminal = self.find(id)?;
         let exit = terminal.exit.borrow().clone();
@@ -142,18 +138,17 @@ impl Terminals {
         Ok(TerminalOutputResponse::new(text, truncated).exit_status(exit))
     }
 
-    /// Notifies when a terminal's command ends.
     pub(super) fn exit(&self, id: &str) -> Result<Exit, String> {
         self.find(id).map(|terminal| terminal.exit.clone())
     }
 
-    /// Kills a terminal's command. Its output stays available.
+    /// The output stays available.
     pub(super) fn kill(&self, id: &str) -> Result<(), String> {
         self.find(id)?.handle.kill();
         Ok(())
     }
 
-    /// Ends a terminal.
+    /// Ends the command if it is running.
     pub(super) fn release(&mut self, id: &str) -> Result<(), String> {
         self.find(id)?;
         if let Some(terminal) = self.open.remove(id)
@@ -175,7 +170,6 @@ impl Terminals {
         self.released.clear();
     }
 
-    /// Kills all running commands, and waits for their end.
     pub(super) async fn kill_all(&self) {
         let killed: Vec<Exit> = self
             .running()

@@ -1,5 +1,5 @@
-//! Translates `session/update` to raw events (S0 8.2, 8.3), without I/O and without a clock. It is lenient: agents
-//! send more than any list documents, and unknown updates become notices.
+//! Translates `session/update` to raw events (S0 8.2, 8.3), without I/O and without a clock. Unknown updates become
+//! notices, because agents send undocumented ones.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,12 +15,10 @@ use super::subagents::Subagents;
 use crate::kit::handoff;
 use crate::kit::json::text;
 
-/// How to treat the agent's updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpdateMode {
-    /// Publish them.
     Live,
-    /// The agent repeats a resumed conversation; nothing is new.
+    /// The agent repeats a resumed conversation. Publishes nothing.
     Replay,
     /// Ignore texts and calls, which belong to an interrupted turn (decision 15) or to a compaction. Usage counts.
     Ignored,
@@ -65,7 +63,6 @@ impl Translator {
         }
     }
 
-    /// The agent's id of the conversation.
     pub(super) fn session(&self) -> &str {
         &self.session
     }
@@ -86,32 +83,27 @@ impl Translator {
         events
     }
 
-    /// Whether subagents of the turn are still running (decision 18).
     pub(super) fn subagents_work(&self) -> bool {
         self.subagents.any_open()
     }
 
-    /// Whether the agent ever reported a subagent.
     pub(super) const fn has_subagents(&self) -> bool {
         self.subagents.any()
     }
 
-    /// Ends the subagents of an interrupted turn.
     pub(super) fn end_subagents(&mut self, why: &str) -> Vec<RawEvent> {
         self.subagents.end_all(why)
     }
 
-    /// The event with the current settings.
     pub(super) fn settings_event(&self) -> RawEvent {
         self.settings.to_event(&self.model)
     }
 
-    /// Whether a call is waiting to be published because its input may still be streaming.
+    /// Whether a call is unpublished because its input may still be streaming.
     pub(super) fn waits(&self) -> bool {
         self.update_mode == UpdateMode::Live && self.calls.any_unpublished()
     }
 
-    /// Publishes waiting calls with the fields received so far.
     pub(super) fn publish_streamed_calls(&mut self) -> Vec<RawEvent> {
         let mut events = self.calls.publish_all();
         self.stamp(&mut events);
@@ -138,7 +130,7 @@ impl Translator {
             subagent.map(|id| self.of_subagent(kind, update, &id, printed)).unwrap_or_default()
         };
         if self.turn.is_none() && self.update_mode == UpdateMode::Live {
-            // Outside of a turn, no end of a turn completes streamed text.
+            // Without a turn, no later event completes streamed text.
             events.extend(self.flush());
         }
         self.stamp(&mut events);
@@ -177,7 +169,7 @@ impl Translator {
             }
             "config_option_update" => self.options(update),
             "current_mode_update" => self.mode(update),
-            // Running subagents are published; repeated ones of the past are not.
+            // Repeated updates of subagents are not published.
             "subagent_update" if !replayed => {
                 let mut events = self.flush();
                 events.extend(self.subagents.update(update));
@@ -264,7 +256,7 @@ impl Translator {
         events
     }
 
-    /// Ends and publishes incomplete blocks.
+    /// Publishes the incomplete blocks.
     fn flush(&mut self) -> Vec<RawEvent> {
         let mut events: Vec<RawEvent> = self.blocks.flush().map(message).into_iter().collect();
         for (id, blocks) in &mut self.of_subagents {

@@ -1,4 +1,4 @@
-//! Turns: from sending a prompt to its response and the end of its subagents.
+//! Turns: from the prompt to its response and the end of its subagents.
 
 use agent_client_protocol::Error;
 use pilothouse_domain::value::SessionOutcome;
@@ -15,8 +15,7 @@ use crate::kit::messages::HeldMessage;
 use crate::kit::notices::notice;
 use crate::kit::turns::{DriverExit, turn_id};
 
-/// Fill level of the context window, in percent, above which a turn that ended at a token limit ended because the
-/// window is full.
+/// In percent of the context window. If a turn ends at a token limit above it, the window counts as full.
 const FULL: u64 = 97;
 
 impl Driver {
@@ -69,7 +68,7 @@ impl Driver {
         self.save_conversation().await
     }
 
-    /// Continues the turn in a new conversation with a summary of this one, because the model refuses this one.
+    /// Continues the turn in a new conversation with a summary of this one, which the model's provider rejects.
     async fn prompt_elsewhere(&mut self, texts: Vec<String>) -> Result<(), DriverExit> {
         self.end_agent().await;
         self.conversation.refused = true;
@@ -100,7 +99,7 @@ impl Driver {
         }
         match response {
             Ok(response) => self.stopped(&response).await,
-            // The end of its output follows, with the reason.
+            // `Closed` follows, with the reason.
             Err(error) if session::is_gone(&error) => Ok(()),
             Err(error) => self.failed(&error).await,
         }
@@ -165,7 +164,7 @@ impl Driver {
         self.next_turn().await
     }
 
-    /// Handles an error response to a prompt: the conversation cannot continue on its own.
+    /// Handles an error response to a prompt, after which the conversation cannot continue.
     async fn failed(&mut self, error: &Error) -> Result<(), DriverExit> {
         let wanted = self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_some());
         let mut events = self.close("the turn failed");
@@ -193,13 +192,11 @@ impl Driver {
         Err(DriverExit::Over)
     }
 
-    /// Closes open requests and calls of the turn.
     fn close(&mut self, why: &str) -> Vec<RawEvent> {
         self.requests.cancel_all();
         self.translator.end_turn(why)
     }
 
-    /// Ends an interrupted turn.
     pub(super) async fn interrupted(&mut self) -> Result<(), DriverExit> {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let mut events = self.close("the turn was interrupted");
@@ -216,7 +213,7 @@ impl Driver {
                 .await?;
             return self.next_turn().await;
         };
-        // These messages would follow the turn, and nothing follows an interrupt on its own (decision 29).
+        // Messages do not follow an interrupted turn (decision 29).
         self.refuse_waiting(&turn.id).await?;
         self.confirm(interrupt).await
     }

@@ -8,12 +8,11 @@ use pilothouse_domain::value::MessagePriority;
 use crate::adapter::{Message, MessageReply};
 use crate::kit::messages::{Held, MessageQueue};
 
-/// A waiting message.
 #[allow(clippy::large_enum_variant)] // only a few at a time
 pub(super) enum Waiting {
-    /// A message of the control plane.
+    /// From the control plane.
     Message(Message, MessageReply),
-    /// A message of the adapter itself, for content that a protocol response has no field for.
+    /// From the adapter, for content that a protocol response has no field for.
     Own(String),
 }
 
@@ -35,7 +34,7 @@ impl Waiting {
     }
 }
 
-/// Waiting messages, and those that are being sent into the turn.
+/// Messages that wait, and messages that are being sent into the turn.
 #[derive(Default)]
 pub(super) struct Messages {
     pub(super) waiting: MessageQueue<Waiting>,
@@ -46,7 +45,6 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Adds a message of the adapter itself.
     pub(super) fn add_own(&mut self, words: String) {
         self.waiting.push(Waiting::Own(words));
     }

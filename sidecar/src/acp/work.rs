@@ -17,7 +17,7 @@ const TOOLS_END: Duration = Duration::from_secs(2);
 /// An interrupt that is not acknowledged yet.
 pub(super) struct Interrupt {
     pub(super) reply: Reply,
-    /// When to end the processes of tool calls, for an agent that waits for them.
+    /// When to end the processes of tool calls, because the agent may wait for them.
     pub(super) tools_end_at: Option<Instant>,
     /// When to kill an agent that has not ended its turn.
     pub(super) gives_up_at: Instant,
@@ -50,37 +50,32 @@ impl Interrupt {
     }
 }
 
-/// The current turn.
 pub(super) struct Turn {
     pub(super) id: TurnId,
     /// Number of the prompt whose response ends the turn.
     pub(super) number: u64,
-    /// The interrupt that must end the turn, if there is one.
     pub(super) interrupt: Option<Interrupt>,
-    /// The texts of the prompt, to repeat them in a new conversation if the model refuses this one. `None` for the first
-    /// prompt of a conversation.
+    /// The texts of the prompt, to repeat them in a new conversation if the provider rejects this one. `None` for the
+    /// first prompt of a conversation.
     pub(super) again: Option<Vec<String>>,
     /// The outcome, once the prompt has a response. After that, only subagents keep the turn open (decision 18).
     pub(super) answered: Option<SessionOutcome>,
 }
 
 impl Turn {
-    /// Whether the prompt has a response.
     pub(super) const fn is_answered(&self) -> bool {
         self.answered.is_some()
     }
 
-    /// Whether the turn must end or has a response. No requests to the owner are made for it any more.
+    /// Whether the turn must end or has a response. It makes no more requests to the owner.
     pub(super) const fn is_ending(&self) -> bool {
         self.interrupt.is_some() || self.answered.is_some()
     }
 }
 
-/// A running compaction.
 pub(super) struct Compaction {
     /// Number of the prompt whose response ends it.
     pub(super) number: u64,
-    /// The interrupt that must end it, if there is one.
     pub(super) interrupt: Option<Interrupt>,
     pub(super) reply: Reply,
     /// The agent's text about it.

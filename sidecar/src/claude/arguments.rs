@@ -7,7 +7,6 @@ use super::conversation::Conversation;
 use super::options::{AdapterOptions, PermissionMode};
 use super::{prompt, servers};
 
-/// Inputs of the command line.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     /// MCP configuration of the sidecar's own tools.

@@ -39,7 +39,7 @@ impl Driver {
         }
     }
 
-    /// Interrupts the turn. Acknowledged when Claude Code has ended it and none of its messages is left in the queue.
+    /// Acknowledged when Claude Code has ended the turn and its queue has none of the turn's messages.
     async fn interrupt(&mut self, reply: Reply) -> Result<(), AdapterError> {
         self.emit_withheld().await?;
         self.postponed.clear();
@@ -90,7 +90,7 @@ impl Driver {
         self.process_ended().await
     }
 
-    /// Refuses the messages that Claude Code had and the model never received, after an interrupt.
+    /// After an interrupt, refuses the messages that Claude Code had and the model never received.
     pub(super) async fn refuse_interrupted(&mut self) -> Result<(), AdapterError> {
         for (message, reply) in self.messages.take_all_written() {
             refuse_interrupted(message, reply).await?;
@@ -120,7 +120,7 @@ impl Driver {
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
         }
-        // Still set only if no message above has continued the turn.
+        // A message above may have continued the turn and cleared it.
         if self.out_of_quota {
             self.say(prompt::CONTINUE, "next").await?;
         }
@@ -210,7 +210,7 @@ impl Driver {
         self.emit_settings().await
     }
 
-    /// Summarises the conversation between turns, with Claude Code's own command.
+    /// Between turns, with Claude Code's own command.
     pub(super) async fn compact(
         &mut self,
         instructions: Option<String>,
@@ -261,12 +261,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Responds to a control request of Claude Code.
     pub(super) async fn respond(&mut self, request: &str, response: &Value) {
         self.write(&control_channel::respond(request, response)).await;
     }
 
-    /// Sends a control request to Claude Code.
     pub(super) async fn ask(&mut self, subtype: &str, fields: Value, asked: ControlRequest) {
         let line = self.control_channel.ask(subtype, fields, asked);
         self.write(&line).await;
@@ -285,7 +283,6 @@ pub(super) async fn refuse_interrupted(message: Message, reply: MessageReply) ->
     Ok(reply.refuse(refusal).await?)
 }
 
-/// Thinking token budget of each level.
 pub(super) const fn thinking_tokens(level: ThinkingLevel) -> u32 {
     match level {
         ThinkingLevel::Off => 0,

@@ -18,9 +18,7 @@ pub(super) enum ControlRequest {
     Interrupt,
     /// Remove the message with this `uuid` from the queue.
     CancelMessage(String),
-    /// Change the model.
     SetModel(String, Reply),
-    /// Change the thinking level.
     SetThinking(ThinkingLevel, Reply),
     /// Report the cost of the conversation so far.
     Usage,
@@ -35,7 +33,6 @@ pub(super) struct ControlResponse {
     pub result: Result<Value, String>,
 }
 
-/// Open control requests.
 #[derive(Debug, Default)]
 pub(super) struct ControlChannel {
     last: u64,
@@ -57,8 +54,8 @@ impl ControlChannel {
         line
     }
 
-    /// Matches an incoming `control_response` to its request. `None` if it is not a response to this adapter: Claude
-    /// Code echoes the responses that it receives.
+    /// Matches an incoming `control_response` to its request. `None` if it answers another request: Claude Code echoes
+    /// the responses that it receives.
     pub(super) fn take_response(&mut self, line: &Value) -> Option<ControlResponse> {
         let response = line.get("response")?;
         let asked = self.pending.remove(text(response, "request_id")?)?;
@@ -75,8 +72,7 @@ impl ControlChannel {
         self.pending.values().any(kind)
     }
 
-    /// Discards open requests, because the process has ended. Commands that wait for them are refused when their
-    /// replies are dropped.
+    /// Discards open requests, because the process has ended. Their commands are refused when the replies are dropped.
     pub(super) fn abandon(&mut self) {
         self.pending.clear();
     }

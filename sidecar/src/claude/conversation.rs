@@ -11,13 +11,12 @@ use uuid::Uuid;
 use crate::kit::claude_stream::Totals;
 use crate::kit::conversation_summary::ConversationSummary;
 
-/// A conversation of Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Conversation {
     /// The id that `--resume` accepts.
     pub id: String,
-    /// Whether Claude Code has started to process a prompt of it. Otherwise there is nothing to resume.
+    /// Whether Claude Code has started to process a prompt. Otherwise it has nothing to resume.
     #[serde(default)]
     pub begun: bool,
     /// Cost so far, by model (decision 31).
@@ -26,7 +25,7 @@ pub(super) struct Conversation {
     /// Summary of the conversation, in case Claude Code loses it.
     #[serde(default, rename = "account")]
     pub summary: ConversationSummary,
-    /// Summary of earlier conversations that Claude Code has lost. This conversation continues their work.
+    /// Summary of earlier conversations that Claude Code has lost and whose work this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<ConversationSummary>,
 }
@@ -42,14 +41,13 @@ impl Conversation {
         }
     }
 
-    /// A new conversation that continues the work of this one. Its cost counts from zero with its own meter.
+    /// A new conversation that continues the work of this one. A new meter counts its cost from zero.
     pub(super) fn renewed(&self) -> Self {
         let earlier = self.earlier.clone().unwrap_or_default().followed_by(&self.summary);
         Self { earlier: Some(earlier), ..Self::new() }
     }
 }
 
-/// The file that stores the conversation.
 #[derive(Debug)]
 pub(super) struct ConversationFile {
     path: PathBuf,
@@ -57,8 +55,8 @@ pub(super) struct ConversationFile {
 }
 
 impl ConversationFile {
-    /// Opens the session's conversation: the latest one if `resume` is set and there is one, or else a new one. It is
-    /// on disk when this returns.
+    /// Opens the latest conversation if `resume` is set and there is one, or else a new one, which is on disk on
+    /// return.
     pub(super) fn open(session_home: &Path, resume: bool) -> io::Result<Self> {
         fs::create_dir_all(session_home)?;
         let path = session_home.join("claude.json");
@@ -70,9 +68,9 @@ impl ConversationFile {
         };
         let conversation = match last.filter(|_| resume) {
             Some(last) if last.begun => last,
-            // Claude Code may already know the id, and would refuse to begin it again.
+            // Claude Code may already know the id, and would refuse a second beginning.
             Some(last) => last.renewed(),
-            // A conversation existed and is lost here. The agent gets its task again.
+            // The earlier conversation is lost. The agent gets its task again.
             None if resume => {
                 Conversation { earlier: Some(ConversationSummary::default()), ..Conversation::new() }
             }
@@ -87,7 +85,7 @@ impl ConversationFile {
         &self.conversation
     }
 
-    /// Changes the conversation. Returns whether it must be saved.
+    /// Returns whether the conversation must be saved.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Conversation)) -> bool {
         let before = self.conversation.clone();
         change(&mut self.conversation);

@@ -37,7 +37,6 @@ use crate::process::Processes;
 /// decision 12.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The adapter's state.
 #[allow(clippy::struct_excessive_bools)] // independent facts
 pub(super) struct Driver {
     pub events: EventSink,
@@ -66,7 +65,7 @@ pub(super) struct Driver {
     /// Interrupts that wait for the end of the turn, and their deadline.
     pub interrupts: PendingReplies,
     pub interrupt_until: Option<Instant>,
-    /// A call had no result when the interrupt arrived, so its command may only be about to start.
+    /// A call had no result when the interrupt arrived, so its command may be about to start.
     pub interrupted_in_call: bool,
     /// Pauses that wait until the agent is idle.
     pub pausing: PendingReplies,
@@ -83,7 +82,6 @@ pub(super) struct Driver {
     pub allowance: Allowance,
     /// The agent is held because the allowance is spent.
     pub over_budget: bool,
-    /// The control plane has paused the agent.
     pub paused: bool,
     /// Model calls that wait until the spend is known.
     pub unmetered: Unmetered,
@@ -91,14 +89,13 @@ pub(super) struct Driver {
     pub said: String,
     /// The agent was asked for its handoff document in this turn.
     pub handoff_asked: bool,
-    /// Fill level of the context window, once it has passed the threshold.
+    /// In percent. Set once the context window has passed the threshold.
     pub nearly_full: Option<String>,
     pub version_emitted: bool,
     /// The conversation has ended.
     pub over: bool,
 }
 
-/// An input of the loop.
 enum DriverEvent {
     Command(AgentCommand),
     Stop,
@@ -233,7 +230,7 @@ impl Driver {
         }
     }
 
-    /// Does what has become possible: acknowledges completed commands, and gives the agent its next messages.
+    /// Acknowledges completed commands, and gives the agent its next messages.
     async fn advance(&mut self) -> Result<(), AdapterError> {
         if !self.interrupts.is_empty() && self.is_interrupted() {
             self.interrupt_until = None;
@@ -261,13 +258,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether no part of the agent can begin anything (decision 15).
+    /// Whether no part of the agent can begin any work (decision 15).
     pub(super) fn is_still(&self) -> bool {
         if self.process.is_none() {
             return true;
         }
-        // With an exceeded quota, the main loop has stopped, even within its turn. A message that was written is
-        // about to be processed.
+        // With an exceeded quota, the main loop has stopped, even within its turn. It is about to process a message
+        // that was written.
         let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
             || (self.translator.turn_id().is_none() && self.messages.any_written());
         let waits = |call: &str| {
@@ -288,8 +285,8 @@ impl Driver {
                 }))
     }
 
-    /// Ends the processes that the turn's calls have started, whatever Claude Code reports. If that fails, Claude
-    /// Code is ended too.
+    /// Ends the processes that the turn's calls have started, whatever Claude Code reports. If that fails, ends Claude
+    /// Code as well.
     pub(super) async fn end_tools(&mut self) {
         let open = std::mem::take(&mut self.interrupted_in_call);
         if let Some(process) = &self.process
@@ -306,7 +303,6 @@ impl Driver {
         self.interrupt_until = Some(Instant::now() + INTERRUPT_LIMIT);
     }
 
-    /// Publishes the agent's settings.
     pub(super) async fn emit_settings(&mut self) -> Result<(), AdapterError> {
         let event = RawEvent::AgentSettings {
             model_id: self.model.clone(),

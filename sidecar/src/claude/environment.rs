@@ -1,5 +1,4 @@
-//! The environment of Claude Code: an explicit list, so that none of the sidecar's own variables reaches an agent or
-//! its tools.
+//! The environment of Claude Code: an explicit list, so that agents and tools get none of the sidecar's own variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +11,7 @@ use pilothouse_wire::launch::SidecarLaunch;
 use super::options::AdapterOptions;
 use crate::process::agent_folder;
 
-/// Variables that every program needs: user, program paths, network access.
+/// User, program paths, network access.
 const COMMON: [&str; 21] = [
     "PATH",
     "HOME",
@@ -38,16 +37,15 @@ const COMMON: [&str; 21] = [
 ];
 /// Prefixes of variables that configure Claude Code.
 const PREFIXES: [&str; 4] = ["LC_", "XDG_", "ANTHROPIC_", "CLAUDE_"];
-/// Credentials of Claude Code, for use without a login.
+/// For use without a login.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
 /// Sockets that grant the rights of the whole user. Passed on only if the options name them.
 const SOCKETS: [&str; 1] = ["XDG_RUNTIME_DIR"];
-/// Never passed on, whatever the options say: the sidecar's own credentials.
+/// Prefix of the sidecar's own credentials, which are never passed on, even if the options name them.
 const OWN: &str = "PILOTHOUSE_";
 /// Folder in which Claude Code keeps settings and conversations.
 pub(super) const CONFIG_DIRECTORY: &str = "CLAUDE_CONFIG_DIR";
 
-/// Base URL of the agent API.
 pub(crate) const API_URL: &str = "PILOTHOUSE_API_URL";
 pub(crate) const API_KEY: &str = "PILOTHOUSE_API_KEY";
 pub(crate) const SESSION: &str = "PILOTHOUSE_SESSION_ID";
@@ -63,7 +61,7 @@ pub(super) fn confined(environment: &mut BTreeMap<OsString, OsString>) {
     }
 }
 
-/// The complete environment of the process. Later sources take precedence.
+/// Later sources take precedence.
 pub(super) fn chosen(
     given: impl IntoIterator<Item = (OsString, OsString)>,
     launch: &SidecarLaunch,
@@ -81,8 +79,8 @@ pub(super) fn chosen(
     for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(OWN)) {
         chosen.insert(name.into(), value.into());
     }
-    // The session's folder outlives the run and belongs to the session alone. A user who logged in manually did so in
-    // the user's own folder, though.
+    // This folder belongs to the session and outlives the run. After a manual login, the login is in the user's own
+    // folder.
     if let Some(folder) = &options.config_directory {
         chosen.insert(CONFIG_DIRECTORY.into(), folder.into());
     } else if KEYS.iter().any(|key| chosen.contains_key(&OsString::from(key))) {
@@ -90,11 +88,11 @@ pub(super) fn chosen(
         chosen.entry(CONFIG_DIRECTORY.into()).or_insert_with(|| own.into());
     }
     chosen.insert("DISABLE_AUTOUPDATER".into(), "1".into());
-    // Makes Claude Code write its conversation before it confirms a message or the end of a turn. If it is killed
-    // afterwards, everything acknowledged can be resumed.
+    // Makes Claude Code write its conversation before it confirms a message or the end of a turn, so that a killed
+    // process can be resumed with everything that was acknowledged.
     chosen.insert("CLAUDE_CODE_EAGER_FLUSH".into(), "1".into());
     if config.options.context_policy == ContextPolicy::Handoff {
-        // Decision 35: the work is handed over instead of compacted.
+        // Decision 35: hand the work over instead of compacting it.
         chosen.insert("DISABLE_AUTO_COMPACT".into(), "1".into());
     }
     chosen.insert(API_URL.into(), launch.agent_api.url.clone().into());

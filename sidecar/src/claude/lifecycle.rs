@@ -24,15 +24,12 @@ use crate::adapter::{AdapterError, Refusal};
 use crate::kit::conversation_summary::end_of;
 use crate::process::{agent_folder, named_folders};
 
-/// How long the initialization may take.
 const BEGIN_LIMIT: Duration = Duration::from_mins(1);
-/// Most bytes of its standard error to report.
+/// In bytes of standard error.
 const MAX_LAST_WORDS: usize = 1000;
 
-/// Result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StartOutcome {
-    /// Ready for messages.
     Ready,
     /// Claude Code could not find the conversation to resume, and has ended.
     ConversationLost,
@@ -48,7 +45,7 @@ impl Driver {
         if self.try_to_start().await? == StartOutcome::ConversationLost {
             self.begin_anew().await?;
             if self.try_to_start().await? == StartOutcome::ConversationLost {
-                // It was not asked to resume one.
+                // The process was not asked to resume a conversation.
                 let message = "Claude Code looks for a conversation that it was not asked for".to_owned();
                 return Err(AdapterError::Agent(message));
             }
@@ -86,7 +83,7 @@ impl Driver {
         self.process = Some(process);
         self.tool_hooks.forget();
         self.ask("initialize", json!({ "hooks": ToolHooks::hooks() }), ControlRequest::Initialize).await;
-        // The baseline of its counters: a process that resumes a conversation may start at zero.
+        // Baseline of the process's counters: one that resumes a conversation may start at zero.
         self.ask_usage().await;
         if let Ok(begun) = timeout(BEGIN_LIMIT, self.wait_until_ready()).await {
             return begun;
@@ -182,7 +179,7 @@ impl Driver {
         Some(ended)
     }
 
-    /// Handles the end of the process's output: the process ended on its own or crashed.
+    /// Handles the end of the output: the process ended unexpectedly or crashed.
     pub(super) async fn process_ended(&mut self) -> Result<(), AdapterError> {
         self.emit_withheld().await?;
         let ended = self.end_process().await;
@@ -190,20 +187,20 @@ impl Driver {
             reply.refuse(Refusal::invalid("the agent's process ended while it compacted")).await?;
         }
         if !self.interrupts.is_empty() {
-            // The process ended as a result of the interrupt. The conversation can be resumed.
+            // The interrupt ended the process. The conversation can be resumed.
             let events = self.translator.abandon_turn();
             self.emit(events).await?;
             return self.refuse_interrupted().await;
         }
         let working = self.translator.turn_id().is_some() || self.messages.any_written();
         if !working || self.out_of_quota {
-            // Between turns nothing is lost: the next message resumes the conversation.
+            // Between turns no work is lost: the next message resumes the conversation.
             return Ok(());
         }
         if self.translator.turn_id().is_none()
             && let Some(words) = self.messages.write_again()
         {
-            // It died while idle, before it received the message.
+            // The idle process died before it received the message.
             self.start_process().await?;
             for (words, uuid) in words {
                 self.write(&messages::line(&words, &uuid, "next")).await;

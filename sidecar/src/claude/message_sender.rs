@@ -9,7 +9,6 @@ use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, Refusal};
 
 impl Driver {
-    /// Sends all messages that may be sent now.
     pub(super) async fn deliver_messages(&mut self) -> Result<(), AdapterError> {
         while let Some(next) = self.messages.next(self.translator.turn_id()) {
             match next {

@@ -1,8 +1,8 @@
 //! Messages to the agent (decisions 29 and 30).
 //!
-//! Claude Code has three priorities. `next` enters the turn after the running tools, which is what Immediate means
-//! (S1: between tool calls). `later` follows the turn; Queued messages wait in the adapter instead, where an
-//! interrupt can hold them. `now` splits the turn and is never used.
+//! Claude Code has three priorities. `next` enters the turn after the running tools, as Immediate requires (S1: between
+//! tool calls). `later` follows the turn; instead, the adapter keeps Queued messages, so that an interrupt can hold
+//! them. `now` splits the turn and is never used.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use uuid::Uuid;
 use crate::adapter::{Message, MessageReply};
 use crate::kit::messages::{HeldMessage, MessageQueue};
 
-/// A message that Claude Code has received and the model has not.
+/// A message that Claude Code has received, but not the model.
 #[derive(Debug)]
 struct Written {
     uuid: String,
     content: String,
     /// `None` for a message of the adapter itself.
     message: Option<HeldMessage>,
-    /// An interrupt asked for it back.
+    /// An interrupt has recalled it.
     recalled: bool,
     /// Claude Code has asked to process it, so the model may have it.
     taken: bool,
@@ -35,16 +35,13 @@ pub(super) struct Messages {
     written: Vec<Written>,
 }
 
-/// What to do with the next message.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Write it.
     Write(Box<HeldMessage>),
-    /// Refuse it: its turn is over (decision 30).
+    /// Refuse it, because its turn is over (decision 30).
     TooLate(Box<HeldMessage>),
 }
 
-/// The line of a user's message.
 pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
     json!({
         "type": "user",
@@ -57,13 +54,11 @@ pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
 }
 
 impl Messages {
-    /// Adds an incoming message.
     pub(super) fn take(&mut self, message: Message, reply: MessageReply) {
         self.waiting.push((message, reply));
     }
 
-    /// The next message that may be sent: Immediate ones within and between turns, Queued ones between turns, one at
-    /// a time.
+    /// The next message that may be sent: Immediate ones at any time, Queued ones between turns, one at a time.
     pub(super) fn next(&mut self, turn: Option<&TurnId>) -> Option<Next> {
         if let Some(late) = self.waiting.next_late(turn) {
             return Some(Next::TooLate(Box::new(late)));
@@ -114,7 +109,7 @@ impl Messages {
 
     /// The message of a prompt that is being processed.
     pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
-        // Of two messages with the same text, the first is processed first.
+        // Messages with the same text are processed in order.
         let fits = |written: &&mut Written| written.content == prompt && !written.taken;
         let written = self.written.iter_mut().find(fits)?;
         written.taken = true;
@@ -168,7 +163,7 @@ impl Messages {
         Some(self.written.iter_mut().map(again).collect())
     }
 
-    /// Whether Claude Code has a message that the model has not.
+    /// Whether the model has not received a message that Claude Code has.
     pub(super) const fn any_written(&self) -> bool {
         !self.written.is_empty()
     }

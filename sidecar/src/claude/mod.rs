@@ -71,7 +71,7 @@ impl Adapter for Claude {
             model_switch: true,
             thinking_levels: true,
             compaction: true,
-            // Claude Code forks only whole conversations, and prices no call in advance.
+            // Claude Code only forks whole conversations, and reports no price before a call.
             fork: false,
             budget_before_call: false,
             allowance: true,

@@ -1,5 +1,5 @@
-//! Recovers from a conversation that Claude Code cannot resume, because it never saved it or somebody deleted it. A
-//! new conversation begins with the sidecar's summary of the lost one.
+//! Recovers from a conversation that Claude Code cannot resume, because it was never saved or was deleted. A new
+//! conversation begins with the sidecar's summary of the lost one.
 
 use pilothouse_domain::Usd;
 use serde_json::{Value, json};
@@ -22,13 +22,12 @@ pub(super) fn is_lost(line: &Value) -> bool {
 }
 
 impl Driver {
-    /// The process reports the loss after its start. It is ended, and another one gets the same messages.
+    /// The process reports the loss after its start. Ends it, and gives the same messages to another one.
     pub(super) async fn conversation_lost(&mut self) -> Result<(), AdapterError> {
         self.begin_anew().await?;
         self.process_ended().await
     }
 
-    /// Begins a new conversation and publishes a notice about it.
     pub(super) async fn begin_anew(&mut self) -> Result<(), AdapterError> {
         let lost = self.file.conversation().id.clone();
         warn!(conversation = lost, "the agent cannot resume its conversation; starting a new one");

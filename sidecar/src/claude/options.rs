@@ -16,7 +16,6 @@ pub(super) enum PermissionMode {
     Default,
     /// Allow edits within the working directory without asking.
     AcceptEdits,
-    /// Read and plan only.
     Plan,
     /// Deny what is not already allowed.
     DontAsk,
@@ -51,18 +50,15 @@ pub(super) struct AdapterOptions {
     pub max_turns: Option<u32>,
     /// The model to use while the first one is overloaded.
     pub fallback_model: Option<String>,
-    /// Available models, in the order in which they are cycled.
     pub models: Vec<String>,
     /// Tools that the agent may not use.
     pub disallowed_tools: Vec<String>,
     /// Names of further environment variables of the sidecar to pass on.
     pub pass_environment: Vec<String>,
-    /// Additional environment variables. Not for secrets: everybody who can see the session can read its
-    /// configuration.
+    /// Additional environment variables. Not for secrets: everybody with access to the session can read them.
     pub environment: BTreeMap<String, String>,
     /// Folder for settings and conversations. Default: Claude Code's own, or the session's folder.
     pub config_directory: Option<String>,
-    /// Additional command-line arguments.
     pub extra_arguments: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ use crate::adapter::{AdapterError, Refusal};
 use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
 use crate::kit::json::{flag, text};
 
-/// Most characters of a line outside the protocol.
+/// In characters. Applies to lines that are not part of the protocol.
 const MAX_STRAY_LINE: usize = 2000;
 
 impl Driver {
@@ -53,8 +53,7 @@ impl Driver {
         if self.file.conversation().begun && self.translator.turn_id().is_none() && is_lost(&line) {
             return self.conversation_lost().await;
         }
-        // Results of a subagent's calls that were in progress logically precede the pause, but are published after it
-        // (decision 15).
+        // A subagent's results of calls that were in progress are published after the pause (decision 15).
         let late = text(&line, "type") == Some("assistant") && text(&line, "parent_tool_use_id").is_some();
         if late && self.tool_hooks.mode() == Mode::Paused && self.pausing.is_empty() {
             self.withheld.push(line);
@@ -63,7 +62,6 @@ impl Driver {
         self.translate(&line).await
     }
 
-    /// Translates the withheld messages.
     pub(super) async fn emit_withheld(&mut self) -> Result<(), AdapterError> {
         for line in std::mem::take(&mut self.withheld) {
             self.translate(&line).await?;
@@ -84,7 +82,7 @@ impl Driver {
         match signal {
             Signal::Message { uuid, state: MessageState::Started | MessageState::Completed } => {
                 if let Some((message, reply)) = self.messages.started(&uuid) {
-                    // Saved before the acknowledgement, because the message is never sent again afterwards.
+                    // Saved before the acknowledgement, because an acknowledged message is never sent again.
                     self.record_message(&message.content).await?;
                     reply.injected().await?;
                 }
@@ -121,7 +119,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles `init`: Claude Code starts to process a prompt, so there is a conversation to resume from now on.
+    /// Handles `init`: Claude Code starts to process a prompt, so from now on there is a conversation to resume.
     async fn init(&mut self, line: &Value) -> Result<(), AdapterError> {
         let id = text(line, "session_id").map(str::to_owned);
         self.remember(|conversation| {
@@ -213,7 +211,7 @@ impl Driver {
         let messages = &self.messages;
         let asked = self.tool_hooks.ask(id, request, |prompt| messages.is_ours(prompt));
         if asked.prompt_refused {
-            // For example the report of a subagent that was stopped.
+            // For example the report of a stopped subagent.
             self.translator.refuses_prompt();
         }
         if let Some(message) = asked.prompt.and_then(|prompt| self.messages.of_prompt(&prompt)) {
@@ -223,13 +221,12 @@ impl Driver {
             self.respond(id, &response).await;
         }
         if asked.subagent_model_call_ended {
-            // Subagents do not stream, so a tool call is the sign that their model call has ended.
+            // Subagents do not stream, so a tool call marks the end of their model call.
             self.ask_usage().await;
         }
         Ok(())
     }
 
-    /// Handles a permission request.
     pub(super) async fn permission(&mut self, line: &Value) -> Result<(), AdapterError> {
         let request = line.get("request").unwrap_or(&Value::Null);
         let Some(id) = text(line, "request_id") else { return Ok(()) };

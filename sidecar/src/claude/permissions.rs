@@ -15,7 +15,6 @@ use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
 /// Rules that decide without the owner.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
-    /// Names of allowed tools.
     pub allowed: &'a [String],
     /// Whether a plan needs the owner's approval.
     pub plan_approval: bool,
@@ -23,22 +22,19 @@ pub(super) struct Policy<'a> {
     pub mode_after_plan: &'static str,
 }
 
-/// How to handle a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Respond immediately.
     Respond(Value),
     /// Ask the owner with this event.
     Ask(RawEvent),
-    /// Wait: the owner already sees the request, because the tool call itself was published.
+    /// Wait: the published tool call already shows the request to the owner.
     Wait,
 }
 
-/// Requests that wait for the owner.
 #[derive(Debug, Default)]
 pub(super) struct Permissions(OwnerRequests<Pending>);
 
-/// What an answer of the owner settles.
+/// Result of an owner's answer or decision.
 #[derive(Debug)]
 pub(super) enum Settled {
     /// A request: its id and the response.
@@ -50,7 +46,6 @@ pub(super) enum Settled {
 }
 
 impl Permissions {
-    /// Handles a permission request.
     pub(super) fn ask(&mut self, request: &str, asked: &Value, policy: &Policy<'_>) -> Verdict {
         let tool = text(asked, "tool_name").unwrap_or_default().to_owned();
         let input = asked.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new()));
@@ -82,7 +77,7 @@ impl Permissions {
         verdict
     }
 
-    /// Handles the owner's answers. `open`: the call has no result yet, so its request is about to arrive.
+    /// `open`: the call has no result yet, so its request is about to arrive.
     pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
         match self.0.settle(&call, Awaits::Answers) {
             Some(pending) => Settled::Respond(pending.request.clone(), pending.answered(&answers)),
@@ -94,7 +89,7 @@ impl Permissions {
         }
     }
 
-    /// Handles the owner's decision on a plan. `open` as in [`Self::answer`].
+    /// `open` as in [`Self::answer`].
     pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
         match self.0.settle(&decision.request, Awaits::Decision) {
             Some(pending) => Settled::Respond(pending.request.clone(), pending.decided(&decision)),
@@ -106,7 +101,6 @@ impl Permissions {
         }
     }
 
-    /// Whether a call waits for the owner.
     pub(super) fn waits(&self, call: &str) -> bool {
         self.0.waits(call)
     }

@@ -17,15 +17,13 @@ use tracing::warn;
 
 use crate::process::{Ending, Group, Processes, ToolProcesses};
 
-/// How long Claude Code may take to end on its own, while it saves its conversation.
+/// How long Claude Code may take to save its conversation and end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Bytes to keep of its standard error: more than is reported, so that the reported part never begins within a
-/// secret.
+/// In bytes. More than is reported of standard error, so that the reported part never begins within a secret.
 const LAST_WORDS: usize = 8192;
 /// Capacity of the line buffer: enough for bursts, and bounded if the spool is slow.
 const LINES: usize = 256;
 
-/// A line of output.
 #[derive(Debug)]
 pub(super) enum Output {
     /// A message of the protocol.
@@ -34,7 +32,7 @@ pub(super) enum Output {
     Noise(String),
 }
 
-/// A running process. If dropped, it is asked to end, and soon after killed with everything that it started.
+/// A running process. On drop, it is asked to end, and soon after killed with everything that it started.
 #[derive(Debug)]
 pub(super) struct Process {
     group: Group,
@@ -86,7 +84,7 @@ impl Process {
         self.lines.recv().await
     }
 
-    /// Writes a line. A process that does not accept input is about to end, which its output will show.
+    /// If the process does not accept input, it is about to end, which its output will show.
     pub(super) async fn write(&mut self, line: &Value) {
         let Some(stdin) = &mut self.stdin else { return };
         let mut bytes = line.to_string().into_bytes();
@@ -101,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Ends the process. Nothing of it is running when this returns.
+    /// No process of it is running when this returns.
     pub(super) async fn end(self) -> Ended {
         let Self { group, stdin, lines, last_words, readers, .. } = self;
         drop((stdin, lines));

@@ -6,8 +6,8 @@ use super::environment::{API_KEY, API_URL, SESSION};
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::own_tools::SERVER_NAME;
 
-/// Text that is appended to Claude Code's own system prompt: the session's prompt, general instructions for agents of
-/// a session, and the summary of a lost conversation.
+/// Appended to Claude Code's own system prompt: the session's prompt, general instructions, and the summary of a lost
+/// conversation.
 pub(super) fn system(config: &AgentSessionConfig, earlier: Option<&ConversationSummary>) -> String {
     let mut parts = Vec::new();
     if !config.composed_system_prompt.trim().is_empty() {

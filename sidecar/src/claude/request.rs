@@ -15,10 +15,9 @@ use crate::kit::tool_names::ASK_USER_QUESTION;
 pub(super) const ALLOW: &str = "Allow";
 pub(super) const ALLOW_FOR_SESSION: &str = "Allow for this session";
 pub(super) const DENY: &str = "Deny";
-/// Most characters of a question about a tool.
+/// In characters.
 const MAX_QUESTION: usize = 1500;
 
-/// A request that waits for the owner.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub request: String,
@@ -101,7 +100,7 @@ impl Pending {
         deny(&said, Some(&self.call))
     }
 
-    /// Allows the plan to be carried out, with the session's permission mode for that.
+    /// Permits the plan, with the session's permission mode for carrying it out.
     pub(super) fn leave_plan(&self) -> Value {
         let mode = json!([{ "type": "setMode", "mode": self.mode_after_plan, "destination": "session" }]);
         self.allow(Some(mode))
@@ -115,8 +114,8 @@ impl Pending {
         response
     }
 
-    /// Permissions that Claude Code suggests, applied to its memory instead of a file. Without suggestions, the tool
-    /// itself.
+    /// The permissions that Claude Code suggests, changed to apply to its memory instead of a file. By default, a
+    /// permission for the tool itself.
     fn for_session(&self) -> Value {
         if self.suggestions.is_empty() {
             return json!([{ "type": "addRules", "rules": [{ "toolName": self.tool }], "behavior": "allow",

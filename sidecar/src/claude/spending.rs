@@ -1,8 +1,8 @@
-//! The run's allowance (decision 32). The adapter holds the agent once it is spent, in addition to the pause that the
-//! control plane orders.
+//! The run's allowance (decision 32). Once it is spent, the adapter holds the agent, in addition to the pause from the
+//! control plane.
 //!
-//! Claude Code reports the spend of its process on request (`get_usage`). The adapter asks at the end of a model
-//! call, so that the cost is recorded while tools run, and before the next model call, which waits for the response.
+//! Claude Code reports the spend of its process on request (`get_usage`). The adapter asks at the end of a model call,
+//! so that the cost is recorded while tools run, and again before the next model call, which waits for the response.
 
 use std::time::Duration;
 
@@ -22,17 +22,14 @@ use crate::kit::usage::cost;
 const USAGE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Driver {
-    /// Cost of the conversation so far.
     pub(super) fn spent(&self) -> Usd {
         self.translator.totals().map(cost).unwrap_or_default()
     }
 
-    /// The remaining allowance of the run.
     pub(super) fn left(&self) -> Option<Usd> {
         self.allowance.left(self.spent())
     }
 
-    /// Asks Claude Code for its spend.
     pub(super) async fn ask_usage(&mut self) {
         self.ask("get_usage", json!({}), ControlRequest::Usage).await;
     }
@@ -54,7 +51,7 @@ impl Driver {
         true
     }
 
-    /// Continues with the waiting model calls, because the spend is known or will not be reported.
+    /// Continues the waiting model calls, because the spend is known or will not be reported.
     pub(super) async fn usage_is_known(&mut self) -> Result<(), AdapterError> {
         self.unmetered.until = None;
         for hook in std::mem::take(&mut self.unmetered.hooks) {
@@ -76,7 +73,6 @@ impl Driver {
         Ok(self.events.emit(allowance::exceeded(None, Usd::ZERO)).await?)
     }
 
-    /// Changes the allowance of the run.
     pub(super) async fn set_allowance(
         &mut self,
         allowance_usd: Option<String>,

@@ -4,7 +4,6 @@ use pilothouse_domain::session::AgentOptions;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::Value;
 
-/// A configuration with these options only.
 pub(super) fn config(options: Value) -> AgentSessionConfig {
     AgentSessionConfig {
         model_id: "claude-sonnet-4-5".into(),

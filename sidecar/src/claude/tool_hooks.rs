@@ -1,4 +1,4 @@
-//! The hooks with which Claude Code asks before it proceeds. Pause and interrupt are built on them.
+//! The hooks with which Claude Code asks before it proceeds. They implement pause and interrupt.
 //!
 //! Claude Code asks before each tool (`PreToolUse`), before the model call that follows a batch of tools
 //! (`PostToolBatch`), and before it processes a prompt (`UserPromptSubmit`). A pause withholds the answers: work in
@@ -24,21 +24,19 @@ const EVENTS: [&str; 8] = [
     "SubagentStop",
     "PermissionDenied",
 ];
-/// Tools that run nothing themselves, but wait for a subagent or the owner.
+/// Tools that only wait for a subagent or the owner.
 const WAITING: [&str; 4] = ["Task", "Agent", ASK_USER_QUESTION, EXIT_PLAN_MODE];
 /// Timeout of an answer in seconds: three weeks, longer than any pause. Claude Code's timers are limited to 2^31
 /// milliseconds; a longer one fires immediately.
 const TIMEOUT: u64 = 21 * 24 * 3600;
 
-/// What the agent may do at its next step.
+/// Permission for the next step of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Mode {
-    /// Proceed.
     #[default]
     Open,
-    /// Wait.
     Paused,
-    /// Nothing more until the next message.
+    /// Refuse every step until the next message.
     Stopped,
 }
 
@@ -57,7 +55,7 @@ struct HeldHook {
 struct Activity {
     /// A model call may be in progress.
     calls_model: bool,
-    /// Tools that may run and have not ended: the call, and whether it only waits.
+    /// Tools that may run and have no result: the call, and whether it only waits.
     tools: HashMap<String, bool>,
 }
 
@@ -95,7 +93,6 @@ impl ToolHooks {
         self.mode
     }
 
-    /// Withholds answers from now on.
     pub(super) const fn pause(&mut self) {
         self.mode = Mode::Paused;
     }
@@ -114,7 +111,6 @@ impl ToolHooks {
         held.into_iter().map(|held| (held.request, stopping(&held.event))).collect()
     }
 
-    /// Discards a request that Claude Code has cancelled.
     pub(super) fn cancelled(&mut self, request: &str) {
         self.held.retain(|held| held.request != request);
     }
@@ -143,7 +139,7 @@ impl ToolHooks {
                 self.activity.entry(worker.clone()).or_default().tools.clear();
             }
             "PreToolUse" if worker.is_some() => {
-                // Subagents do not stream, so a tool call is the sign that their model call has ended.
+                // Subagents do not stream, so a tool call marks the end of their model call.
                 out.subagent_model_call_ended = true;
                 self.activity.entry(worker.clone()).or_default().calls_model = false;
             }

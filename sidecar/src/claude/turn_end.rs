@@ -11,7 +11,7 @@ use crate::adapter::AdapterError;
 use crate::kit::conversation_summary::{ConversationSummary, MAX_LAST_TEXT, end_of};
 use crate::kit::handoff;
 
-/// Most bytes of the agent's text to keep for finding the handoff document.
+/// In bytes. The text is kept for finding the handoff document.
 const MAX_TURN_TEXT: usize = 256 * 1024;
 /// The reason of `session_end` after a handoff.
 const EXHAUSTED: &str = "context_exhausted";
@@ -40,7 +40,7 @@ impl Driver {
                 }
                 RawEvent::TurnCompleted { outcome, .. } => {
                     if *outcome == SessionOutcome::BudgetExceeded {
-                        // A limit of Claude Code itself, set by extra arguments. It applies to a process.
+                        // A limit of Claude Code, set by extra arguments. It applies to a process.
                         self.restart_due = true;
                     }
                     if let Some(document) = self.document() {
@@ -63,7 +63,7 @@ impl Driver {
         if spent || heard || noted {
             let totals = self.translator.totals().cloned();
             let sink = self.events.clone();
-            // More than is kept in the end, so that the kept part never begins within a secret.
+            // More text than is kept, so that the kept part never begins within a secret.
             let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MAX_LAST_TEXT)));
             self.remember(|conversation| {
                 if let Some(totals) = totals {
@@ -85,7 +85,6 @@ impl Driver {
         self.ask_for_document().await
     }
 
-    /// Changes the stored state of the conversation.
     pub(super) async fn remember(
         &mut self,
         change: impl FnOnce(&mut Conversation) + Send,
@@ -115,8 +114,8 @@ impl Driver {
         handoff::document(&self.said)
     }
 
-    /// Once the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
-    /// while there is room for it. If the turn has just ended, it asks in the next one.
+    /// If the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
+    /// while there is room for it. If the turn has just ended, asks in the next one.
     async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
         if self.config.options.context_policy != ContextPolicy::Handoff
             || self.handoff_asked

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 
 use crate::kit::json::text;
 
-/// Model calls that wait until earlier spend is known.
 #[derive(Debug, Default)]
 pub(super) struct Unmetered {
     pub hooks: Vec<Value>,

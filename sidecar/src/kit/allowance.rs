@@ -6,7 +6,6 @@ use pilothouse_wire::RawEvent;
 
 use crate::adapter::{AdapterError, Refusal};
 
-/// Why a cap cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the allowance is not an amount of dollars: {0}")]
 pub(crate) struct InvalidAllowance(#[from] InvalidUsd);
@@ -23,7 +22,7 @@ impl InvalidAllowance {
     }
 }
 
-/// The cap of a run. It counts from the beginning of the run, also when the agent loses its conversation.
+/// The cap of a run. It counts from the beginning of the run, even if the agent loses its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Allowance {
     cap: Option<Usd>,
@@ -34,25 +33,23 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Parses the cap in US dollars. `None`: no cap.
+    /// In US dollars. `None`: no cap.
     pub(crate) fn new(cap: Option<&str>) -> Result<Self, InvalidAllowance> {
         let mut allowance = Self::default();
         allowance.set(cap)?;
         Ok(allowance)
     }
 
-    /// Sets what the conversation had cost before the run.
+    /// Sets the cost of the conversation before the run.
     pub(crate) const fn after(self, spent_before: Usd) -> Self {
         Self { spent_before, ..self }
     }
 
-    /// Changes the cap of the run.
     pub(crate) fn set(&mut self, cap: Option<&str>) -> Result<(), InvalidAllowance> {
         self.cap = cap.map(str::parse).transpose()?;
         Ok(())
     }
 
-    /// Whether the run has a cap.
     pub(crate) const fn is_limited(&self) -> bool {
         self.cap.is_some()
     }
@@ -62,15 +59,14 @@ impl Allowance {
         self.cap.map(|cap| cap.excess_over(self.lost + spent.excess_over(self.spent_before)))
     }
 
-    /// Continues in another conversation, which counts its cost from `spent_before`. The conversation so far has cost
-    /// `spent`.
+    /// Continues in another conversation, whose cost counts from `spent_before`, after one with the cost `spent`.
     pub(crate) fn carry_over(&mut self, spent: Usd, spent_before: Usd) {
         self.lost += spent.excess_over(self.spent_before);
         self.spent_before = spent_before;
     }
 }
 
-/// The event of an agent that is held for its allowance. `needed`: the price of its next call, if it is known.
+/// The event of an agent that is held for its allowance. `needed`: the price of its next call, if known.
 pub(crate) fn exceeded(needed: Option<Usd>, left: Usd) -> RawEvent {
     let needed_usd = needed.map_or_else(String::new, |needed| needed.to_string());
     RawEvent::BudgetExceeded { needed_usd, left_usd: left.to_string() }

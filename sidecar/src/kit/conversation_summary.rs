@@ -1,5 +1,5 @@
-//! A summary of a conversation, built from the agent's events. If the agent loses its conversation, a new one starts
-//! with this summary.
+//! A summary of a conversation, built from the agent's events, for a new conversation after the agent has lost this
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,29 +13,25 @@ use serde_json::Value;
 
 use super::tool_names::EXIT_PLAN_MODE;
 
-/// Most bytes of all messages together. The whole summary stays far below the size limit of one program argument.
+/// In bytes. Keeps the summary far below the size limit of one program argument.
 const MAX_MESSAGES_BYTES: usize = 24 * 1024;
-/// Most characters of one message.
+/// In characters.
 const MAX_MESSAGE: usize = 4000;
-/// Most bytes of the agent's last text.
+/// In bytes.
 pub(crate) const MAX_LAST_TEXT: usize = 8 * 1024;
-/// Most characters of a plan.
+/// In characters.
 const MAX_PLAN: usize = 8000;
-/// Most tasks, and most tool calls, to keep. The latest ones win.
+/// For tasks and for tool calls. The latest ones are kept.
 const MAX_ENTRIES: usize = 60;
-/// Most characters of a task, and of a tool call with its result.
+/// In characters, for a task, and for a tool call with its result.
 const MAX_ENTRY: usize = 200;
 
-/// Summary of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ConversationSummary {
-    /// Messages to the agent, in order. If there are too many, the first and the latest ones are kept: the task and
-    /// its current state.
+    /// Messages to the agent, in order. Of too many, the first and the latest are kept: the task and its current state.
     messages: Vec<String>,
-    /// The agent's latest text.
     last_words: String,
-    /// The agent's latest plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +45,6 @@ pub(crate) struct ConversationSummary {
 }
 
 impl ConversationSummary {
-    /// Adds a message to the agent.
     pub(crate) fn record_message(&mut self, message: &str) {
         self.messages.push(cut(message, MAX_MESSAGE));
         while self.messages.len() > 2

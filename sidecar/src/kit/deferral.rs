@@ -1,5 +1,4 @@
-//! Commands that are carried out later: pauses and interrupts until the agent is still, and compactions until the turn
-//! has ended.
+//! Deferred commands: pauses and interrupts until the agent is idle, and compactions until the end of the turn.
 
 use std::collections::VecDeque;
 
@@ -21,7 +20,6 @@ impl PendingReplies {
         self.0.is_empty()
     }
 
-    /// Acknowledges all commands.
     pub(crate) async fn done(&mut self) -> Result<(), SpoolError> {
         for reply in std::mem::take(&mut self.0) {
             reply.done().await?;
@@ -29,7 +27,6 @@ impl PendingReplies {
         Ok(())
     }
 
-    /// Refuses all commands.
     pub(crate) async fn refuse(&mut self, why: &str) -> Result<(), SpoolError> {
         for reply in std::mem::take(&mut self.0) {
             reply.refuse(Refusal::invalid(why)).await?;
@@ -51,7 +48,6 @@ impl PendingCompactions {
         self.0.pop_front()
     }
 
-    /// Refuses all compactions.
     pub(crate) async fn refuse(&mut self, why: &str) -> Result<(), SpoolError> {
         for (_, reply) in std::mem::take(&mut self.0) {
             reply.refuse(Refusal::invalid(why)).await?;
@@ -68,7 +64,7 @@ pub(crate) fn compact_command(instructions: Option<&str>) -> String {
     }
 }
 
-/// Waits until a time; forever if there is none.
+/// `None` waits forever.
 pub(crate) async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::kit::json::{list, text};
 
-/// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
 struct Field {
     key: String,
@@ -34,8 +33,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Parses an `elicitation/create` in form mode. `asked` is the input of the tool that asks, if there is one: the
-    /// owner was shown its questions. `None` if there is nothing to fill in.
+    /// Parses an `elicitation/create` in form mode. `asked` is the input of the asking tool, if there is one, whose
+    /// questions the owner has seen. `None` if there is no field.
     pub(crate) fn read(request: &Value, asked: Option<&Value>) -> Option<Self> {
         let message = text(request, "message").unwrap_or_default();
         let properties = request.get("requestedSchema")?.get("properties")?.as_object()?;
@@ -71,18 +70,16 @@ impl Form {
         (!fields.is_empty()).then_some(Self { fields })
     }
 
-    /// The questions for the owner.
     pub(crate) fn questions(&self) -> Vec<Question> {
         self.fields.iter().map(|field| field.question.clone()).collect()
     }
 
-    /// The response with these answers. An answer that does not fit its field declines the form, because a server
-    /// would reject it unnoticed.
+    /// An answer that does not fit its field declines the form, because a server would reject it unnoticed.
     pub(crate) fn answered(&self, answers: &[Answer]) -> Value {
         let mut content = Map::new();
         for (at, field) in self.fields.iter().enumerate() {
             let by_words = answers.iter().find(|answer| answer.question == field.question.question);
-            // A single question takes the single answer, whatever its text.
+            // A single question accepts any answer.
             let answer = by_words.or_else(|| answers.get(at).filter(|_| answers.len() == self.fields.len()));
             let Some(answer) = answer.map(|answer| answer.answer.trim()).filter(|answer| !answer.is_empty())
             else {
@@ -170,7 +167,6 @@ impl Kind {
     }
 }
 
-/// The choices as label and value.
 fn choices(schema: &Value) -> Vec<(String, String)> {
     let titled = ["oneOf", "anyOf"].iter().flat_map(|key| list(schema, key)).filter_map(|option| {
         let value = text(option, "const")?;

@@ -7,9 +7,8 @@ use serde::Deserialize;
 const BEGIN: &str = "<handoff_document>";
 const END: &str = "</handoff_document>";
 
-/// The prompt for an agent whose context window is nearly full, with the percentage if it is known. It asks for the
-/// same format as [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], which system prompts contain under this
-/// policy.
+/// The prompt for an agent whose context window is nearly full, with the percentage if known. Requests the format of
+/// [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], which the system prompts of this policy contain.
 pub(crate) fn request(percent: Option<&str>) -> String {
     let full = percent.map_or_else(|| "nearly full".to_owned(), |percent| format!("{percent}% full"));
     format!(

@@ -50,7 +50,7 @@ pub(crate) fn text_at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str)
 }
 
-/// The elements of the list at `key`; empty if it is not a list.
+/// Empty if there is no list at `key`.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -8,10 +8,8 @@ use pilothouse_domain::value::MessagePriority;
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::spool::SpoolError;
 
-/// A message with its reply.
 pub(crate) type HeldMessage = (Message, MessageReply);
 
-/// An entry of a [`MessageQueue`].
 pub(crate) trait Held {
     /// Whether it enters the running turn, and goes before others between turns.
     fn is_immediate(&self) -> bool;
@@ -23,7 +21,7 @@ impl Held for HeldMessage {
     }
 }
 
-/// Messages that wait, in the order of their arrival.
+/// In order of arrival.
 #[derive(Debug)]
 pub(crate) struct MessageQueue<M = HeldMessage>(VecDeque<M>);
 
@@ -38,7 +36,6 @@ impl<M: Held> MessageQueue<M> {
         self.0.push_back(message);
     }
 
-    /// Puts a message back that was taken.
     pub(crate) fn put_back(&mut self, message: M) {
         self.0.push_front(message);
     }
@@ -53,24 +50,21 @@ impl<M: Held> MessageQueue<M> {
         self.0.remove(immediate)
     }
 
-    /// The next message; immediate ones first.
     pub(crate) fn next(&mut self) -> Option<M> {
         self.next_immediate().or_else(|| self.first())
     }
 
-    /// The message that arrived first.
     pub(crate) fn first(&mut self) -> Option<M> {
         self.0.pop_front()
     }
 
-    /// Takes all messages.
     pub(crate) fn take_all(&mut self) -> VecDeque<M> {
         std::mem::take(&mut self.0)
     }
 }
 
 impl MessageQueue {
-    /// The first message that was meant for another turn than the current one.
+    /// The first message that was meant for another turn than `turn`.
     pub(crate) fn next_late(&mut self, turn: Option<&TurnId>) -> Option<HeldMessage> {
         let late = self.0.iter().position(|(message, _)| message.missed_turn(turn).is_some())?;
         self.0.remove(late)

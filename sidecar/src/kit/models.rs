@@ -1,4 +1,4 @@
-//! Models and their prices: from the sidecar's environment, and from a file that `PILOTHOUSE_MODELS` names.
+//! Models and their prices: from the sidecar's environment, and from the file in `PILOTHOUSE_MODELS`.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use crate::adapter::{AdapterError, EventSink};
 
-/// Variable with the path of the file.
 const FILE: &str = "PILOTHOUSE_MODELS";
 
 /// The content of the file: `{"providers": [...]}`.
@@ -16,7 +15,6 @@ struct Providers {
     providers: Vec<Provider>,
 }
 
-/// A provider, whose key may come from a variable.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Provider {

@@ -11,7 +11,7 @@ pub(crate) fn detailed_notice(name: &str, summary: impl Into<String>, detail: Va
     RawEvent::Notice { name: name.to_owned(), summary: summary.into(), detail: Some(detail) }
 }
 
-/// An arbitrary word as part of a notice's name.
+/// Makes an arbitrary word usable as part of a notice's name.
 pub(crate) fn name_part(word: &str, limit: usize) -> String {
     word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(limit).collect()
 }

@@ -1,5 +1,5 @@
-//! Requests of an agent that wait for the owner, by the id of the tool call that asks (decision 26). Several may be
-//! open at once. An answer can arrive before its request, because the call is published first; such an answer is kept.
+//! Requests of an agent that wait for the owner, by the id of the asking tool call (decision 26). Several may be open
+//! at once. An answer that arrives before its request is kept, because the call is published first.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,15 @@ use pilothouse_domain::value::{Answer, Question, QuestionOption};
 
 use crate::adapter::PlanDecision;
 
-/// What the owner replies with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnerReply {
     Answers(Vec<Answer>),
     Decision(PlanDecision),
 }
 
-/// What a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaits {
     Answers,
-    /// The decision on a plan.
     Decision,
 }
 
@@ -30,7 +27,7 @@ struct Open<R> {
     request: R,
 }
 
-/// The open requests of one agent, and the replies that arrived early.
+/// The open requests of one agent, and early replies.
 #[derive(Debug)]
 pub(crate) struct OwnerRequests<R> {
     open: Vec<Open<R>>,
@@ -44,12 +41,11 @@ impl<R> Default for OwnerRequests<R> {
 }
 
 impl<R> OwnerRequests<R> {
-    /// Adds a request.
     pub(crate) fn open(&mut self, id: ToolCallId, awaits: Awaits, request: R) {
         self.open.push(Open { id, awaits, request });
     }
 
-    /// Adds a request in place of an earlier one with the same id, which the agent has given up. Returns that one.
+    /// Returns the replaced request, which the agent has given up.
     pub(crate) fn replace(&mut self, id: ToolCallId, awaits: Awaits, request: R) -> Option<R> {
         let before = self.open.iter().position(|open| open.id == id);
         let before = before.map(|at| self.open.remove(at).request);
@@ -63,7 +59,6 @@ impl<R> OwnerRequests<R> {
         Some(self.open.remove(at).request)
     }
 
-    /// Whether a request with this id is open.
     pub(crate) fn waits(&self, id: &str) -> bool {
         self.open.iter().any(|open| open.id.as_str() == id)
     }
@@ -98,7 +93,7 @@ impl<R> OwnerRequests<R> {
         self.early.len()
     }
 
-    /// Removes everything, because the turn or the agent has ended. Returns the open requests.
+    /// Called when the turn or the agent has ended. Returns the open requests.
     pub(crate) fn clear(&mut self) -> Vec<R> {
         self.early.clear();
         std::mem::take(&mut self.open).into_iter().map(|open| open.request).collect()

@@ -5,7 +5,7 @@ use pilothouse_domain::{InvalidId, TurnId};
 use crate::adapter::AdapterError;
 use crate::spool::SpoolError;
 
-/// The id of the turn with this number. `prefix` is unique within the session.
+/// `prefix` is unique within the session.
 pub(crate) fn turn_id(prefix: &str, number: u64) -> Result<TurnId, InvalidId> {
     TurnId::parse(format!("{prefix}.{number}"))
 }
@@ -19,12 +19,10 @@ pub(crate) enum DriverExit {
 }
 
 impl DriverExit {
-    /// The agent cannot continue.
     pub(crate) fn agent(why: impl Into<String>) -> Self {
         Self::Failed(AdapterError::Agent(why.into()))
     }
 
-    /// The result of the adapter.
     pub(crate) fn outcome(self) -> Result<(), AdapterError> {
         match self {
             Self::Over => Ok(()),

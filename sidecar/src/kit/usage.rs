@@ -9,7 +9,6 @@ use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The totals of a conversation by model.
 pub type Totals = BTreeMap<String, ModelTotals>;
 
 /// Cost of one model in a conversation so far.
@@ -25,7 +24,7 @@ impl ModelTotals {
         Self { cost_usd: self.cost_usd + other.cost_usd, tokens: self.tokens.plus(other.tokens) }
     }
 
-    /// The difference to `other`; never negative.
+    /// Never negative.
     pub(crate) fn beyond(self, other: Self) -> Self {
         Self {
             cost_usd: self.cost_usd.excess_over(other.cost_usd),
@@ -52,14 +51,13 @@ impl ModelTotals {
     }
 }
 
-/// Cost of all models.
 pub(crate) fn cost(totals: &Totals) -> Usd {
     totals.values().map(|model| model.cost_usd).sum()
 }
 
 /// Converts a JSON number to dollars. Its text becomes a decimal, without floating-point arithmetic. Rounding to a
-/// trillionth of a dollar removes the errors of an agent's own float sums: `0.009570000000000002` becomes `0.00957`.
-/// (Errors from parsing a float are below a trillionth for amounts under 4000 dollars.)
+/// trillionth of a dollar removes errors of an agent's float sums: `0.009570000000000002` becomes `0.00957`. (Errors of
+/// parsing a float are smaller for amounts under 4000 dollars.)
 pub(crate) fn usd(number: Option<&Value>) -> Usd {
     match number {
         Some(Value::Number(number)) => number.to_string().parse().unwrap_or_default(),
@@ -94,8 +92,8 @@ impl Window {
         }
     }
 
-    /// The warning that the window is filled to at least `percent`: once, and again only after it was emptier.
-    /// `warned` remembers it.
+    /// A warning once the window is filled to at least `percent`, and again only after it was emptier, as `warned`
+    /// records.
     pub(crate) fn warning(self, percent: u8, warned: &mut bool) -> Option<RawEvent> {
         let near = self.is_at(percent);
         let before = std::mem::replace(warned, near);

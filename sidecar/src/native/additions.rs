@@ -1,5 +1,5 @@
-//! Additions of a configuration to the native agent: MCP servers of the template and the skills, and MCP servers and
-//! extensions of `adapterOptions`. Their programs run as the agent's user, and end with the conversation.
+//! Additions to the native agent: MCP servers of the template and the skills, and MCP servers and extensions of
+//! `adapterOptions`. Their programs run as the agent's user, and end with the conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::adapter::EventSink;
 use crate::kit::notices::detailed_notice;
 use crate::own_tools::Requests;
 
-/// How programs are started.
+/// Parameters for starting programs.
 pub(super) struct Launch<'a> {
     pub folder: &'a Path,
     pub environment: Environment,
@@ -33,17 +33,16 @@ pub(super) struct Launch<'a> {
     pub requests: &'a Requests,
 }
 
-/// The started additions.
 pub(super) struct Additions {
     pub tools: Vec<SharedTool>,
     pub extensions: Extensions,
-    /// Descriptions that servers give of themselves, for the system prompt.
+    /// The servers' descriptions of themselves, for the system prompt.
     pub instructions: String,
 }
 
 impl Additions {
-    /// Starts and connects everything concurrently. An addition that fails is left out with a notice, except that a
-    /// required extension that does not start is an error.
+    /// Starts and connects all concurrently. If an addition fails, a notice reports it; if a required extension fails,
+    /// the start fails.
     pub(super) async fn start(
         config: &AgentSessionConfig,
         options: &Options,
@@ -106,8 +105,7 @@ impl Launch<'_> {
     }
 }
 
-/// The servers of the options, and those of the template and skills. Of the latter, only the tools that they define
-/// are used.
+/// The servers of the options, and those of the template and skills, which offer only the tools that these define.
 fn servers(
     config: &AgentSessionConfig,
     options: &Options,
@@ -143,13 +141,13 @@ fn servers(
     servers
 }
 
-/// Creates a callback that publishes notices in order. It ends with its last sender.
+/// Returns a callback that publishes notices in order. The task ends with the last sender.
 fn notify(events: &EventSink) -> Notify {
     let (sender, mut sentences) = mpsc::unbounded_channel();
     let events = events.clone();
     tokio::spawn(async move {
         while let Some(sentence) = sentences.recv().await {
-            // Others report a spool that has failed.
+            // Other tasks report a failed spool.
             if events.emit(detailed_notice("agent_addition", sentence, Value::Null)).await.is_err() {
                 return;
             }

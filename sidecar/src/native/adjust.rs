@@ -11,7 +11,7 @@ use crate::kit::notices::detailed_notice;
 use crate::kit::turns::DriverExit;
 
 impl Driver {
-    /// Carries out an adjustment. Publishes `agent_settings` before the acknowledgement.
+    /// Publishes `agent_settings` before the acknowledgement.
     pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let done = match adjustment {
@@ -52,7 +52,6 @@ impl Driver {
         self.reconsider_held_request().await
     }
 
-    /// Handles the end of a compaction that was requested.
     pub(super) async fn compacted(
         &mut self,
         reply: Reply,
@@ -69,7 +68,7 @@ impl Driver {
         self.confirm_pause().await
     }
 
-    /// Returns the conversation to before a turn. Only possible between turns.
+    /// Resets the conversation to before a turn. Only possible between turns.
     async fn fork(&self, turn: &TurnId) -> Result<Result<(), String>, DriverExit> {
         if self.turn.is_some() || self.work.is_some() {
             return Ok(Err("the agent is working: a conversation goes back between turns".into()));

@@ -6,7 +6,7 @@ use pilothouse_wire::RawEvent;
 use super::usage::dollars;
 use crate::kit::allowance::{self, Allowance};
 
-/// The event of a call whose worst-case price exceeds the rest of the cap. A call without a known price is let through.
+/// The event for a call whose worst-case price exceeds the rest of the cap. `None` if the price is unknown.
 pub(super) fn exceeded_by(allowance: &Allowance, call: &ModelCall) -> Option<RawEvent> {
     let (left, needed) = (allowance.left(dollars(call.spent_usd))?, dollars(call.worst_case_usd?));
     (needed > left).then(|| allowance::exceeded(Some(needed), left))

@@ -1,16 +1,15 @@
 //! The tools that `allowedTools` permits, and the commands that it permits for `bash`.
 //!
-//! `Bash(git *)` allows the commands that match its pattern. Only a simple command can match: a shell would run more
-//! than the pattern says if the command joins, nests or redirects commands. What an allowed program starts in turn
-//! (`git` has aliases and hooks) is not checked; the confinement limits it.
+//! `Bash(git *)` allows the commands that match its pattern. Only a simple command can match, because a shell runs more
+//! than the pattern shows if the command joins, nests or redirects commands. What an allowed program starts (`git` has
+//! aliases and hooks) is limited by the confinement only.
 
 use crate::adapter::AdapterError;
 
-/// The tool that runs commands.
 pub(super) const BASH: &str = "bash";
 
-/// Characters by which a shell runs more than one simple command or writes to files. They are refused anywhere in a
-/// command, even within quotes.
+/// Characters with which a shell runs more than one simple command or writes to files. Refused anywhere in a command,
+/// even within quotes.
 const NOT_SIMPLE: [char; 12] = [';', '&', '|', '<', '>', '(', ')', '$', '`', '\\', '\n', '\r'];
 
 /// The tools that an agent may use.
@@ -23,8 +22,8 @@ pub(super) struct AllowedTools {
 }
 
 impl AllowedTools {
-    /// Parses the list of a configuration. A pattern for a tool other than `bash` is rejected, because nothing would
-    /// enforce it.
+    /// Parses the list of a configuration. Rejects a pattern for a tool other than `bash`, because it would have no
+    /// effect.
     pub(super) fn read(listed: &[String]) -> Result<Self, AdapterError> {
         let mut allowed = Self::default();
         for entry in listed {
@@ -46,7 +45,7 @@ impl AllowedTools {
         Ok(allowed)
     }
 
-    /// Whether a tool is allowed. Ignores case, and accepts the names that other agents have for the tool.
+    /// Ignores case, and accepts the names that other agents use for the tool.
     pub(super) fn has(&self, tool: &str) -> bool {
         let same = |name: &String| {
             name.eq_ignore_ascii_case(tool)
@@ -63,12 +62,11 @@ impl AllowedTools {
     }
 }
 
-/// Patterns of allowed commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AllowedCommands(Vec<String>);
 
 impl AllowedCommands {
-    /// Checks a command. The error is a sentence for the model.
+    /// The error is a sentence for the model.
     pub(super) fn check(&self, command: &str) -> Result<(), String> {
         let command = command.trim();
         let fits = |pattern: &String| match pattern.strip_suffix(":*") {

@@ -1,5 +1,4 @@
-//! Answers the agent's requests to proceed: the agent continues, is held, or gets a message first (decisions 15, 29,
-//! 32).
+//! Answers the agent's requests to proceed: the agent continues, waits, or gets a message first (decisions 15, 29, 32).
 
 use pilothouse_agent::governor::CallPurpose;
 use pilothouse_domain::value::Capabilities;
@@ -19,7 +18,7 @@ impl Driver {
         request: ApprovalRequest,
         again: bool,
     ) -> Result<(), DriverExit> {
-        // Events from before the request are published before its answer.
+        // Publishes earlier events before the answer.
         self.drain().await?;
         if request.is_over() {
             return Ok(());
@@ -34,7 +33,7 @@ impl Driver {
         if let ApprovalRequest::Model(call, _) = &request
             && call.purpose == CallPurpose::BackgroundCompaction
         {
-            // A compaction is never held. The agent, which runs concurrently, asks again after its next turn.
+            // A compaction is never held: the agent requests it again after its next turn.
             if self.paused || exceeded_by(&self.allowance, call).is_some() {
                 request.stop("Not now: the conversation is summarised later.");
             } else {
@@ -49,7 +48,7 @@ impl Driver {
         let turn = !matches!(&request, ApprovalRequest::Model(call, _) if call.purpose != CallPurpose::Turn);
         let now = again || matches!(request, ApprovalRequest::Model(..));
         if turn && now && self.work.is_some() && self.held.has_immediate() {
-            // A message takes precedence: the turn continues with it once the agent is idle.
+            // The message goes first: the turn continues with it once the agent is idle.
             request.stop("Not done: your owner has a message for you that goes before it.");
             return Ok(());
         }
@@ -75,8 +74,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Publishes a change of whether the model's price is known. Without the owner's permission, models without a
-    /// known price are not called.
+    /// Publishes a change of whether the model's price is known. Models without a known price need the owner's
+    /// permission.
     async fn emit_metering(&mut self, unmetered: bool) -> Result<(), DriverExit> {
         if self.unmetered == unmetered {
             return Ok(());
@@ -90,7 +89,7 @@ impl Driver {
         Ok(self.events.emit(ready).await?)
     }
 
-    /// Reconsiders a held request, because its reason may no longer apply.
+    /// The reason for holding it may no longer apply.
     pub(super) async fn reconsider_held_request(&mut self) -> Result<(), DriverExit> {
         match self.held_request.take() {
             Some(request) => self.handle_approval(request, true).await,

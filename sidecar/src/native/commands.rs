@@ -30,7 +30,7 @@ impl Driver {
         }
     }
 
-    /// Ends the turn without `turn_completed`. Acknowledged when nothing runs any more.
+    /// Ends the turn without `turn_completed`. Acknowledged when no work is running any more.
     async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
         self.paused = false;
         self.over_budget = false;
@@ -38,7 +38,7 @@ impl Driver {
         if let Some(turn) = self.turn.take() {
             self.refuse_given(&turn).await?;
         }
-        // Waiting messages are refused: after an interrupt nothing continues on its own (decision 29).
+        // Messages do not follow an interrupted turn (decision 29).
         for (_, reply) in self.held.take_all() {
             reply.refuse(Refusal { code: "turn-over", message: "the agent was interrupted".into() }).await?;
         }
@@ -51,7 +51,7 @@ impl Driver {
         self.over_budget = false;
         // The control plane resumes an unmetered session only with its owner's permission (decision 32).
         self.allow_unmetered |= self.unmetered;
-        // A resume ends a pause that has not taken effect. Its callers get their acknowledgement.
+        // A resume ends a pause that has not taken effect, and acknowledges it.
         self.pausing.done().await?;
         reply.done().await?;
         if self.held_request.is_some() {
@@ -68,7 +68,7 @@ impl Driver {
         if self.work.is_some() || !self.compacting.is_empty() {
             return Ok(reply.refuse(Refusal::invalid("the agent is working")).await?);
         }
-        // Checked before the conversation is closed, so that an invalid configuration leaves it unchanged.
+        // Checked first, so that an invalid configuration leaves the conversation open.
         let chosen = match (self.setup.model(&config.model_id), Options::read(&config.adapter_options)) {
             (Ok(model), Ok(_)) => model,
             (Err(error), _) | (_, Err(error)) => {

@@ -1,5 +1,5 @@
-//! The driver of a conversation. It processes the agent's events and requests and the control plane's commands one at
-//! a time.
+//! The driver of a conversation. Processes the agent's events and requests and the control plane's commands one at a
+//! time.
 
 use std::path::Path;
 
@@ -26,10 +26,8 @@ use crate::kit::deferral::{PendingReplies, wait_until};
 use crate::kit::messages::MessageQueue;
 use crate::kit::turns::{DriverExit, state_error};
 
-/// The agent's current work.
 type Work = AbortOnDropHandle<Result<Prompted, SessionError>>;
 
-/// Drives one conversation.
 #[allow(clippy::struct_excessive_bools)] // independent facts
 pub(super) struct Driver {
     pub events: EventSink,
@@ -41,7 +39,7 @@ pub(super) struct Driver {
     pub session: Option<AgentSession>,
     pub session_events: mpsc::UnboundedReceiver<SessionEvent>,
     pub approvals: mpsc::UnboundedReceiver<ApprovalRequest>,
-    /// A request to proceed that has no answer yet: the agent is held.
+    /// A request to proceed without an answer: the agent is held.
     pub held_request: Option<ApprovalRequest>,
     pub work: Option<Work>,
     /// Whether the work is a command of the owner.
@@ -50,7 +48,6 @@ pub(super) struct Driver {
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
     pub turn: Option<TurnId>,
     pub paused: bool,
-    /// Pauses that are not acknowledged yet.
     pub pausing: PendingReplies,
     pub allowance: Allowance,
     /// Whether the agent is held for its budget and the control plane knows.
@@ -59,7 +56,6 @@ pub(super) struct Driver {
     pub allow_unmetered: bool,
     /// Whether the control plane knows that the model's price is unknown.
     pub unmetered: bool,
-    /// Messages that wait for their turn.
     pub held: MessageQueue,
     /// Messages that were given to the agent and are not in the conversation yet.
     pub injecting: Vec<InjectingMessage>,
@@ -130,8 +126,7 @@ impl Driver {
     }
 
     /// Waits until the conversation is on disk, as safe as the spool against a power loss. Called before the control
-    /// plane learns that the agent has a message or that a turn is over. The agent continues meanwhile, as far as it
-    /// may.
+    /// plane learns that the agent has a message or that a turn is over. The agent may continue meanwhile.
     pub(super) async fn sync_conversation(&self) -> Result<(), AdapterError> {
         let kept = self.session()?.sync().await;
         kept.map_err(|error| AdapterError::Agent(format!("failed to save its conversation: {error}")))
@@ -167,7 +162,7 @@ impl Driver {
         }
     }
 
-    /// Processes one input. Events of the agent take precedence over everything else.
+    /// Processes one input. Events of the agent go first.
     async fn next(&mut self) -> Result<(), DriverExit> {
         let log_due = self.log_due;
         tokio::select! {

@@ -1,6 +1,6 @@
 //! Forwards elicitations of MCP servers to the owner while one of their tools runs: the fields of a form become
-//! questions, like those of the asking tool (decision 26). An answer that does not fit its field declines, and so
-//! does an empty one. An interrupt or the end of the call cancels.
+//! questions, like those of the asking tool (decision 26). An answer that is empty or does not fit its field declines.
+//! An interrupt or the end of the call cancels.
 
 use async_trait::async_trait;
 use pilothouse_agent::mcp::{Elicit, ElicitKind, ElicitRequest, ElicitResponse};
@@ -15,7 +15,6 @@ use crate::kit::form::Form;
 use crate::kit::notices::detailed_notice;
 use crate::own_tools::Requests;
 
-/// Asks the owner on behalf of a server.
 pub(super) struct AskOwner {
     requests: Requests,
     events: EventSink,
@@ -29,13 +28,13 @@ impl AskOwner {
     async fn ask(&self, server: &str, message: &str, schema: &Value) -> Option<ElicitResponse> {
         let form = json!({ "message": message, "requestedSchema": schema });
         let Some(form) = Form::read(&form, None) else {
-            // The form has no fields, so the owner only confirms.
+            // Without fields, the owner only confirms.
             return self.confirm(server, message).await;
         };
         let mut questions = form.questions();
         let several = questions.len() > 1;
         for question in &mut questions {
-            // The owner must know which server asks.
+            // Shows the owner which server asks.
             let about = match &question.header {
                 _ if several && !message.is_empty() => message,
                 Some(title) => title,
@@ -90,7 +89,7 @@ impl Elicit for AskOwner {
                      be known here"
                 );
                 let detail = json!({ "message": message, "url": url });
-                // Others report a spool that has failed.
+                // Other tasks report a failed spool.
                 let _ = self.events.emit(detailed_notice("elicitation_declined", summary, detail)).await;
                 ElicitResponse::Decline
             }
@@ -98,8 +97,7 @@ impl Elicit for AskOwner {
     }
 }
 
-/// A question to the owner. If it is dropped unanswered, it is published as closed, because an answer would have no
-/// effect.
+/// A question to the owner. If it is dropped unanswered, its end is published, because an answer would have no effect.
 struct OpenQuestion {
     id: ToolCallId,
     events: EventSink,

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::kit::notices::detailed_notice;
 
-/// The raw events for a session event. The driver's own reactions to it are elsewhere.
+/// The driver reacts to session events separately.
 pub(super) fn events(event: SessionEvent, turn: Option<&TurnId>) -> Vec<RawEvent> {
     match event {
         SessionEvent::MessageEnd { message: AgentMessage::Assistant(message), .. } => {
@@ -77,7 +77,7 @@ fn tool_result(result: ToolResultMessage) -> RawEvent {
     }
 }
 
-/// A command of the user, represented as a tool call.
+/// A command of the user as a tool call.
 fn command(ran: BashExecution, entry: &str, turn: Option<&TurnId>) -> Vec<RawEvent> {
     let tool_call_id = call_id(entry);
     let input = json!({ "command": ran.command, "excludedFromContext": ran.exclude_from_context });

@@ -14,7 +14,6 @@ use crate::kit::turns::DriverExit;
 use crate::kit::usage::Window;
 
 impl Driver {
-    /// Handles an event of the agent.
     pub(super) async fn emit(&mut self, event: SessionEvent) -> Result<(), DriverExit> {
         match &event {
             SessionEvent::Injected { tag, .. } => return self.injected(tag).await,

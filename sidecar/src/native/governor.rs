@@ -1,6 +1,6 @@
-//! The points at which the agent asks the driver whether to proceed: before each model call, before each tool, and
-//! after it. The agent waits for the answer, so the driver can hold it (decision 15), enforce the budget (decision
-//! 32), and deliver messages (decision 30).
+//! The agent asks the driver whether to proceed before each model call and each tool, and after each tool. The agent
+//! waits for the answer, so the driver can hold it (decision 15), enforce the budget (decision 32), and deliver
+//! messages (decision 30).
 
 use std::sync::Arc;
 
@@ -20,9 +20,7 @@ use crate::process::in_process::AgentThread;
 /// A request of the agent to proceed. If the sender of the answer is dropped, the agent stops.
 #[derive(Debug)]
 pub(super) enum ApprovalRequest {
-    /// Before a model call.
     Model(ModelCall, oneshot::Sender<Verdict>),
-    /// Before a tool.
     Tool(oneshot::Sender<Verdict>),
     /// After a tool, so that a message can be delivered first.
     AfterTool(oneshot::Sender<()>),
@@ -37,7 +35,6 @@ impl ApprovalRequest {
         }
     }
 
-    /// Lets the agent proceed.
     pub(super) fn approve(self) {
         match self {
             Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Go)),
@@ -45,7 +42,6 @@ impl ApprovalRequest {
         }
     }
 
-    /// Ends the agent's work here.
     pub(super) fn stop(self, why: &str) {
         match self {
             Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Stop(why.to_owned()))),
@@ -54,7 +50,7 @@ impl ApprovalRequest {
     }
 }
 
-/// Asks the driver. Once the lease of the run has expired, it refuses everything itself.
+/// Forwards requests to the driver. Refuses all once the lease of the run has expired.
 #[derive(Clone)]
 pub(super) struct DriverGovernor {
     approvals: mpsc::UnboundedSender<ApprovalRequest>,
@@ -62,13 +58,13 @@ pub(super) struct DriverGovernor {
 }
 
 impl DriverGovernor {
-    /// Creates a gate and the receiver of its requests.
+    /// The receiver yields the requests.
     pub(super) fn new(lease: Lease) -> (Self, mpsc::UnboundedReceiver<ApprovalRequest>) {
         let (approvals, receiver) = mpsc::unbounded_channel();
         (Self { approvals, lease }, receiver)
     }
 
-    /// Checked last, because the answer may have taken long and the machine may have been suspended.
+    /// Checked last, because the wait for the answer may include a suspension of the machine.
     fn within_lease(&self, verdict: Verdict) -> Verdict {
         if self.lease.is_expired() {
             Verdict::Stop("The lease of this run has expired.".into())
@@ -103,8 +99,8 @@ impl Governor for DriverGovernor {
     }
 }
 
-/// Wraps a tool: it runs with the agent's rights, it is blocked in plan mode if it changes something, and the driver
-/// learns when it has ended.
+/// Wraps a tool: it runs with the agent's rights, plan mode blocks it if it changes something, and the driver is
+/// notified of its end.
 pub(super) struct GovernedTool {
     pub tool: SharedTool,
     pub governor: DriverGovernor,

@@ -10,15 +10,15 @@ use crate::redaction::{RedactedStream, Redactor};
 /// Interval between two chunks of a tool.
 pub(super) const EVERY: Duration = Duration::from_millis(250);
 
-/// Most bytes of a chunk. If a tool writes more in an interval, the beginning is dropped.
+/// In bytes. If a tool writes more in an interval, the beginning is dropped.
 const MAX_CHUNK: usize = 16 * 1024;
 
-/// Most bytes of a call. Further output appears only in its result.
+/// In bytes, for each call. Further output appears only in its result.
 const MAX_CALL: usize = 512 * 1024;
 
 #[derive(Debug)]
 struct Writing {
-    /// Redacts before anything is cut, because a tool may write a secret in pieces.
+    /// Redacts before truncation, because a tool may write a secret in pieces.
     stream: RedactedStream,
     waiting: String,
     left_out: usize,
@@ -37,14 +37,12 @@ impl Logs {
         Self { redactor, calls: BTreeMap::new() }
     }
 
-    /// Adds output of a tool.
     pub(super) fn push(&mut self, call: &str, chunk: &str) {
         let new =
             || Writing { stream: self.redactor.stream(), waiting: String::new(), left_out: 0, emitted: 0 };
         self.calls.entry(call.to_owned()).or_insert_with(new).push(chunk);
     }
 
-    /// Whether any output waits to be published.
     pub(super) fn waits(&self) -> bool {
         self.calls.values().any(|writing| !writing.waiting.is_empty())
     }
@@ -134,7 +132,7 @@ mod tests {
         logs.push("a", "1234567890!");
         let rest = emitted(logs.due()) + &emitted(logs.end("a").into_iter().chain(logs.end("b")).collect());
         assert_eq!(format!("{first}|{rest}"), "it is not 1234567890|[secret]!");
-        // What is cut from a flood of output contains no partial secret.
+        // A truncation leaves no partial secret.
         logs.push("c", &format!("sk-ant-{}", "x".repeat(10)));
         logs.push("c", &format!("sk-ant-1234567890{}", "y".repeat(MAX_CHUNK - 5)));
         assert!(!emitted(logs.due()).contains("7890"));

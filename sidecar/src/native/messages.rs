@@ -1,4 +1,4 @@
-//! Messages: held until their turn, given to the agent, or refused when that turn is over (decisions 29, 30).
+//! Messages: held until their turn, given to the agent, or refused once that turn is over (decisions 29, 30).
 
 use pilothouse_agent::session::PromptOptions;
 use pilothouse_domain::TurnId;
@@ -9,7 +9,6 @@ use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::kit::turns::DriverExit;
 
 impl Driver {
-    /// Handles an incoming message.
     pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
         let Some(message) = refuse_late((message, reply), self.turn.as_ref()).await? else { return Ok(()) };
         self.held.push(message);
@@ -20,10 +19,10 @@ impl Driver {
             return self.next_held().await;
         }
         if self.work.is_none() {
-            // The turn is suspended by an exceeded quota. A message resumes it.
+            // An exceeded quota has suspended the turn. A message resumes it.
             return self.deliver_messages().await;
         }
-        // While the agent is held for its budget, the message waits. The turn will continue with it.
+        // While the agent is held for its budget, the message waits for the continuation of the turn.
         Ok(())
     }
 
@@ -63,7 +62,6 @@ impl Driver {
         Ok(PromptOptions { tag: Some(tag), ..PromptOptions::default() })
     }
 
-    /// Acknowledges a message that is now in the conversation.
     pub(super) async fn injected(&mut self, tag: &str) -> Result<(), DriverExit> {
         if let Some(at) = self.injecting.iter().position(|given| given.tag == tag) {
             self.sync_conversation().await?;
@@ -81,8 +79,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Begins a turn with the next waiting message if the agent is idle. Refuses messages that were meant for another
-    /// turn.
+    /// If the agent is idle, begins a turn with the next message. Refuses messages that were meant for another turn.
     pub(super) async fn next_held(&mut self) -> Result<(), DriverExit> {
         while self.turn.is_none() && self.work.is_none() && !self.paused {
             let Some(message) = self.held.next() else { break };

@@ -1,9 +1,9 @@
 //! The `native` adapter: drives Pilothouse's own agent, the crate `pilothouse-agent`, within the sidecar's process
 //! (`docs/adapters.md`).
 //!
-//! The [`driver`] makes all decisions. The agent asks it before each model call and each tool ([`governor`]), and this is
-//! where pauses, budgets and messages take effect. The driver publishes the agent's earlier events before it answers,
-//! so the agent never acts on something unpublished.
+//! The [`driver`] makes all decisions. The agent asks it before each model call and each tool ([`governor`]); its
+//! answers implement pauses, budgets and messages. The driver publishes the agent's earlier events before it answers,
+//! so that the agent never acts on unpublished events.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -83,7 +83,7 @@ impl Adapter for Native {
     }
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
-        // Connects early, while the sidecar waits for `begin` and reads the earlier conversation.
+        // Connects while the sidecar waits for `begin` and reads the earlier conversation.
         let connections = Connections::default();
         connections.prepare();
         let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };

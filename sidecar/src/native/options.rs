@@ -36,7 +36,6 @@ pub(super) struct Options {
     pub extensions: Vec<ExtensionProgram>,
 }
 
-/// An MCP server of `adapterOptions.mcpServers`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum McpServer {
@@ -44,7 +43,6 @@ pub(super) enum McpServer {
     Http(Address),
 }
 
-/// A program with its arguments and variables.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerProgram {
@@ -56,7 +54,6 @@ pub(super) struct ServerProgram {
     pub env: BTreeMap<String, String>,
 }
 
-/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Address {

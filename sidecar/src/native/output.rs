@@ -1,5 +1,5 @@
-//! `submit_output`: the agent reports what its turn produced, for its owner to review (S0 8.5). Numbers that git
-//! knows are counted rather than taken from the agent.
+//! `submit_output`: the agent reports the result of its turn for its owner to review (S0 8.5). Numbers that git
+//! provides are counted instead of taken from the agent.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -25,9 +25,8 @@ const DESCRIPTION: &str = "Submits what you produced to your owner for review. C
 checked, as the last thing before you say what you did. Calling it again replaces what you submitted. Files and lines \
 that changed are counted where the working directory is a git repository; say them elsewhere.";
 
-/// Time limit of a git command.
 const GIT_LIMIT: Duration = Duration::from_secs(10);
-/// Most bytes of git output to read.
+/// In bytes.
 const MAX_GIT_OUTPUT: u64 = 4 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -119,7 +118,7 @@ struct Changes {
     lines: u32,
 }
 
-/// Counts the changes of the working tree since a commit, including new files. `None` if git cannot say.
+/// Counts the changes of the working tree since a commit, including new files. `None` if git fails.
 async fn changes(
     processes: &Processes,
     thread: Option<&AgentThread>,
@@ -138,7 +137,7 @@ async fn changes(
         changed.files += 1;
         let reading = tokio::fs::read(folder.join(file));
         let text = match thread {
-            // With the agent's rights, because the file may be a link.
+            // Uses the agent's rights, because the file may be a link.
             Some(thread) => thread.run(reading).await.and_then(|text| text),
             None => reading.await,
         };

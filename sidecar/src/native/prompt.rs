@@ -2,7 +2,6 @@
 
 use pilothouse_wire::command::AgentSessionConfig;
 
-/// First part of the system prompt.
 const IDENTITY: &str = "You are an agent that works on its own in a working directory, for an owner who watches, may speak to \
 you at any time, and reviews what you produce.
 

@@ -1,4 +1,4 @@
-//! State that outlives a run besides the conversation: which conversation it is, its turns, and whether the context
+//! State that outlives a run besides the conversation: the current conversation, its turns, and whether the context
 //! warning was sent. Stored in the session's home, in a folder that the agent's own processes cannot see.
 
 use std::fs::{self, DirBuilder};
@@ -20,7 +20,7 @@ struct StoredState {
     conversation: Option<PathBuf>,
     #[serde(default)]
     turns: Vec<StoredTurn>,
-    /// Whether the control plane knows that the context window is nearly full.
+    /// Whether the context warning was sent.
     #[serde(default)]
     warned: bool,
 }
@@ -34,7 +34,6 @@ struct StoredTurn {
     after: Option<String>,
 }
 
-/// The state of a session.
 #[derive(Debug)]
 pub(super) struct SavedState {
     folder: PathBuf,
@@ -54,7 +53,6 @@ impl SavedState {
         Ok(Self { folder, stored })
     }
 
-    /// Folder of the conversation files.
     pub(super) fn conversations(&self) -> PathBuf {
         self.folder.join("conversations")
     }
@@ -64,22 +62,21 @@ impl SavedState {
         self.stored.conversation.as_deref().filter(|file| file.exists())
     }
 
-    /// Makes this the current conversation.
     pub(super) fn set_conversation(&mut self, file: &Path) -> io::Result<()> {
         if self.stored.conversation.as_deref() == Some(file) {
             return Ok(());
         }
         self.stored.conversation = Some(file.to_owned());
         self.stored.warned = false;
-        // Blocks until there is disk space, because without its name the conversation would be lost.
+        // Blocks on a full disk, because without its name the conversation would be lost.
         until_space(|| self.save())?;
-        // The rename must be durable, too: the file refers to the whole conversation.
+        // The rename must be durable as well, because the file names the whole conversation.
         fs::File::open(&self.folder)?.sync_all()
     }
 
     /// Begins a turn after this entry. The returned id is unique within the session.
     pub(super) fn begin_turn(&mut self, after: Option<String>) -> io::Result<TurnId> {
-        // A counter would repeat ids if this file did not outlive its run.
+        // After the loss of this file, a counter would repeat ids.
         let id = TurnId::parse(format!("turn-{}", Uuid::now_v7())).map_err(io::Error::other)?;
         let conversation = self.stored.conversation.clone().unwrap_or_default();
         self.stored.turns.push(StoredTurn { id: id.clone(), conversation, after });
@@ -94,7 +91,7 @@ impl SavedState {
         (Some(&found.conversation) == self.stored.conversation.as_ref()).then_some(found.after.as_deref())
     }
 
-    /// Whether to send the context warning now: once each time that the window fills up.
+    /// Whether to send the context warning: once each time that the window fills up.
     pub(super) fn should_warn(&mut self, near: bool) -> io::Result<bool> {
         let before = std::mem::replace(&mut self.stored.warned, near);
         if before != near {
@@ -103,7 +100,7 @@ impl SavedState {
         Ok(near && !before)
     }
 
-    /// Saves state that may be lost for a while: on a full disk, the next change saves it.
+    /// On a full disk, leaves the saving to the next change.
     fn save_unless_full(&self) -> io::Result<()> {
         match self.save() {
             Err(error) if is_disk_full(&error) => Ok(()),

@@ -1,4 +1,4 @@
-//! Assembles an agent from a configuration: models, tools, prompts. Repeated for every new configuration.
+//! Assembles an agent from a configuration: models, tools, prompts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,7 +88,7 @@ impl Setup {
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
         let failed = |e: SessionError| AdapterError::Agent(e.to_string());
-        // Checked first: a conversation without a usable model must not be created.
+        // Checked first, so that no conversation is created without a usable model.
         let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::over(self.connections.clone(), Arc::clone(&self.registry)));
         let mut session = SessionConfig::new(
@@ -131,7 +131,7 @@ impl Setup {
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         let (session, session_events) = AgentSession::open(session, start).map_err(failed)?;
-        // A continued conversation keeps its settings unless the owner has chosen others since.
+        // A continued conversation keeps its settings, unless the owner has chosen others since.
         let state = session.state();
         if config.model_id != ModelId::adapter_default().as_str() && state.model.name() != model {
             session.set_model(&model).map_err(failed)?;
@@ -191,7 +191,7 @@ impl Setup {
         let own =
             self.own_tools.native(&self.requests, &self.plan_mode, config.options.plan_approval_required);
         tools.extend(toolbox.own(own));
-        // Tools of additions are always allowed: configuring the addition allows them.
+        // Configuring an addition allows its tools.
         tools.extend(toolbox.own(additions.tools.clone()));
         tools.extend(toolbox.own(additions.extensions.tools()));
         Ok(tools)
@@ -206,7 +206,6 @@ impl Setup {
         Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
     }
 
-    /// Environment of the agent's programs.
     fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
         let environment = Environment::of_this_process(&configured);
@@ -218,7 +217,7 @@ impl Setup {
         folders.into_iter().fold(environment, |environment, (name, path)| environment.with(name, path))
     }
 
-    /// Returns and clears the problems found while assembling the agent.
+    /// Returns and clears the problems of assembling the agent.
     pub(super) fn notices(&self) -> Vec<RawEvent> {
         let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         notices.into_iter().map(|summary| notice("agent_setup", summary)).collect()
@@ -246,7 +245,6 @@ impl Setup {
         self.submitted.take();
     }
 
-    /// The agent's current settings.
     pub(super) fn settings(&self, session: &AgentSession) -> RawEvent {
         let state = session.state();
         RawEvent::AgentSettings {

@@ -10,7 +10,7 @@ use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 use crate::own_tools::PlanMode;
 use crate::process::in_process::AgentThread;
 
-/// Tools that change nothing or are only the agent's notes. They may run in plan mode.
+/// Tools without effects, and the agent's notes. They may run in plan mode.
 const HARMLESS: [&str; 9] =
     ["read", "list", "ls", "find", "grep", ASK_USER_QUESTION, "EnterPlanMode", EXIT_PLAN_MODE, "TodoWrite"];
 
@@ -23,8 +23,8 @@ pub(super) struct Toolbox<'a> {
 }
 
 impl Toolbox<'_> {
-    /// Wraps the allowed tools that work in the working directory. They access files on the thread; commands are
-    /// confined by their guard instead.
+    /// Wraps the allowed tools of the working directory. They access files on the thread; for commands, their guard
+    /// confines.
     pub(super) fn working(&self, tools: Vec<SharedTool>) -> Vec<SharedTool> {
         let allowed = tools.into_iter().filter(|tool| self.allowed.has(&tool.spec().name));
         let thread = |tool: &SharedTool| {

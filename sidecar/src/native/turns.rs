@@ -55,7 +55,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Starts the agent's work on a text.
     pub(super) fn prompt(&mut self, text: String, options: PromptOptions) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let work = async move { session.prompt(&text, options).await };
@@ -98,7 +97,7 @@ impl Driver {
                 }
                 self.complete(SessionOutcome::Completed).await?;
             }
-            // Work that is already running will process the text.
+            // The running work processes the text.
             Ok(Prompted::Queued) => {}
             Err(SessionError::Bash(error)) => {
                 self.events.emit(detailed_notice("command_failed", error, Value::Null)).await?;
@@ -114,13 +113,13 @@ impl Driver {
     async fn outcome(&mut self, outcome: AgentOutcome) -> Result<(), DriverExit> {
         match outcome {
             AgentOutcome::Completed | AgentOutcome::Held(_) if self.held.has_immediate() => {
-                // The turn continues, or does so after the pause.
+                // The turn continues, if needed after the pause.
                 if self.paused { Ok(()) } else { self.deliver_messages().await }
             }
             AgentOutcome::Completed => self.complete(SessionOutcome::Completed).await,
             AgentOutcome::MaxTurns => self.complete(SessionOutcome::MaxIterations).await,
             AgentOutcome::Held(_) => self.complete(SessionOutcome::ExecutionError).await,
-            // The caller of the abort handles the rest.
+            // The caller of the abort handles it.
             AgentOutcome::Aborted => Ok(()),
             AgentOutcome::QuotaExceeded { message, reset_at } => {
                 // The turn stays open. A resume or a message continues it (decision 39).
@@ -135,7 +134,6 @@ impl Driver {
         }
     }
 
-    /// Completes the turn.
     async fn complete(&mut self, outcome: SessionOutcome) -> Result<(), DriverExit> {
         let Some(turn_id) = self.turn.take() else { return Ok(()) };
         self.setup.requests.close();

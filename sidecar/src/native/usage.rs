@@ -1,4 +1,4 @@
-//! Usage of the agent: running totals of its conversation (decision 31), and the fill level of its context window.
+//! The agent's usage: running totals of its conversation (decision 31), and the fill level of its context window.
 
 use pilothouse_agent::message::Usage;
 use pilothouse_agent::meter::Meters;

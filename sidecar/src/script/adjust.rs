@@ -11,7 +11,7 @@ use crate::kit::allowance::exceeded;
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Carries out an adjustment. Publishes the resulting settings before the acknowledgement.
+    /// Publishes the resulting settings before the acknowledgement.
     pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), PlayerExit> {
         let refused = match &adjustment {
             Adjustment::SetModel { model_id } => self.set_model(model_id),
@@ -73,7 +73,6 @@ impl Player {
         }
     }
 
-    /// Publishes the agent's settings.
     pub(super) async fn emit_settings(&self) -> Result<(), SpoolError> {
         let AgentSettings { model_id, thinking_level, available_models } = self.settings();
         self.events.emit(RawEvent::AgentSettings { model_id, thinking_level, available_models }).await
@@ -84,8 +83,8 @@ impl Player {
         self.events.emit(RawEvent::Notice { name: name.into(), summary: summary.into(), detail }).await
     }
 
-    /// Holds before a call that may cost more than the remaining allowance, until the allowance is raised or the turn
-    /// is interrupted.
+    /// Holds before a call that may cost more than the remaining allowance, until the owner raises it or interrupts the
+    /// turn.
     pub(super) async fn price(&mut self, needed: Usd) -> Result<(), PlayerExit> {
         let mut published = None;
         while let Some(left) = self.allowance.left(self.spent) {
@@ -97,7 +96,7 @@ impl Player {
             }
             self.command().await?;
         }
-        // The agent continues when it is resumed, not already when the allowance suffices.
+        // The agent continues when it is resumed, even if the allowance suffices earlier.
         while self.paused {
             self.command().await?;
         }

@@ -13,7 +13,6 @@ use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Waits for a command and handles it.
     pub(super) async fn command(&mut self) -> Result<(), PlayerExit> {
         let command = self.commands.recv().await.ok_or(PlayerExit::Over)?;
         self.handle(command).await
@@ -93,7 +92,7 @@ impl Player {
         self.paused = false;
         let turn = self.drop_turn().await?;
         if let Some(turn) = &turn {
-            // These messages would follow the turn, and nothing follows an interrupt on its own (decision 29).
+            // Messages do not follow an interrupted turn (decision 29).
             for (_, reply) in self.held.take_all() {
                 reply.refuse(Refusal::turn_over(turn)).await?;
             }
@@ -103,8 +102,7 @@ impl Player {
         if turn.is_some() { Err(PlayerExit::Interrupted) } else { Ok(()) }
     }
 
-    /// Injects the fault `afterStop`: emits events that a correct agent would not emit, to test how the control plane
-    /// reacts.
+    /// Injects the fault `afterStop`: emits events that a correct agent would not emit, to test the control plane.
     async fn inject_after_stop(&mut self, command: &str, turn: Option<&TurnId>) -> Result<(), SpoolError> {
         let Some(at) = self.after_stop.iter().position(|(name, _)| name == command) else { return Ok(()) };
         let bodies: Vec<Body> = self.after_stop.remove(at).1;
@@ -123,7 +121,6 @@ impl Player {
         Ok(())
     }
 
-    /// Gives a message to the current turn.
     pub(super) async fn inject(
         &mut self,
         message: Message,
@@ -146,7 +143,7 @@ impl Player {
         Ok(())
     }
 
-    /// Immediate messages that arrived during a pause take precedence (decision 29).
+    /// Immediate messages from during a pause go first (decision 29).
     async fn inject_held(&mut self) -> Result<(), PlayerExit> {
         while self.turn.is_some() {
             let Some((message, reply)) = self.held.next_immediate() else { break };

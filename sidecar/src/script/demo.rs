@@ -70,7 +70,7 @@ fn tool(name: &str, input: serde_json::Value, result: &str) -> Step {
     })
 }
 
-/// Fixed amounts: playing spends no money, but shows how spend is counted.
+/// Fixed amounts, which show how spend is counted.
 fn usage() -> Step {
     Step::Usage(Usage {
         meter: None,

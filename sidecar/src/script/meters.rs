@@ -7,8 +7,8 @@ use super::format::{Context, Usage};
 use super::state::State;
 use crate::kit::usage::{ModelTotals, Window};
 
-/// Adds to the meter and returns its totals. Also returns, once, the warning that the context window has passed
-/// `warn_at_percent`.
+/// Adds to the meter and returns its totals. Also returns the warning that the context window has passed
+/// `warn_at_percent`, once.
 pub(super) fn count(
     state: &mut State,
     usage: &Usage,

@@ -27,7 +27,7 @@ impl Script {
     /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "script";
 
-    /// Creates an adapter that injects faults of the sidecar through `faults`.
+    /// `faults` are those of the sidecar.
     pub const fn new(faults: Faults) -> Self {
         Self { faults }
     }

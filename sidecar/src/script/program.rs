@@ -30,13 +30,13 @@ pub(super) enum Instruction {
     /// A call that is priced before it is made.
     Price(Usd),
     Wait(Duration),
-    /// `earlier`: a message from earlier in the turn suffices. Set for recordings, whose player cannot know when to
+    /// `earlier`: a message from earlier in the turn suffices. Set for recordings, where a person cannot know when to
     /// send it.
     AwaitMessage {
         earlier: bool,
     },
     AwaitCommand(String),
-    /// `result`: the answer becomes the result of the call. A recording contains its own result.
+    /// `result`: the answer becomes the result of the call. A recording contains the result.
     AwaitAnswer {
         call: ToolCallId,
         result: bool,
@@ -45,7 +45,7 @@ pub(super) enum Instruction {
         call: ToolCallId,
         result: bool,
     },
-    /// Submits a plan and waits for the decision, again for each revision while it is rejected.
+    /// Submits a plan and waits for the decision; submits each revision while the owner rejects it.
     Plan {
         call: ToolCallId,
         texts: Vec<String>,
@@ -57,7 +57,6 @@ pub(super) enum Instruction {
     End(SessionEnd),
 }
 
-/// The body of an envelope.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     Event(Box<RawEvent>),
@@ -70,7 +69,6 @@ impl From<RawEvent> for Body {
     }
 }
 
-/// Why a script cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramError {
     #[error("a turn contains another turn")]
@@ -90,7 +88,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Memory of one step in addition to its texts: its instructions and their heap allocations.
 const STEP_BYTES: u64 = 512;
 
-/// Compiles `steps`. Ids that the script does not give are numbered after `prefix`.
+/// Numbers missing ids after `prefix`.
 pub(super) fn compile(steps: &[Step], prefix: &str) -> Result<Vec<Instruction>, ProgramError> {
     // Checked before the expansion, because a few nested repeats can exceed a machine's memory.
     if expanded_bytes(steps) > MAX_BYTES {
@@ -109,7 +107,7 @@ fn expanded_bytes(steps: &[Step]) -> u64 {
 fn expanded_bytes_of(step: &Step) -> u64 {
     let parts = match step {
         Step::Repeat(repeat) => {
-            // A round without steps takes no memory, but it takes time.
+            // A round without steps takes time, although no memory.
             let round = expanded_bytes(&repeat.steps).max(STEP_BYTES);
             return round.saturating_mul(u64::from(repeat.times));
         }
@@ -293,7 +291,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Like a real agent: a tool call starts the subagent, and the subagent's end is the call's result.
+    /// As with a real agent, a tool call starts the subagent, and the subagent's end is the call's result.
     fn subagent(&mut self, subagent: &format::Subagent) -> Result<(), ProgramError> {
         let call = self.call(None)?;
         let given = subagent.id.clone();

@@ -14,20 +14,18 @@ use super::program::{Instruction, compile};
 use crate::adapter::AdapterError;
 use crate::kit::claude_stream::{Options, PlaybackOptions, PlaybackStep, Recording};
 
-/// `adapterOptions` of this adapter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AdapterOptions {
     script: Option<ScriptFile>,
     script_file: Option<PathBuf>,
     recording: Option<PathBuf>,
-    /// The run within the recording, if it contains several.
+    /// The run within the recording.
     segment: Option<String>,
     /// Factor by which waits are shortened; 0 disables all waits.
     speed: Option<f64>,
 }
 
-/// What to play.
 #[derive(Debug)]
 pub(super) struct Source {
     pub script: ScriptFile,
@@ -44,7 +42,7 @@ struct Recorded {
     segment: Option<String>,
 }
 
-/// Tells one recording from another. It is stored in `script-state.json`, so that its form stays.
+/// Distinguishes recordings. Stored in `script-state.json`, so its form must not change.
 fn fingerprint(segment: Option<&str>, recording: &str) -> String {
     let segment =
         segment.map_or_else(|| "None".to_owned(), |name| format!("Some({})", serde_json::json!(name)));
@@ -63,7 +61,7 @@ fn configuration(e: impl std::fmt::Display) -> AdapterError {
 }
 
 impl Source {
-    /// Reads the options. Defaults to the demo.
+    /// Defaults to the demo.
     pub(super) fn read(config: &AgentSessionConfig) -> Result<Self, AdapterError> {
         let options: AdapterOptions = match &config.adapter_options {
             serde_json::Value::Null => AdapterOptions::default(),
@@ -100,7 +98,7 @@ impl Source {
         Ok(Self { script, recording: None, speed, fingerprint })
     }
 
-    /// The program of a conversation. Its ids are deterministic.
+    /// The ids of the program are deterministic.
     pub(super) fn program(&self, conversation: u32, run: RunId) -> Result<Vec<Instruction>, AdapterError> {
         match &self.recording {
             None => compile(&self.script.steps, &conversation.to_string()).map_err(configuration),
@@ -116,8 +114,8 @@ impl Source {
     }
 }
 
-/// The steps of the session at `position` of its chain, from 2. Never the first session's steps, which would hand
-/// over forever.
+/// The steps of the session at `position` of its chain, from 2. Never those of the first session, which would hand over
+/// forever.
 fn continuation(script: &ScriptFile, position: u32) -> Vec<Step> {
     let at = usize::try_from(position.saturating_sub(2)).unwrap_or(usize::MAX);
     script.continuations.get(at).cloned().unwrap_or_else(demo::continuation)

@@ -20,11 +20,9 @@ pub(super) struct Totals {
 pub(super) struct State {
     /// Counts the conversations of the session. Part of each id, so that ids are unique within a session.
     pub conversation: u32,
-    /// SHA-256 of the content that is played. A position is only valid for the same content.
+    /// SHA-256 of the played content, for which the position is valid.
     pub script: String,
-    /// Number of completed instructions.
     pub position: usize,
-    /// Number of started turns.
     pub turns: u32,
     /// Number of turns that were started outside the program.
     pub inserted: u32,
@@ -34,7 +32,6 @@ pub(super) struct State {
     pub meters: BTreeMap<String, Totals>,
 }
 
-/// The file that stores the state.
 #[derive(Debug)]
 pub(super) struct StateFile(PathBuf);
 
@@ -44,8 +41,7 @@ impl StateFile {
         Ok(Self(session_home.join("script-state.json")))
     }
 
-    /// Loads the state of the latest conversation if `resume` is set and there is one. Otherwise begins a new
-    /// conversation.
+    /// Loads the latest conversation if `resume` is set and there is one. Otherwise begins a new one.
     pub(super) fn load(&self, resume: bool, script: String) -> io::Result<State> {
         let last: Option<State> = match std::fs::read(&self.0) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes)?),

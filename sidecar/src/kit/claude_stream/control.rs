@@ -1,5 +1,5 @@
-//! Control requests that Claude Code sends to its host over the same stream. The adapter answers them. They become no
-//! events, because the tool call that a request concerns was already published by its `assistant` line.
+//! Control requests that Claude Code sends over the same stream. The adapter answers them. They produce no events,
+//! because the `assistant` line already published the tool call.
 
 use serde_json::Value;
 

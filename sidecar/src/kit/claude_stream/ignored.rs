@@ -1,14 +1,13 @@
 //! Reasons for which a line produces no raw event.
 
-/// Why a line was deliberately skipped. A line that is neither translated nor skipped for one of these reasons
-/// becomes a `notice` named `unknown_<type>`, so that nothing is lost silently.
+/// Why a line was deliberately skipped. Other lines that are not translated become a `notice` named `unknown_<type>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ignored {
-    /// A piece of a message that is still being written. The whole block follows in an `assistant` line.
+    /// A piece of an incomplete message. The whole block follows in an `assistant` line.
     PartialMessage,
-    /// `status: requesting` or `compacting`: the runtime is busy, which heartbeats and turns already show.
+    /// `status: requesting` or `compacting`: the runtime is busy, as heartbeats and turns already show.
     StatusPing,
-    /// An estimate of how much the model has thought. The thinking itself follows.
+    /// An estimate of the amount of thinking, which follows.
     ThinkingTokens,
     /// `init` within an open turn: it repeats the configuration and begins nothing.
     RepeatedInit,
@@ -16,13 +15,12 @@ pub enum Ignored {
     SubagentPrompt,
     /// An echo of the user's own message, which the control plane sent.
     UserPrompt,
-    /// An earlier message that is shown again (`isReplay`). It was translated the first time.
+    /// A repeated earlier message (`isReplay`), which was translated the first time.
     Replay,
     /// Progress of a subagent. Its messages follow.
     SubagentProgress,
     /// A change of a background task that neither begins nor ends it.
     TaskDetail,
-    /// The repeated end of a subagent.
     SubagentAlreadyEnded,
     /// Progress of a user's message: a [`Signal`](super::Signal) for the adapter, which knows the command that
     /// carried the message and derives the acknowledgement.
@@ -39,9 +37,8 @@ pub enum Ignored {
     PermissionRequest,
     /// A control request for an MCP server within the host. The adapter serves it.
     McpMessage,
-    /// The response to one of the adapter's own control requests.
+    /// The response to a control request of the adapter.
     ControlResponse,
-    /// A control request was cancelled by the runtime.
     ControlCancel,
     /// A line that only keeps the connection open.
     KeepAlive,
@@ -49,7 +46,7 @@ pub enum Ignored {
     ToolProgress,
     /// A result without news: its turn is over and its usage is known.
     RepeatedResult,
-    /// The SDK throws an error that the preceding result has already reported.
+    /// An error that the SDK throws after the result that reported it.
     RepeatedThrow,
     /// A heading that the recorder wrote between two runs.
     RecorderMarker,

@@ -1,4 +1,4 @@
-//! `assistant` and `user` lines: text and tool calls of the agent, and tool results.
+//! `assistant` and `user` lines: text, tool calls and tool results.
 
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
@@ -10,7 +10,7 @@ use super::translated::{MessageState, Signal, Translated};
 use super::translator::{Call, Translator};
 use crate::kit::json::{flag, one_line, plain_text, text};
 
-/// The model name of messages that the runtime wrote itself.
+/// The model name of messages that the runtime wrote.
 const SYNTHETIC: &str = "<synthetic>";
 
 impl Translator {
@@ -22,7 +22,7 @@ impl Translator {
         if parent.is_none() {
             self.main_loop_works(out);
         }
-        // Text that the runtime writes on the model's behalf is not a message of the agent.
+        // The runtime writes it on the model's behalf, so it is not a message of the agent.
         let synthetic = text(message, "model") == Some(SYNTHETIC);
         let failure = flag(line, "is_api_error_message") || text(line, "error").is_some();
         if failure && (synthetic || flag(line, "is_api_error_message")) {
@@ -171,7 +171,7 @@ impl Translator {
         {
             out.push(snapshot);
         }
-        // The result of a subagent call that runs in the background only reports the start.
+        // A subagent call that runs in the background only reports its start.
         if text(outcome, "status") == Some("async_launched") {
             self.subagents.call_backgrounded(id.as_str());
         }

@@ -1,12 +1,11 @@
-//! Translation of Claude Code's stream messages to raw events (S0 8.2, 8.3). The `claude` adapter translates the
-//! output of the binary with it, and the `script` adapter plays recordings of that output.
+//! Translation of Claude Code's stream messages to raw events (S0 8.2, 8.3), for the `claude` adapter and for
+//! recordings that the `script` adapter plays.
 //!
 //! Claude Code emits the same messages in two forms: the Agent SDK yields them one by one, and the `claude` binary
 //! writes them as lines of JSON, mixed with control requests. [`Translator`] accepts both, line by line, without I/O
 //! and without a clock. [`Recording`] replays recorded lines through it.
 //!
-//! `docs/claude-translation.md` contains the translation table: the raw events of each message type, or the reason
-//! why it is ignored.
+//! The translation table is in `docs/claude-translation.md`: the raw events of each message type, or why it is ignored.
 
 mod control;
 mod ignored;

@@ -1,11 +1,8 @@
-//! Options of the translator.
-
 use pilothouse_domain::InvalidId;
 
 use crate::kit::turns::turn_id;
 use crate::kit::usage::Totals;
 
-/// How to translate. All options but the prefix of the turn ids have a default.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(super) turn_prefix: String,
@@ -20,8 +17,8 @@ impl Options {
     /// Fill level of the context window, in percent, at which `context_nearing_limit` is published (S0 8.2).
     pub const DEFAULT_WARN_AT_PERCENT: u8 = 85;
 
-    /// Options for a new conversation. Turns are named `{turn_prefix}.1`, `{turn_prefix}.2`, …. The run's id is a
-    /// good prefix, because turn ids must be unique across the runs of a session.
+    /// Turns are named `{turn_prefix}.1`, `{turn_prefix}.2`, …. The run's id is a good prefix, because turn ids must be
+    /// unique across the runs of a session.
     pub fn new(turn_prefix: impl Into<String>) -> Result<Self, InvalidId> {
         let turn_prefix = turn_prefix.into();
         // Checks the longest possible id, so that all later ones are valid.

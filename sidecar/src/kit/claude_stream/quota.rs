@@ -8,8 +8,8 @@ use super::translated::{Signal, Translated};
 use super::translator::{Translator, UsedUp};
 use crate::kit::json::{count, one_line, text};
 
-/// Fields that only a subscription limit has. The provider may also reject calls briefly; the runtime then reports
-/// `rejected` without any of these fields.
+/// Fields that only a subscription limit has. If the provider rejects calls briefly, the runtime reports `rejected`
+/// without any of them.
 const OF_A_PLAN: [&str; 5] = ["rateLimitType", "resetsAt", "overageStatus", "overageResetsAt", "errorCode"];
 
 impl Translator {
@@ -22,12 +22,12 @@ impl Translator {
         out.notice("rate_limit", format!("The plan's rate limit: {status}"), line);
     }
 
-    /// Checks whether an error result means an exceeded quota. If so, the turn stays open and waits.
+    /// Whether an error result means an exceeded quota. If so, the turn stays open and waits.
     pub(super) fn out_of_quota(&mut self, line: &Value, out: &mut Translated) -> bool {
         if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
             return false;
         }
-        // Kept, because a call before the reset is rejected again and the runtime does not repeat the reason.
+        // Kept, because the provider rejects calls until the reset and the runtime does not repeat the reason.
         let Some(UsedUp { until: reset_at }) = self.quota else { return false };
         self.calls.clear();
         self.subagents.end_foreground("The plan that pays for the agent is used up", out);
@@ -37,7 +37,7 @@ impl Translator {
     }
 }
 
-/// The time of the reset, which is given in seconds since 1970.
+/// Given in seconds since 1970.
 fn reset_time(info: &Value) -> Option<Timestamp> {
     let seconds = count(info, "resetsAt").or_else(|| count(info, "overageResetsAt"))?;
     i64::try_from(seconds).ok()?.checked_mul(1000).map(Timestamp::from_millis)

@@ -20,7 +20,6 @@ pub struct Segment {
     lines: Vec<RecordingLine>,
 }
 
-/// One line of a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordingLine {
     /// Line number in the file, from 1.
@@ -32,12 +31,12 @@ pub struct RecordingLine {
     recorded_at: Option<i64>,
 }
 
-/// Who wrote a recorded message.
+/// The writer of a recorded message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The agent, on its standard output. Recordings without envelopes contain only such lines.
+    /// The agent, on its standard output. Without envelopes, all lines are from it.
     FromAgent,
-    /// The program that drove the agent, on the agent's standard input.
+    /// The program that drove the agent, on its standard input.
     ToAgent,
 }
 
@@ -52,7 +51,6 @@ pub enum RecordingError {
         line: usize,
         source: serde_json::Error,
     },
-    /// A line is JSON but not an object.
     #[error("line {line} of the recording is not a JSON object")]
     NotAnObject {
         /// Line number, from 1.
@@ -88,7 +86,6 @@ impl Recording {
         Self::parse(&text)
     }
 
-    /// Parses the text of a recording.
     pub fn parse(recorded: &str) -> Result<Self, RecordingError> {
         let mut segments: Vec<Segment> = Vec::new();
         for (line, json) in (1..).zip(recorded.lines()).filter(|(_, json)| !json.trim().is_empty()) {
@@ -136,7 +133,6 @@ impl Segment {
         self.name.as_deref()
     }
 
-    /// Its lines, including the marker.
     pub fn lines(&self) -> &[RecordingLine] {
         &self.lines
     }
@@ -159,7 +155,7 @@ impl RecordingLine {
         value.is_object().then_some(Self { number, value, direction, recorded_at })
     }
 
-    /// Whether Claude Code or its SDK wrote the message.
+    /// Whether the message is from Claude Code or its SDK.
     fn is_of_claude(&self) -> bool {
         let kind = text(&self.value, "type").unwrap_or_default();
         self.direction == Direction::FromAgent

@@ -2,8 +2,8 @@
 //!
 //! A subagent is identified by the runtime's task id (`agent_id` on its messages), and its messages refer to the tool
 //! call that started it (`parent_tool_use_id`). `task_started` reports its start, and `task_updated` and
-//! `task_notification` its end. For runtimes without those messages, start and end are derived from the subagent's
-//! messages and the call's result.
+//! `task_notification` its end. For runtimes without those messages, start and end follow from the subagent's messages
+//! and the call's result.
 
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::RawEvent;
@@ -28,7 +28,6 @@ struct Subagent {
     open: bool,
 }
 
-/// The subagents of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Subagents {
     known: Vec<Subagent>,
@@ -39,12 +38,11 @@ impl Subagents {
         self.known.iter().any(|subagent| subagent.open)
     }
 
-    /// The running subagents.
     pub(super) fn open(&self) -> impl Iterator<Item = &str> {
         self.known.iter().filter(|subagent| subagent.open).map(|subagent| subagent.id.as_str())
     }
 
-    /// Starts a subagent, or restarts one that has ended (the runtime can wake it up). `None` if it has no usable id.
+    /// Also restarts an ended subagent, which the runtime can wake up. `None` if it has no usable id.
     pub(super) fn begin(
         &mut self,
         beginning: &SubagentStart<'_>,
@@ -83,12 +81,11 @@ impl Subagents {
         self.known.iter().rev().find(|s| s.call.as_deref() == Some(call)).map(|s| s.id.clone())
     }
 
-    /// Whether `task` is a subagent.
     pub(super) fn knows(&self, task: &str) -> bool {
         self.known.iter().any(|subagent| subagent.id.as_str() == task)
     }
 
-    /// Moves the subagent to the background: the result of its call is not its end.
+    /// The result of the call is not the end of a subagent in the background.
     pub(super) fn backgrounded(&mut self, task: &str) {
         for subagent in self.known.iter_mut().filter(|s| s.id.as_str() == task) {
             subagent.in_background = true;
@@ -102,12 +99,12 @@ impl Subagents {
         }
     }
 
-    /// Ends the subagent. Returns whether it was running.
+    /// Returns whether the subagent was running.
     pub(super) fn end(&mut self, task: &str, failure: Option<&str>, out: &mut Translated) -> bool {
         self.end_where(|s| s.id.as_str() == task, failure, out)
     }
 
-    /// Handles the result of a subagent's call. The subagent ends unless it runs in the background.
+    /// Ends the subagent unless it runs in the background.
     pub(super) fn call_ended(&mut self, call: &str, failure: Option<&str>, out: &mut Translated) {
         self.end_where(|s| s.call.as_deref() == Some(call) && !s.in_background, failure, out);
     }
@@ -117,7 +114,6 @@ impl Subagents {
         self.end_where(|s| !s.in_background, Some(failure), out);
     }
 
-    /// Ends all subagents.
     pub(super) fn end_all(&mut self, failure: &str, out: &mut Translated) {
         self.end_where(|_| true, Some(failure), out);
     }

@@ -128,8 +128,8 @@ impl Translator {
     }
 }
 
-/// `status` reports that a call is in progress, that the permission mode changed, or how a compaction went. Returns
-/// why a compaction failed.
+/// `status` reports a call in progress, a changed permission mode, or the end of a compaction. Returns why a compaction
+/// failed.
 fn status(line: &Value, out: &mut Translated) -> Option<String> {
     let mut failure = None;
     if let Some(mode) = text(line, "permissionMode") {

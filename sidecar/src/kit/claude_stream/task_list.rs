@@ -1,7 +1,7 @@
 //! Folds `TaskCreate` and `TaskUpdate` calls into one list (decision 27).
 //!
-//! The runtime assigns task ids, so a task exists once the *result* of its creation, which contains the id, has
-//! arrived. `TodoWrite` is not handled here: the control plane replaces the list itself.
+//! The runtime assigns task ids, so a task exists once the *result* of its creation has arrived. `TodoWrite` is not
+//! handled here: the control plane replaces the list.
 
 use pilothouse_domain::value::SessionTaskStatus;
 use pilothouse_wire::event::{RawEvent, RawTask};
@@ -22,7 +22,7 @@ impl TaskFold {
     }
 
     /// Handles the successful result of a call: its `input`, the runtime's structured `outcome` if there is one, and
-    /// the text that it `said`. Returns the new list if it changed.
+    /// its text `said`. Returns the new list if it changed.
     pub(super) fn result(
         &mut self,
         tool: &str,
@@ -71,8 +71,8 @@ impl TaskFold {
         }
     }
 
-    /// Adds tasks of an earlier run of the conversation, which only a listing shows. A listing may be older than a
-    /// concurrent update, so it never changes a known task.
+    /// Adds tasks of an earlier run, which only a listing shows. It never changes a known task, because a listing may
+    /// be older than a concurrent update.
     fn learn(&mut self, outcome: &Value) {
         for told in outcome.get("tasks").and_then(Value::as_array).into_iter().flatten() {
             let Some(id) = id_at(told, "id") else { continue };
@@ -104,7 +104,7 @@ impl TaskFold {
     }
 }
 
-/// Subject of a task of an earlier run until a listing shows it.
+/// Subject of a task of an earlier run until a listing reports it.
 fn placeholder(id: &str) -> String {
     format!("Task {id}")
 }

@@ -1,4 +1,4 @@
-//! The result of translating one line.
+//! The translation of one line.
 
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::Ignored;
 use crate::kit::notices::{detailed_notice, name_part};
 
-/// The raw events of one line, or the reason why there are none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Translated {
     /// Raw events in order. Empty exactly if `ignored` is set.
@@ -16,12 +15,11 @@ pub struct Translated {
     pub signals: Vec<Signal>,
 }
 
-/// Information for the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
-    /// Progress of a message that the adapter wrote with its own `uuid`. An adapter that uses the message's id as the
-    /// `uuid` can derive `message_ack`: `received` when it gets the command, `injecting` before it writes the line,
-    /// and `injected` at [`MessageState::Started`].
+    /// Progress of a message that the adapter wrote with its own `uuid`. If that is the message's id, `message_ack`
+    /// follows: `received` when the adapter gets the command, `injecting` before it writes the line, and `injected` at
+    /// [`MessageState::Started`].
     Message {
         /// The `uuid` of the user line.
         uuid: String,
@@ -62,7 +60,7 @@ impl Translated {
         self.events.push(event);
     }
 
-    /// Sets the reason for producing no event. The first reason wins.
+    /// Keeps the first reason.
     pub(super) fn ignore(&mut self, reason: Ignored) {
         self.ignored.get_or_insert(reason);
     }
@@ -71,7 +69,7 @@ impl Translated {
         self.events.push(detailed_notice(name, summary, detail.clone()));
     }
 
-    /// Adds a notice about something that this version does not know.
+    /// Adds a notice about an unknown message.
     pub(super) fn unknown(&mut self, what: &str, detail: &Value) {
         let name = name_part(what, 80);
         self.notice(&format!("unknown_{name}"), format!("The agent said something unknown: {name}"), detail);

@@ -1,5 +1,3 @@
-//! The translator's state machine.
-
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use pilothouse_domain::value::SessionOutcome;
@@ -16,15 +14,13 @@ use super::usage::Meter;
 use crate::kit::json::{first_text, flag, text};
 use crate::kit::usage::Totals;
 
-/// An exceeded quota.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UsedUp {
     /// When it resets, if the runtime reported it.
     pub(super) until: Option<Timestamp>,
 }
 
-/// Translates the lines of one conversation to raw events, in order. Each run of the runtime needs its own
-/// translator.
+/// Translates the lines of one conversation to raw events, in order. Each run of the runtime needs a new translator.
 #[derive(Debug)]
 pub struct Translator {
     pub(super) turn_prefix: String,
@@ -42,15 +38,14 @@ pub struct Translator {
     pub(super) calls: HashMap<String, Call>,
     /// Calls whose denial was published.
     pub(super) denied: HashSet<String>,
-    /// Prompts that the runtime will process next and that are not turns. Each has a result.
+    /// Prompts that the runtime will process next and that do not begin turns. Each has a result.
     pub(super) no_turns: VecDeque<NoTurn>,
     /// Why a compaction failed.
     pub(super) compaction_failure: Option<String>,
-    /// The exceeded quota, as far as it is known: the runtime reports only changes.
+    /// The exceeded quota. Kept, because the runtime reports only changes.
     pub(super) quota: Option<UsedUp>,
 }
 
-/// The current turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) id: TurnId,
@@ -58,7 +53,7 @@ pub(super) struct Turn {
     pub(super) result_seen: bool,
     /// The runtime marked the conversation as interrupted.
     pub(super) interrupt_marked: bool,
-    /// The interrupt has ended a subagent that the turn was open for.
+    /// The interrupt has ended a subagent that kept the turn open.
     pub(super) subagent_interrupted: bool,
     /// The outcome in the main result.
     pub(super) outcome: SessionOutcome,
@@ -69,7 +64,7 @@ pub(super) struct Turn {
 pub(super) enum NoTurn {
     /// A compaction that the adapter requested.
     Compaction,
-    /// A prompt of the runtime itself that the adapter refused.
+    /// A prompt of the runtime that the adapter refused.
     RefusedPrompt,
 }
 
@@ -146,8 +141,8 @@ impl Translator {
         out.events
     }
 
-    /// Records that the adapter requested an interrupt. The next result that is not a completion belongs to the
-    /// interrupt, whatever the runtime calls it.
+    /// Records that the adapter requested an interrupt. The next result without a completion belongs to the interrupt,
+    /// whatever its reason.
     pub const fn interrupt_requested(&mut self) {
         self.interrupt_requested = true;
     }
@@ -159,7 +154,6 @@ impl Translator {
         }
     }
 
-    /// Records that the adapter requested a compaction between turns, which is not a turn.
     pub fn compacts(&mut self) {
         self.no_turns.push_back(NoTurn::Compaction);
         self.compaction_failure = None;
@@ -170,8 +164,7 @@ impl Translator {
         self.no_turns.push_front(NoTurn::RefusedPrompt);
     }
 
-    /// Handles the end of the runtime's process and of its pending work. [`Self::finish`] or [`Self::abandon_turn`]
-    /// end an open turn.
+    /// Discards the work of an ended process. [`Self::finish`] or [`Self::abandon_turn`] end an open turn.
     pub fn process_ended(&mut self) {
         self.no_turns.clear();
     }
@@ -196,7 +189,7 @@ impl Translator {
         out.events
     }
 
-    /// Handles a process that resumes the conversation. `session` is the spend that it reports at its start: if it
+    /// Handles the start of a process that resumes the conversation. `session` is the spend that it reports: if it
     /// counts from zero, its spend is added to that of its predecessor (decision 31).
     pub fn process_begins(&mut self, session: &Value) {
         self.meter.process_begins(session);
@@ -216,12 +209,11 @@ impl Translator {
         self.interrupt_requested = false;
     }
 
-    /// Whether the main loop is working: a turn is open without its main result.
+    /// Whether a turn is open without its main result.
     pub fn main_loop_is_open(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| !turn.result_seen)
     }
 
-    /// The running subagents.
     pub fn open_subagents(&self) -> impl Iterator<Item = &str> {
         self.subagents.open()
     }
@@ -231,7 +223,6 @@ impl Translator {
         self.calls.contains_key(call)
     }
 
-    /// The current turn.
     pub fn turn_id(&self) -> Option<&TurnId> {
         self.turn.as_ref().map(|turn| &turn.id)
     }
@@ -241,8 +232,8 @@ impl Translator {
         self.meter.session_id()
     }
 
-    /// The totals so far, to be passed to [`Options::continued`] when the conversation is resumed. `None` if this is
-    /// a resumed conversation whose totals no result has reported yet.
+    /// The totals so far, for [`Options::continued`] when the conversation is resumed. `None` in a resumed conversation
+    /// before the first result.
     pub const fn totals(&self) -> Option<&Totals> {
         self.meter.totals()
     }

@@ -12,7 +12,7 @@ use crate::kit::json::{flag, one_line, text};
 use crate::kit::turns::turn_id;
 
 impl Translator {
-    /// Handles activity of the main loop, which opens a turn if none is open.
+    /// Opens a turn if none is open.
     pub(super) fn main_loop_works(&mut self, out: &mut Translated) {
         if !self.no_turns.is_empty() {
             return;
@@ -23,7 +23,7 @@ impl Translator {
             return;
         }
         self.turns += 1;
-        // The prefix was checked with the largest number, so this is always valid.
+        // The prefix was checked with the largest number, so the id is always valid.
         let Ok(id) = turn_id(&self.turn_prefix, self.turns) else { return };
         self.ended = false;
         self.turn = Some(Turn {
@@ -56,13 +56,13 @@ impl Translator {
             turn.result_seen = true;
             turn.outcome = limit.unwrap_or_default();
             if limit.is_some() {
-                // No work continues on its own, and an error that the SDK throws afterwards adds nothing.
+                // No work continues, and an error that the SDK throws afterwards is a repetition.
                 self.ended = true;
                 self.calls.clear();
                 self.subagents.end_all("The turn reached a limit", out);
             }
-            // The interrupt was too late for the main loop, which has finished. It still ends the subagents that keep
-            // the turn open, and then the turn ends as interrupted, whichever is reported first.
+            // The main loop finished before the interrupt, which still ends the subagents that keep the turn open. Then
+            // the turn ends as interrupted, whichever is reported first.
             self.interrupt_requested &= turn.subagent_interrupted || self.subagents.any_open();
             self.complete_if_idle(out);
             if out.events.is_empty() {
@@ -106,9 +106,8 @@ impl Translator {
         let terminal = text(line, "terminal_reason");
         // `success` with an error flag: the terminal reason describes what happened.
         let reason = if subtype.starts_with("error") { subtype } else { terminal.unwrap_or(subtype) };
-        // A conversation without any answer cannot be full: the first prompt alone is too long, and a continuation
-        // with the same prompt would fail as well. `blocking_limit` means that the runtime itself refused a prompt
-        // that would not fit.
+        // A conversation without any answer cannot be full: its first prompt is too long, and would fail in a
+        // continuation as well. `blocking_limit` means that the runtime refused a prompt that would not fit.
         let is_full = matches!(terminal, Some("prompt_too_long" | "blocking_limit"));
         if is_full && self.meter.has_window() {
             out.push(RawEvent::ContextExhausted {});
@@ -155,7 +154,7 @@ impl Translator {
                 out.signals.push(Signal::TurnEnded(TurnEnd::Interrupted));
                 return;
             }
-            // The runtime does not report output. Output comes through the agent API.
+            // Not reported by the runtime. Output comes through the agent API.
             out.push(RawEvent::TurnCompleted { turn_id: turn.id, output: None, outcome: turn.outcome });
             out.signals.push(Signal::TurnEnded(TurnEnd::Completed));
         }
@@ -216,7 +215,7 @@ impl Translator {
         out.ignore(Ignored::CommandLifecycle);
     }
 
-    /// Handles an exception of the SDK. It throws one after every result with an error, which was already translated.
+    /// Handles an exception of the SDK, which repeats the preceding result with an error.
     pub(super) fn thrown(&mut self, line: &Value, out: &mut Translated) {
         if self.ended {
             out.ignore(Ignored::RepeatedThrow);

@@ -13,7 +13,6 @@ use super::translated::Translated;
 use crate::kit::json::{count, text};
 use crate::kit::usage::{ModelTotals, Totals, Window, usd};
 
-/// The meter of one conversation.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// The runtime's id of the conversation. It names the meter.
@@ -61,7 +60,7 @@ impl Meter {
         self.session_id.as_deref()
     }
 
-    /// Sets the conversation that a line belongs to. A fork changes it, and continues with the totals of its parent.
+    /// Sets the conversation of a line. A fork changes it, and continues with the totals of its parent.
     pub(super) fn session(&mut self, id: &str) {
         if !id.is_empty() && self.session_id.as_deref() != Some(id) {
             self.session_id = Some(id.to_owned());
@@ -72,12 +71,11 @@ impl Meter {
         self.main_model = Some(model.to_owned());
     }
 
-    /// Whether the model has answered in this conversation, as far as this translator has seen.
+    /// Whether the model has answered in this conversation since the start of this translator.
     pub(super) const fn has_window(&self) -> bool {
         self.window.is_some()
     }
 
-    /// Handles the start of a streamed message of the main loop.
     pub(super) fn message_start(&mut self, message: &Value) {
         self.streaming = text(message, "id").map(str::to_owned);
         self.take_message(message);
@@ -102,8 +100,8 @@ impl Meter {
         }
     }
 
-    /// Handles a block of a complete message of the main loop. For a streamed message, its end reports the window;
-    /// otherwise the first block does, with the `output_tokens` from the start of the message.
+    /// Handles a block of a complete message of the main loop. The first block reports the window, with the
+    /// `output_tokens` from the start of the message. For a streamed message, its end does.
     pub(super) fn message(&mut self, message: &Value, out: &mut Translated) {
         let id = text(message, "id");
         if id.is_some() && (self.streaming.as_deref() == id || self.last_message.as_deref() == id) {
@@ -161,7 +159,6 @@ impl Meter {
         self.emit_all(&changed, out);
     }
 
-    /// Begins another conversation without any cost.
     pub(super) fn begin_anew(&mut self) {
         self.session_id = None;
         self.totals = Some(Totals::new());
@@ -170,8 +167,8 @@ impl Meter {
         self.warned = false;
     }
 
-    /// Handles the counters at the start of a process. If they are lower than the known totals, later spend is added
-    /// on top.
+    /// Handles the counters at the start of a process. If they are below the known totals, adds later spend to the
+    /// totals.
     pub(super) fn process_begins(&mut self, session: &Value) {
         let reported: Totals = models(session.get("model_usage")).collect();
         self.before.clear();
@@ -184,7 +181,7 @@ impl Meter {
         }
     }
 
-    /// Stores the reported totals of each model and returns the models that changed.
+    /// Returns the models that changed.
     fn take_models(&mut self, reported: Option<&Value>) -> Vec<String> {
         for (model, usage) in reported.and_then(Value::as_object).into_iter().flatten() {
             if let Some(limit) = count(usage, "contextWindow").filter(|limit| *limit > 0) {
@@ -214,7 +211,7 @@ impl Meter {
         entry.tokens = entry.tokens.max(now.tokens);
     }
 
-    /// Publishes a changed window with the known totals, which date from the last result.
+    /// The totals date from the last result.
     fn emit_window(&mut self, out: &mut Translated) {
         if self.totals.is_some()
             && let Some(model) = self.main_model.clone()

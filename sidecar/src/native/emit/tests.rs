@@ -13,7 +13,6 @@ fn turn() -> TurnId {
     TurnId::parse("turn-1").unwrap()
 }
 
-/// The raw events of a session event, as JSON.
 fn raw_events(event: SessionEvent) -> Vec<Value> {
     let raw_events = events(event, Some(&turn()));
     raw_events.into_iter().map(|event| serde_json::to_value(event).unwrap()).collect()

@@ -54,7 +54,7 @@ impl Player {
         })
     }
 
-    /// Fills in what the script leaves open: the turn and placeholders.
+    /// Fills in the turn and placeholders.
     fn completed(&self, mut event: RawEvent, turn: Option<&TurnId>) -> RawEvent {
         match &mut event {
             RawEvent::AssistantMessage { content, turn_id } => {
@@ -85,7 +85,7 @@ impl Player {
         self.config.handoff.as_ref().map_or_else(String::new, |handoff| handoff.document.to_text())
     }
 
-    /// A description of the latest configuration: names of tools and subagents, and the system prompt.
+    /// Names of tools and subagents, and the system prompt.
     pub(in super::super) fn configuration(&self) -> String {
         let config = &self.config;
         let tools: Vec<_> = config.custom_tools.iter().map(|tool| tool.name.as_str()).collect();

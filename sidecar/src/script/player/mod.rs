@@ -77,19 +77,17 @@ pub(super) enum Start {
     Free,
     /// A message that has not arrived yet.
     Needed,
-    /// The prompt of `begin`.
     Prompt,
     Message(Box<HeldMessage>),
 }
 
 pub(super) struct Turn {
     pub id: TurnId,
-    /// Its instructions are inserted ones, not the program's.
+    /// Its instructions were inserted and are not the program's.
     inserted: bool,
     output: Option<SessionOutput>,
 }
 
-/// What the program waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Awaited {
     Message,
@@ -98,7 +96,6 @@ pub(super) enum Awaited {
     Decision(ToolCallId),
 }
 
-/// The result of a wait.
 pub(super) enum Settled {
     Message,
     Command,
@@ -121,13 +118,12 @@ pub(super) struct Player {
     pub turn: Option<Turn>,
     pub start: Start,
     pub paused: bool,
-    /// Messages that wait for their turn.
     pub held: MessageQueue,
     pub awaited: Option<Awaited>,
     pub settled: Option<Settled>,
     /// Answers that arrived before the program waits for them. Several requests may be open at once (decision 26).
     pub early: Vec<(ToolCallId, Vec<Answer>)>,
-    /// Number of messages that entered the turn while nothing waited for them.
+    /// Messages that entered the turn outside of a wait.
     pub steered: u32,
     /// The replacement of `{{message}}`.
     pub last_message: String,
@@ -135,8 +131,7 @@ pub(super) struct Player {
     /// The run's allowance and its spend (decision 32).
     pub allowance: Allowance,
     pub spent: Usd,
-    /// The program resumed at an instruction that waits for a person, whose message counts as the answer (decision
-    /// 26).
+    /// The program resumed at an instruction that waits for a person, whose message counts as the answer (decision 26).
     resumed_at_wait: bool,
 }
 
@@ -170,7 +165,7 @@ impl Player {
         let program = source.program(state.conversation, launch.request.run_id)?;
         let mut inserted = VecDeque::new();
         if stands_in_turn(&program, state.position) {
-            // The turn ended with its run. The rest of it becomes a new turn.
+            // The run ended within the turn. The rest becomes a new turn.
             inserted.push_back(Instruction::TurnStart { inserted: false });
         }
         let resumed_at_wait = matches!(
@@ -246,7 +241,7 @@ impl Player {
         }
         if over {
             if self.turn.is_some() {
-                // The program left its turn open. Only a command can end it.
+                // The program has ended within its turn, which only a command can end.
                 return self.command().await;
             }
             self.insert_reaction().await?;
@@ -305,7 +300,8 @@ impl Player {
                 let warn_at = self.config.options.context_warn_at_percent;
                 self.spent += usage.cost_usd;
                 let events = meters::count(&mut self.state, usage, subagent.clone(), model, warn_at)?;
-                // Saved before it is published: a repeated total does no harm, but a lost one would decrease.
+                // Saved before it is published: repeating a total does no harm, but totals would decrease after a lost
+                // one.
                 self.keep_state().await?;
                 self.events.emit_all(events).await?;
             }

@@ -34,8 +34,8 @@ impl Player {
         self.keep_state().await
     }
 
-    /// Ends the turn without `turn_completed`. The rest of it is skipped, and a message begins the next one. Returns
-    /// its id.
+    /// Ends the turn without `turn_completed`, and returns its id. Its rest is skipped, and a message begins the next
+    /// turn.
     pub(in super::super) async fn drop_turn(&mut self) -> Result<Option<TurnId>, PlayerExit> {
         let Some(turn) = self.turn.take() else { return Ok(None) };
         self.inserted.clear();
@@ -52,7 +52,7 @@ impl Player {
         self.turn.as_ref().map(|turn| turn.id.clone())
     }
 
-    /// Refuses a return to before a turn that this conversation never began.
+    /// Refuses to reset to before a turn that this conversation never began.
     pub(in super::super) fn has_no_turn(&self, turn: &str) -> Option<Refusal> {
         let begun = |n| format!("turn-{}-{n}", self.state.conversation) == turn;
         let known = (1..=self.state.turns).any(begun) && self.turn.is_none();
@@ -82,13 +82,12 @@ fn ends_turn(instruction: &Instruction) -> bool {
         || events_of(instruction).iter().any(|event| matches!(event, RawEvent::TurnCompleted { .. }))
 }
 
-/// Whether nothing can be saved after the instruction.
+/// After this instruction, no state can be saved.
 pub(super) fn ends_agent(instruction: &Instruction) -> bool {
     matches!(instruction, Instruction::Crash(_) | Instruction::End(_))
         || events_of(instruction).iter().any(|event| matches!(event, RawEvent::SessionEnd(_)))
 }
 
-/// Whether `position` is within a turn.
 pub(super) fn stands_in_turn(program: &[Instruction], position: usize) -> bool {
     let done = &program[..position.min(program.len())];
     done.iter().rev().find(|i| starts_turn(i) || ends_turn(i)).is_some_and(|last| !ends_turn(last))

@@ -14,7 +14,7 @@ use crate::script::program::Instruction;
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Whether the next instruction is a wait within a turn. A wait handles commands itself, because it may wait for a
+    /// Whether the next instruction is a wait within a turn, which handles commands itself, because it may wait for a
     /// command that has arrived since the previous step.
     pub(super) fn waits_next(&self) -> bool {
         let next = self.inserted.front().or_else(|| self.program.get(self.state.position));
@@ -59,14 +59,13 @@ impl Player {
         Ok(())
     }
 
-    /// Whether the program will wait for the answer to `request`.
     pub(in super::super) fn will_await(&self, request: &ToolCallId) -> bool {
         let rest = self.program.iter().skip(self.state.position);
         rest.chain(&self.inserted)
             .any(|next| matches!(next, Instruction::AwaitAnswer { call, .. } if call == request))
     }
 
-    /// Waits for a decision. Returns whether the plan was approved.
+    /// Returns whether the plan was approved.
     pub(super) async fn await_decision(
         &mut self,
         call: &ToolCallId,
@@ -124,7 +123,7 @@ impl Player {
         self.events.emit(result).await
     }
 
-    /// Waits and handles commands meanwhile. No time passes during a pause.
+    /// Handles commands during the wait. No time passes during a pause.
     pub(super) async fn sleep(&mut self, mut left: Duration) -> Result<(), PlayerExit> {
         loop {
             while self.paused {

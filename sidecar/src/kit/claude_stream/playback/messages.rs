@@ -1,5 +1,4 @@
-//! Decides where a playback waits for messages: once for each message of the recorded user, at the point where the
-//! agent used it.
+//! Decides where a playback waits for messages: once for each recorded message, where the agent used it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -32,8 +31,8 @@ pub(super) fn waits(lines: &[(&RecordingLine, Translated)]) -> BTreeSet<usize> {
             Place::Nowhere => {}
         }
     }
-    // A recording with both directions contains every message. Without the input, a turn is assumed to answer a
-    // message unless there is evidence against it.
+    // A recording with both directions contains every message. Without the input, a turn is assumed to answer a message
+    // unless the recording shows otherwise.
     let shows_input = lines.iter().any(|(line, _)| line.direction == Direction::ToAgent);
     for (index, start) in turns.starts.iter().enumerate().skip(1) {
         let asked_for = begun_by_message.contains(start);
@@ -45,9 +44,7 @@ pub(super) fn waits(lines: &[(&RecordingLine, Translated)]) -> BTreeSet<usize> {
 }
 
 struct Turns {
-    /// Indexes of the lines that began a turn.
     starts: Vec<usize>,
-    /// Indexes of the lines that ended a turn.
     ends: Vec<usize>,
     /// For each line, the turn that was open before it, as an index into `starts`.
     open_before: Vec<Option<usize>>,
@@ -73,8 +70,7 @@ impl Turns {
         turns
     }
 
-    /// The turn that a message begins which the agent had at this line. `None` for the first turn, which the prompt
-    /// begins.
+    /// The turn that a message at this line begins. `None` for the first turn, which the prompt begins.
     fn begun_from(&self, at: usize) -> Option<usize> {
         let next = self.starts.iter().position(|start| *start >= at)?;
         (next > 0).then(|| self.starts[next])
@@ -87,12 +83,11 @@ impl Turns {
     }
 }
 
-/// A message of the recorded user.
 #[derive(Debug, Default)]
 struct SentMessage {
     /// The first line that shows it.
     sent: usize,
-    /// The line at which the model had received it.
+    /// The line at which the model has received it.
     taken: Option<usize>,
     /// The runtime reported its progress.
     is_tracked: bool,
@@ -179,7 +174,7 @@ fn is_message(line: &RecordingLine) -> bool {
         && line.value["message"]["content"][0]["type"] != "tool_result"
 }
 
-/// Whether the line repeats text of the runtime itself: the output of one of its commands.
+/// Whether the line repeats the output of one of the runtime's own commands.
 fn is_of_the_runtime(line: &RecordingLine) -> bool {
     let words = line.value["message"]["content"].as_str().unwrap_or_default();
     line.value["isSynthetic"] == true

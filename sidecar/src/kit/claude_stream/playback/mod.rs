@@ -1,4 +1,4 @@
-//! Converts a recorded run to steps that let a person take part.
+//! Converts a recorded run to steps that wait for a person.
 
 mod messages;
 
@@ -16,24 +16,20 @@ use super::translator::Translator;
 use crate::kit::json::text;
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
-/// One step of a playback.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlaybackStep {
     /// Send the raw events of one recorded line.
     Emit(Vec<RawEvent>),
-    /// Wait for this time.
     Wait(Duration),
     /// Wait until the user has answered the question.
     AwaitAnswer {
-        /// The call of `AskUserQuestion`.
         tool_call_id: ToolCallId,
     },
     /// Wait until the user has decided on the plan.
     AwaitPlanDecision {
-        /// The call of `ExitPlanMode`.
         tool_call_id: ToolCallId,
     },
-    /// Wait until the user has sent a message, where the recorded user did.
+    /// Wait until the user has sent a message, as the recorded user did.
     AwaitMessage,
 }
 
@@ -53,11 +49,10 @@ impl PlaybackOptions {
 }
 
 impl Segment {
-    /// Converts the run to steps. Waits for the current user replace the recorded user's answers, decisions and
-    /// messages; the agent then continues as recorded, whatever the user said. `turn_started` carries no message id,
-    /// because the player knows the id of the message that it waited for. A turn that the recorded user interrupted
-    /// is completed at that point: the current user did not interrupt it, and a turn without an end would keep its
-    /// session Running.
+    /// Waits for the current user replace the recorded user's answers, decisions and messages; the agent then continues
+    /// as recorded, whatever the user said. `turn_started` carries no message id, because the player knows the id of
+    /// the message that it waited for. A turn that the recorded user interrupted is completed at that point: the
+    /// current user did not interrupt it, and without an end its session would stay Running.
     pub fn playback(&self, options: PlaybackOptions) -> Vec<PlaybackStep> {
         let translate = if self.continues() { options.translate.continued(None) } else { options.translate };
         let mut translator = Translator::new(translate);
@@ -79,8 +74,7 @@ impl Segment {
         player.steps
     }
 
-    /// Whether the recording resumes an earlier conversation, so that the totals of its first result include earlier
-    /// spend.
+    /// Whether the recording resumes an earlier conversation, so that its first totals include earlier spend.
     fn continues(&self) -> bool {
         let first = self.lines().iter().find(|line| text(&line.value, "type") == Some("result"));
         first.is_some_and(|line| match line.value.get("model_usage_since_last_result") {
@@ -90,8 +84,8 @@ impl Segment {
     }
 }
 
-/// Translates a line. A line that was written to the agent produces no events, but an interrupt changes how the next
-/// result is translated.
+/// Translates a line. A line that was written to the agent produces no events, but an interrupt changes the translation
+/// of the next result.
 fn translated(line: &RecordingLine, translator: &mut Translator) -> Translated {
     match line.direction {
         Direction::FromAgent => translator.line(&line.value),
@@ -108,9 +102,7 @@ struct Player {
     steps: Vec<PlaybackStep>,
     longest_wait: Duration,
     last_time: Option<Timestamp>,
-    /// Calls that wait for an answer.
     questions: HashSet<ToolCallId>,
-    /// Calls that wait for a decision.
     plans: HashSet<ToolCallId>,
     turn: Option<TurnId>,
 }
@@ -122,8 +114,7 @@ impl Player {
         }
         let before = self.steps.len();
         self.wait_for_people(&line);
-        // The time until a person answered is not replayed. (The time until a message counts, because the agent works
-        // meanwhile.)
+        // Skips the time until a person answered. Keeps the time until a message, because the agent works meanwhile.
         if self.steps.len() > before {
             self.last_time = None;
         }
