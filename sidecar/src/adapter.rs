@@ -4,8 +4,8 @@
 //! emits raw events. Each command carries the reply handle that acknowledges it, so the adapter reports completion
 //! itself.
 //!
-//! Every event and acknowledgement is durable when the call that emits it returns. An adapter can therefore satisfy
-//! decision 15 simply: after `reply.done().await` of a pause or an interrupt, it emits no further event of that turn.
+//! Every event and acknowledgement is durable when the call that emits it returns. To satisfy decision 15, an adapter
+//! therefore only has to emit no event of the turn after `reply.done().await` of a pause or an interrupt.
 
 use async_trait::async_trait;
 use pilothouse_domain::value::{Adjustment, Answer, Capabilities, MessagePriority, MessageSource};
@@ -22,7 +22,6 @@ use crate::process::Processes;
 use crate::redaction::Redactor;
 use crate::spool::{Outgoing, Spool, SpoolError};
 
-/// Drives one agent.
 #[async_trait]
 pub trait Adapter: Send {
     /// Adapter name, as sessions and launch files refer to it.
@@ -30,11 +29,11 @@ pub trait Adapter: Send {
 
     fn capabilities(&self) -> Capabilities;
 
-    /// Drives the agent until its conversation ends or the command channel closes, which means stop. The first
-    /// command is [`AgentCommand::Begin`].
+    /// Runs until the conversation ends or the command channel closes, which means stop. The first command is
+    /// [`AgentCommand::Begin`].
     ///
-    /// No process of the agent may still run when this returns. Dropping the future must have the same effect: the
-    /// host drops an adapter that does not stop in time.
+    /// No process of the agent may still run when this returns. Dropping the future must have the same effect, because
+    /// the host drops an adapter that does not stop in time.
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError>;
 }
 
@@ -67,17 +66,13 @@ pub struct AgentContext {
 /// A command to an adapter. There is no stop command: the host closes the channel instead.
 #[derive(Debug)]
 pub enum AgentCommand {
-    /// Start the agent. Always the first command.
     Begin(Box<Begin>, Reply),
-    /// Deliver a message to the agent.
     Message(Message, MessageReply),
     /// End the current turn without `turn_completed`.
     Interrupt(Reply),
-    /// Suspend the agent.
     Pause(Reply),
     /// Continue after a pause.
     Resume(Reply),
-    /// Apply a new configuration.
     Reload(Box<AgentSessionConfig>, Reply),
     /// Change settings of the running agent, such as its model. The adapter reports the result as `agent_settings`.
     Adjust(Adjustment, Reply),
@@ -105,7 +100,6 @@ impl Message {
     }
 }
 
-/// The owner's decision on a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDecision {
     /// The tool call that submitted the plan.
@@ -135,7 +129,6 @@ impl EventSink {
         Self { spool, spend: Spend::default(), filter: None }
     }
 
-    /// The run's spend, counted from the emitted events.
     pub const fn spend(&self) -> &Spend {
         &self.spend
     }
@@ -146,7 +139,6 @@ impl EventSink {
         Self { spool: self.spool.clone(), spend: self.spend.clone(), filter: Some(filter) }
     }
 
-    /// Stores an event.
     pub async fn emit(&self, event: RawEvent) -> Result<(), SpoolError> {
         if self.filter.is_some() {
             return self.emit_all(vec![event]).await;
@@ -187,7 +179,6 @@ impl EventSink {
         self.redactor().text(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// The redactor, for text that arrives in pieces.
     pub const fn redactor(&self) -> &Redactor {
         self.spool.redactor()
     }
@@ -200,7 +191,7 @@ impl EventSink {
         self.spool.until_space(attempt).await
     }
 
-    /// Direct access to the spool, for faults that scripts inject.
+    /// For faults that scripts inject.
     pub(crate) const fn spool(&self) -> &Spool {
         &self.spool
     }
@@ -226,7 +217,6 @@ impl Refusal {
         Self { code: "turn-over", message: format!("the turn {turn} is over") }
     }
 
-    /// No agent is running.
     pub fn no_agent() -> Self {
         Self { code: "no-agent", message: "no agent is running".into() }
     }
@@ -236,7 +226,7 @@ impl Refusal {
         Self::invalid("the agent was started before")
     }
 
-    /// An answer or a decision that no request waits for.
+    /// No request waits for this answer or decision.
     pub(crate) fn not_awaited() -> Self {
         Self::invalid("the agent does not wait for this")
     }
@@ -256,8 +246,7 @@ impl Refusal {
     }
 }
 
-/// State that all replies share. A reply that is dropped unanswered reports its command as abandoned, and the sidecar
-/// refuses the command with `no-agent`.
+/// State that all replies share. If a reply is dropped unanswered, the sidecar refuses its command with `no-agent`.
 #[derive(Debug)]
 struct Open {
     command_id: CommandId,
@@ -381,7 +370,6 @@ impl MessageReply {
     /// Reports that the agent will not get the message.
     pub async fn refuse(mut self, refusal: Refusal) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
-        // Dropping the reply reports the message as abandoned.
         let Some(spool) = &self.spool else { return Ok(()) };
         self.open.answered = true;
         spool.acknowledge(command_id, refusal.event(command_id), true).await

@@ -61,7 +61,6 @@ pub enum Broker {
 }
 
 impl Broker {
-    /// Creates the client for the broker that a launch names.
     pub fn new(launch: &SidecarLaunch, purpose: Purpose) -> Result<Self, BrokerError> {
         Ok(match &launch.broker {
             BrokerAccess::Gateway { url, token, http2 } => {
@@ -69,7 +68,7 @@ impl Broker {
                 Self::Gateway(Gateway::new(ControlPlane::with(http, url, token)))
             }
             BrokerAccess::Sqs { url, token } => {
-                // Blobs use the same client, and S3 may need TLS where the control plane of a test does not.
+                // Blobs use the same client, and S3 may need TLS even if the control plane of a test does not.
                 let http = http_client(true)?;
                 let control_plane = ControlPlane::with(http.clone(), url, token);
                 Self::Sqs(Sqs::new(control_plane, http, launch.request.session_id, purpose))
@@ -101,7 +100,6 @@ impl Broker {
         }
     }
 
-    /// Uploads a blob.
     pub async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {
         match self {
             Self::Gateway(gateway) => gateway.put_blob(blob).await,

@@ -8,11 +8,11 @@
 //! | `PILOTHOUSE_HOME` | parent folder of all state; defaults to `/var/lib/pilothouse` |
 //! | `PILOTHOUSE_AGENT_USER` | `uid:gid:home` of the user that the agent and its tools run as, if the sidecar runs as root |
 //!
-//! Below that home, `runs/{run}` is the run directory, which is needed only as long as the task lives, and
-//! `sessions/{session}` is the session's home, where a volume that outlives the task is mounted (decision 23).
+//! Below that home, `runs/{run}` is the run directory, which the task needs until it ends, and `sessions/{session}` is
+//! the session's home, where a volume that outlives the task is mounted (decision 23).
 //!
-//! The agent's user can traverse the session's home, but reads only what adapters give it there. It can use the
-//! working directory. It has no access to the run directory, which holds the launch file, keys and the spool.
+//! The agent's user can traverse the session's home and read what adapters give it there. It can use the working
+//! directory. It has no access to the run directory with the launch file, keys and the spool.
 //!
 //! No `drain` runs after a container, so the container drains its own spool before it exits. The container runtime
 //! reports the exit to the control plane.
@@ -39,16 +39,14 @@ use crate::run::RunError;
 use crate::{drain, run};
 
 const HOME: &str = "/var/lib/pilothouse";
-/// How long to ask for the launch. Below the 5 minutes that a run has to report that it is ready (decision 12).
+/// Limit of asking for the launch. Below the 5 minutes in which a run must report that it is ready (decision 12).
 const LAUNCH_LIMIT: Duration = Duration::from_mins(4);
 /// First and longest wait between two such requests.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// How long to send the remaining events. Together with the time for stopping the agent, this is below the 2 minutes
-/// that ECS grants.
+/// Limit of sending the remaining events. Together with the time for stopping the agent, below the 2 minutes of ECS.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Why a container failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
     /// A variable is missing or malformed.
@@ -67,7 +65,6 @@ pub enum ContainerError {
     Run(#[from] RunError),
 }
 
-/// The variables of the environment.
 struct ContainerEnvironment {
     url: String,
     session: AgentSessionId,
@@ -107,7 +104,7 @@ pub async fn run() -> Result<Exit, ContainerError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ContainerError::Signals)?;
     let launch = tokio::select! {
         launch = launch(&given) => launch,
-        // Nothing has started, so there is nothing to stop or send.
+        // Nothing to stop or send yet.
         _ = terminate.recv() => return Ok(Exit::Done),
     };
     let launch = match launch {
@@ -174,7 +171,7 @@ fn prepare(given: &ContainerEnvironment, mut launch: SidecarLaunch) -> io::Resul
         }
         fs::set_permissions(&runs, Permissions::from_mode(0o700))?;
         if let Err(error) = user.own(working_directory) {
-            // Changing the owner of a volume may fail, but the agent's user may have access anyway.
+            // This may fail on a volume to which the agent's user already has access.
             warn!(%error, "failed to change the owner of the working directory to the agent's user");
         }
     }
@@ -187,7 +184,6 @@ fn prepare(given: &ContainerEnvironment, mut launch: SidecarLaunch) -> io::Resul
     Ok(dir)
 }
 
-/// Sends the remaining events for a limited time.
 async fn drained(dir: &Path) -> Result<Exit, ContainerError> {
     match timeout(DRAIN_LIMIT, drain::drain(dir)).await {
         Ok(exit) => Ok(exit?),

@@ -12,8 +12,8 @@ use crate::run::{RunError, seconds};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::{Sealer, Spool};
 
-/// Publishes all unsent events in order, and retries until everything is sent or the broker refuses the run for good.
-/// The caller limits the time.
+/// Publishes all unsent events in order, until all are sent or the broker refuses the run for good. The caller limits
+/// the time.
 pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let dir = match RunDir::lock(path) {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
@@ -25,7 +25,7 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let launch = dir.launch()?;
     let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
-    // No sidecar is left that could answer a replay, so withheld events are sent now.
+    // No sidecar can answer a replay any more, so withheld events are sent now.
     spool.release_withheld().await?;
     let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));
     let (publisher, _drained) =

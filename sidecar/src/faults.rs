@@ -1,5 +1,4 @@
-//! Faults of the sidecar itself that a script can inject. Without a script that asks for them, nothing here has an
-//! effect.
+//! Faults of the sidecar itself, which only scripts inject.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +8,10 @@ use pilothouse_domain::CommandId;
 use pilothouse_wire::command::IssuedCommand;
 use tokio::time::{Instant, sleep_until};
 
-/// Which deliveries of a command are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignore {
     /// Every attempt.
     Always,
-    /// Only the next attempt.
     Once,
 }
 
@@ -25,7 +22,7 @@ struct Armed {
     ignored: HashSet<CommandId>,
 }
 
-/// The armed faults, shared by the script and the tasks that it disturbs.
+/// The armed faults, which the script shares with the tasks that it disturbs.
 #[derive(Debug, Clone, Default)]
 pub struct Faults(Arc<Mutex<Armed>>);
 
@@ -55,7 +52,6 @@ impl Faults {
         self.armed().silent_until.filter(|until| *until > Instant::now())
     }
 
-    /// Whether to ignore this attempt of a command.
     pub fn ignores(&self, issued: &IssuedCommand) -> bool {
         let mut armed = self.armed();
         if armed.ignored.contains(&issued.command_id) {

@@ -26,7 +26,7 @@ use crate::process::Processes;
 use crate::spool::{Outgoing, Spool, SpoolError};
 use crate::validation::Validation;
 
-/// How long an agent may take to stop before its task is dropped. Below the 60 seconds of decision 12.
+/// How long an agent may take to stop before the host drops its task. Below the 60 seconds of decision 12.
 const STOP_LIMIT: Duration = Duration::from_secs(45);
 /// Upper bound for the time limit of a validation.
 const MAX_VALIDATION: Duration = Duration::from_hours(24);
@@ -47,7 +47,6 @@ struct Agent {
     task: JoinHandle<Result<(), AdapterError>>,
 }
 
-/// Owns the agent of a run.
 pub struct Host {
     launch: Arc<SidecarLaunch>,
     spool: Spool,
@@ -109,7 +108,6 @@ impl Host {
         )
     }
 
-    /// The limits that apply while the control plane is unreachable.
     pub fn offline(&self) -> Arc<Offline> {
         Arc::clone(&self.offline)
     }
@@ -124,7 +122,7 @@ impl Host {
         self.held
     }
 
-    /// Pauses the agent until [`Self::release`], or until the control plane issues a command that changes the pause.
+    /// Lasts until [`Self::release`], or until a command of the control plane changes the pause.
     pub async fn hold(&mut self, reason: Reason) -> Result<(), SpoolError> {
         warn!(?reason, "the control plane is unreachable; pausing the agent");
         self.held = Some(reason);
@@ -143,7 +141,7 @@ impl Host {
     fn command_agent(&self, command: fn(Reply) -> AgentCommand) {
         let id = CommandId::new(Uuid::now_v7());
         if let Some(agent) = &self.agent {
-            // The send fails only if the agent has just ended. There is nothing to pause then.
+            // The send fails only if the agent has just ended and needs no pause.
             let _ = agent.commands.send(command(Reply::internal(id, self.abandoned.clone())));
         }
     }
@@ -153,13 +151,12 @@ impl Host {
         self.spool.append(Outgoing::event(notice)?).await.map(drop)
     }
 
-    /// Records that the agent died with an earlier process of the sidecar. A run never starts a second agent
-    /// (decision 7).
+    /// Records that the agent died with an earlier process of the sidecar. A run starts only one agent (decision 7).
     pub fn mark_agent_lost(&mut self) {
         self.adapter = None;
     }
 
-    /// Executes a command, or forwards it to the agent, which acknowledges it itself.
+    /// Executes a command, or forwards it to the agent, which acknowledges it.
     pub async fn execute(&mut self, issued: IssuedCommand) -> Result<AfterCommand, SpoolError> {
         let IssuedCommand { command_id, command, .. } = issued;
         info!(command = command.name(), %command_id, "executing a command");
@@ -238,7 +235,7 @@ impl Host {
             }
         };
         let agent = self.agent.as_ref().ok_or_else(Refusal::no_agent)?;
-        // If the agent has just ended, the command is dropped with its reply, which refuses it.
+        // If the agent has just ended, dropping the command with its reply refuses it.
         let _ = agent.commands.send(command);
         Ok(())
     }
@@ -276,7 +273,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until the agent ends on its own or a validation ends. Pending forever if there is neither. Cancel-safe.
+    /// Waits until the agent ends or a validation ends. Pending forever if there is neither. Cancel-safe.
     pub async fn next_event(&mut self) -> HostEvent {
         let Self { agent, validation, .. } = self;
         let ended = async {
@@ -299,7 +296,6 @@ impl Host {
         HostEvent::Validated(command_id, Box::new(result))
     }
 
-    /// Publishes the result of a finished command.
     pub async fn publish_result(&self, command_id: CommandId, result: RawEvent) -> Result<(), SpoolError> {
         self.spool.acknowledge(command_id, result, true).await
     }
@@ -332,7 +328,7 @@ impl Host {
         self.spool.append(Outgoing::event(RawEvent::SessionEnd(end))?).await.map(drop)
     }
 
-    /// Stops the agent. It does nothing any more when this returns.
+    /// When this returns, the agent does nothing any more.
     pub async fn stop_agent(&mut self) -> Result<(), SpoolError> {
         self.adapter = None;
         self.abort_validation().await?;
@@ -371,7 +367,7 @@ mod tests {
     use super::*;
     use crate::spool::tests::{launch, open};
 
-    /// Supports only `begin` and `interrupt`, and ends when asked to.
+    /// Supports only `begin` and `interrupt`, and ends on request.
     struct Plain;
 
     #[async_trait]
@@ -386,7 +382,7 @@ mod tests {
             while let Some(command) = context.commands.recv().await {
                 match command {
                     AgentCommand::Begin(_, reply) | AgentCommand::Interrupt(reply) => reply.done().await?,
-                    // Ends with the reply unanswered.
+                    // Leaves the reply unanswered.
                     _ => return Err(AdapterError::Agent("fell over".into())),
                 }
             }

@@ -1,8 +1,8 @@
 //! The lease of a run (decision 13): how long the agent may continue after the last accepted publish.
 //!
-//! The sidecar measures the lease with [`boot_time`], which includes time in which the machine is suspended, and
-//! writes its end to a file that the guards of all agent processes read. Publisher, heartbeat, model calls and tool
-//! starts check the lease first. A run without a lease, as on a worker, never expires.
+//! The sidecar measures the lease with [`boot_time`], which includes suspensions of the machine, and writes its end to
+//! a file that the guards of all agent processes read. Publisher, heartbeat, model calls and tool starts check the
+//! lease first. A run without a lease, as on a worker, never expires.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,14 @@ use std::time::Duration;
 use pilothouse_agent::process::lease::{LeaseFile, boot_time};
 use tracing::warn;
 
-/// Interval between two looks at the clock. A longer timer would be late after a suspension, because timers do not
-/// count that time.
+/// Interval between two readings of the clock. A longer timer would be late after a suspension, which timers do not
+/// count.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A reading of a [`BootClock`].
 #[derive(Debug, Clone, Copy)]
 pub struct Moment(Duration);
 
-/// A clock that includes time in which the machine is suspended.
+/// A clock that includes suspensions of the machine.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The lease of one run. Cheap to clone.
@@ -56,8 +55,7 @@ impl Lease {
         self.0.as_ref().map(|held| held.path.clone())
     }
 
-    /// The current time, to be read before a publish and passed to [`Self::renew`]. `None` once the lease has
-    /// expired.
+    /// The time to pass to [`Self::renew`], read before a publish. `None` once the lease has expired.
     pub fn before_publish(&self) -> Option<Moment> {
         match &self.0 {
             None => Some(Moment(Duration::ZERO)),
@@ -68,8 +66,8 @@ impl Lease {
         }
     }
 
-    /// Extends the lease, counted from `sent`, the time before the accepted publish. An expired lease stays expired,
-    /// because guards may have acted on it.
+    /// Extends the lease from `sent`, the time before the accepted publish. An expired lease stays expired, because
+    /// guards may have acted on it.
     pub fn renew(&self, sent: Moment) {
         let Some(held) = &self.0 else { return };
         if self.is_expired() {
@@ -86,7 +84,6 @@ impl Lease {
         self.before_publish().is_none()
     }
 
-    /// Waits until the lease has expired.
     pub async fn expired(&self) {
         let Some(held) = &self.0 else { return std::future::pending().await };
         while let Some(Moment(now)) = self.before_publish() {

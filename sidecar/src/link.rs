@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Records since when requests fail. Time in which the sidecar or its machine was suspended does not count: an outage
-/// begins with the first failed request.
+/// Records since when requests fail. An outage begins with the first failed request, so a suspension does not count.
 #[derive(Debug, Default)]
 pub struct Link {
     failing_since: Mutex<Option<Instant>>,
@@ -14,12 +13,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Records a successful request.
     pub fn published(&self) {
         self.set(|since| *since = None);
     }
 
-    /// Records a failed request.
     pub fn failed(&self) {
         self.set(|since| _ = since.get_or_insert_with(Instant::now));
     }
@@ -33,7 +30,7 @@ impl Link {
         }
     }
 
-    /// When the current series of failures began. `None` if the last request succeeded.
+    /// `None` if the last request succeeded.
     pub fn failing_since(&self) -> Option<Instant> {
         *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,7 +40,6 @@ impl Link {
         self.changed.notified()
     }
 
-    /// Waits until the control plane is reachable.
     pub async fn online(&self) {
         loop {
             let changed = self.changed();

@@ -17,7 +17,6 @@ use crate::publisher::PublishError;
 use crate::retry::Backoff;
 use crate::spool::{Spool, SpoolError, Taken};
 
-/// Most commands of a request.
 const MAX_COMMANDS: usize = 10;
 /// Longest wait that the broker supports.
 const WAIT: Duration = Duration::from_secs(20);
@@ -25,9 +24,8 @@ const WAIT: Duration = Duration::from_secs(20);
 pub struct Listener {
     pub broker: Broker,
     pub spool: Spool,
-    /// Commands to ignore, as injected by a script.
+    /// Commands to ignore; set by scripts.
     pub faults: Faults,
-    /// Backoff after failed requests.
     pub backoff: Backoff,
     /// Receives new commands in order.
     pub taken: mpsc::UnboundedSender<IssuedCommand>,
@@ -63,7 +61,7 @@ impl Listener {
             self.take(&message.body).await?;
             receipts.push(message.receipt);
         }
-        // If the deletion fails, the commands arrive again and the spool recognises them.
+        // If the deletion fails, the commands arrive again and the spool ignores them.
         Ok(self.broker.delete(receipts).await)
     }
 
@@ -83,7 +81,7 @@ impl Listener {
         }
         let received = received(&issued);
         match self.spool.take(issued.clone(), envelope.traceparent, received).await? {
-            // The receiver exists until the sidecar ends, and the spool keeps the command.
+            // The receiver exists until the sidecar ends, and the spool stores the command.
             Taken::New => _ = self.taken.send(issued),
             Taken::Replayed(found) => info!(command = ?issued.command, found, "replaying envelopes"),
             Taken::Repeat => {}
@@ -91,7 +89,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Refuses a command that cannot be parsed, for example because this sidecar is too old, if it has an id.
+    /// Refuses a command that cannot be parsed, if it has an id. The sidecar may be too old for it.
     async fn refuse_unreadable(&self, body: &str, error: &serde_json::Error) -> Result<(), SpoolError> {
         warn!(error = error as &dyn std::error::Error, "failed to parse a command");
         let id = serde_json::from_str::<Value>(body)

@@ -25,11 +25,9 @@ const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
        pilothouse-sidecar confinement";
 
 enum Task {
-    /// Runs the sidecar of a run directory.
     Run(PathBuf),
     /// Sends what an earlier sidecar left in the spool of a run directory.
     Drain(PathBuf),
-    /// Runs the sidecar that the environment describes.
     Container,
 }
 
@@ -54,7 +52,7 @@ impl Task {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // First, because a guard runs in front of every command of an agent.
+    // First, because a guard runs before every command of an agent.
     if let [verb, rest @ ..] = arguments.as_slice()
         && verb == guard::VERB
     {
@@ -85,7 +83,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return Exit::Usage.into();
     };
-    // One thread is enough: the sidecar mostly waits, and one runs next to every agent.
+    // One thread uses less memory next to every agent, and the sidecar mostly waits.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {

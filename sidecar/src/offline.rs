@@ -1,7 +1,7 @@
-//! Limits an agent while the control plane is unreachable (decision 13). A run with a cap may spend what is left of
-//! it; a run without one may spend a few dollars; an agent whose spend cannot be priced may work for a minute. Then
-//! the sidecar pauses it until the connection is back. If the cap was reached, the pause stays: the control plane
-//! learns of the spend and orders the pause itself.
+//! Limits an agent while the control plane is unreachable (decision 13). A run with a cap may spend the rest of it; a
+//! run without one may spend a few dollars; an agent without a known price may work for a minute. Then the sidecar
+//! pauses it until the connection is back. If the cap was reached, the pause stays, because the control plane orders a
+//! pause itself once it learns of the spend.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ struct Meters {
     /// The last total of each conversation and model.
     totals: HashMap<(MeterId, String), Usd>,
     spent: Usd,
-    /// The conversation began in an earlier run, so its first total is not spend of this run.
+    /// The conversation began in an earlier run, so its first total includes earlier spend.
     continued: bool,
     cost: bool,
 }
@@ -47,13 +47,11 @@ impl Spend {
         self.meters().continued = continued;
     }
 
-    /// Records which kinds of spend the agent can report.
     pub fn set_capabilities(&self, can: &Capabilities) {
         self.meters().cost = can.cost;
         self.0.changed.notify_waiters();
     }
 
-    /// Counts the usage that an event reports.
     pub(crate) fn record(&self, event: &RawEvent) {
         match event {
             RawEvent::UsageUpdate(update) => self.count(update),
@@ -108,7 +106,6 @@ impl Reason {
     }
 }
 
-/// The offline limits of one run.
 #[derive(Debug)]
 pub struct Offline {
     limits: OfflineLimits,

@@ -1,4 +1,4 @@
-//! Makes large events fit an envelope: the large part moves to a blob, and the event refers to it (decision 6).
+//! Moves large parts of events to blobs, so that each event fits an envelope (decision 6).
 
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::envelope::MAX_ENVELOPE_BYTES;
@@ -6,14 +6,14 @@ use pilothouse_wire::event::{AssistantContent, BlobRef, Content};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 
-/// Size limit of a body. The reserve covers the envelope, its signature, and the escaping when the signed envelope
-/// becomes a string in a request.
+/// Size limit of a body. The rest is for the envelope, its signature, and the escaping when the signed envelope becomes
+/// a string in a request.
 const MAX_BODY_BYTES: usize = MAX_ENVELOPE_BYTES - 8 * 1024;
 
 /// Bytes of a blob's beginning that stay in the event.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// Size of a log piece that fits even if every character is escaped.
+/// A log piece of this size fits even if every character is escaped.
 const LOG_PIECE_BYTES: usize = 16 * 1024;
 
 /// Content that moves to the blob store.
@@ -24,7 +24,7 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
-/// Splits or shrinks an event so that each part fits an envelope. Adds the blobs that the parts refer to to `blobs`.
+/// Splits or shrinks an event so that each part fits an envelope. Adds the blobs of the parts to `blobs`.
 pub fn fit(event: RawEvent, blobs: &mut Vec<Blob>) -> serde_json::Result<Vec<RawEvent>> {
     let json = serde_json::to_string(&event)?;
     if json.len() <= MAX_BODY_BYTES {
@@ -38,7 +38,7 @@ pub fn fit(event: RawEvent, blobs: &mut Vec<Blob>) -> serde_json::Result<Vec<Raw
     if serde_json::to_string(&smaller)?.len() <= MAX_BODY_BYTES {
         return Ok(vec![smaller]);
     }
-    // No single part can move: the whole event becomes a blob, and a notice takes its place.
+    // No part is movable: the whole event becomes a blob, and a notice takes its place.
     blobs.clear();
     let whole = store(json.into_bytes(), blobs);
     Ok(vec![RawEvent::Notice {

@@ -1,4 +1,4 @@
-//! Publishes the spool in order. An envelope is sent only after its predecessor was accepted.
+//! Publishes the spool in order: an envelope is sent only after its predecessor was accepted.
 
 use std::sync::Arc;
 
@@ -13,12 +13,11 @@ use crate::link::Link;
 use crate::retry::Backoff;
 use crate::spool::{BatchEntry, Spool, SpoolError};
 
-/// Most entries of a request; the limit of SQS.
+/// The limit of SQS.
 const MAX_ENTRIES: usize = 10;
-/// Approximate size limit of a request, so that a slow response does not take too long.
+/// Approximate size limit of a request, which limits the time until a response.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Why publishing ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The broker refused the run for good.
@@ -34,7 +33,6 @@ pub enum PublishError {
 /// State that an accepted publish updates.
 #[derive(Clone, Default)]
 pub struct Connection {
-    /// Whether the control plane is reachable.
     pub link: Arc<Link>,
     /// How long the agent may run without the control plane.
     pub lease: Lease,
@@ -48,7 +46,6 @@ impl Connection {
     }
 }
 
-/// Publishes the spool of one run.
 pub struct Publisher {
     spool: Spool,
     broker: Broker,
@@ -59,8 +56,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Creates a publisher that waits as `backoff` says after a failed request. The receiver is true while everything
-    /// in the spool is accepted.
+    /// Creates a publisher that waits for `backoff` after a failed request. The receiver is true while everything in
+    /// the spool is accepted.
     pub fn new(
         spool: Spool,
         broker: Broker,
@@ -114,7 +111,7 @@ impl Publisher {
         }
     }
 
-    /// Uploads the blobs that the next batch refers to, then sends the batch. Returns how many entries were accepted.
+    /// Uploads the blobs of the next batch, then sends it. Returns the number of accepted entries.
     async fn send(
         &self,
         batch: Vec<BatchEntry>,

@@ -4,7 +4,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-/// Counts failed attempts and computes the wait after each.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -19,8 +18,8 @@ impl Backoff {
     }
 
     /// Backoff for broker requests: from 100 ms to a third of the heartbeat interval, that is 5 s of 15 s (decision
-    /// 13). The upper bound matters: the control plane asks for missing envelopes three times within 30 s (decision
-    /// 9), and the sidecar must be listening by then.
+    /// 13). The upper bound matters: the control plane asks for missing envelopes three times within 30 s (decision 9),
+    /// and the sidecar must listen by then.
     pub fn broker(heartbeat: Duration) -> Self {
         Self::new(Duration::from_millis(100), heartbeat / 3)
     }
@@ -30,7 +29,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Counts a failure and returns how long to wait: a random time between half and all of the doubled interval.
+    /// Returns how long to wait: a random time between half and all of the doubled interval.
     pub fn failed(&mut self) -> Duration {
         let full = self.first.saturating_mul(1 << self.failures.min(16)).min(self.most);
         self.failures = self.failures.saturating_add(1);
@@ -40,7 +39,7 @@ impl Backoff {
     }
 }
 
-/// A random number without a dependency: each `RandomState` has its own random keys.
+/// Needs no dependency: each `RandomState` has its own random keys.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -35,10 +35,9 @@ use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
-/// Lower bound of the time for sending the remaining events at exit, even when a test shortens the heartbeat.
+/// Lower bound of the time for the remaining events at exit, if a test shortens the heartbeat.
 const MIN_FLUSH: Duration = Duration::from_secs(5);
 
-/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The run directory cannot be used.
@@ -55,7 +54,7 @@ pub enum RunError {
     /// The lease file cannot be written.
     #[error("failed to write the lease file")]
     Lease(#[source] std::io::Error),
-    /// The path of the sidecar's own program, which also acts as the guard, is unknown.
+    /// The path of the sidecar's own program, which is also the guard, is unknown.
     #[error("failed to find the program of the sidecar")]
     Guard(#[source] std::io::Error),
 }
@@ -70,18 +69,15 @@ fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     }
 }
 
-/// Why the sidecar ends.
 enum End {
-    /// A stop command or a signal. The agent is stopped.
+    /// By a stop command or a signal.
     Stopped,
     /// No publish was accepted for the length of the lease.
     LeaseExpired,
-    /// The broker refuses the run for good.
     Rejected,
 }
 
-/// Runs the sidecar of a run directory until it ends. `user` is the user that the agent runs as, if it differs from
-/// the sidecar's.
+/// Runs the sidecar of a run directory until it ends. `user` is the agent's user, if it differs from the sidecar's.
 pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError> {
     let dir = match RunDir::lock(path) {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
@@ -182,8 +178,8 @@ impl Sidecar {
         })
     }
 
-    /// Recovers after an earlier process of this run died. If its agent was started, the agent is lost; unfinished
-    /// commands are executed now.
+    /// Recovers after an earlier process of this run died: an agent that it started is lost, and unfinished commands
+    /// are executed.
     async fn recover(&mut self) -> Result<AfterCommand, SpoolError> {
         warn!("an earlier process of this run died");
         if self.spool.begun().await? {
@@ -207,12 +203,12 @@ impl Sidecar {
     async fn run_until_end(&mut self) -> Result<End, SpoolError> {
         loop {
             let held = self.host.held();
-            // Wait before releasing: the control plane first learns of the spend, and pauses the agent itself.
+            // Waits before the release, so that the control plane learns of the spend and pauses the agent.
             let wait = if held == Some(Reason::Cap) { self.heartbeat * 2 } else { Duration::ZERO };
             tokio::select! {
                 () = self.connection.lease.expired() => return Ok(End::LeaseExpired),
                 Some(issued) = self.commands.recv() => {
-                    // The lease may have expired during a suspension that the timer has not noticed yet.
+                    // The lease may have expired during a suspension, before the timer fires.
                     if self.connection.lease.is_expired() {
                         return Ok(End::LeaseExpired);
                     }
@@ -270,7 +266,7 @@ impl Sidecar {
             let summary =
                 "nothing could be published for as long as the lease of this run, so the agent was stopped";
             self.notice("lease_expired", summary).await?;
-            // `drain` sends the remaining events later, when no agent runs any more.
+            // `drain` sends the remaining events later, without an agent.
             return Ok(Exit::LeaseExpired);
         }
         if let End::Rejected = end {

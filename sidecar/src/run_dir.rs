@@ -18,7 +18,6 @@ pub struct RunDir {
     _lock: Flock<File>,
 }
 
-/// Why a run directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     /// Another live sidecar holds the lock.
@@ -36,7 +35,7 @@ pub enum RunDirError {
 /// Interval between retries while the disk is full at start-up.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Retries for as long as the disk is full. Blocks the thread, so it is only for start-up.
+/// Retries while the disk is full. Blocks the thread, so only for start-up.
 pub(crate) fn until_space<T, E: std::error::Error + 'static>(
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -52,7 +51,7 @@ pub(crate) fn until_space<T, E: std::error::Error + 'static>(
 }
 
 impl RunDir {
-    /// Locks the directory and writes this process's id into the lock file.
+    /// Also writes this process's id into the lock file.
     pub fn lock(path: &Path) -> Result<Self, RunDirError> {
         let lock_path = path.join("lock");
         let failed = |e| RunDirError::Lock(lock_path.clone(), e);
@@ -63,13 +62,13 @@ impl RunDir {
                 Errno::EWOULDBLOCK => RunDirError::Locked(path.to_owned()),
                 other => failed(other.into()),
             })?;
-        // Only the holder of the lock writes: a second sidecar that was refused must not overwrite the id.
+        // Only the holder of the lock writes, so that a refused second sidecar does not overwrite the id.
         until_space(|| lock.set_len(0).and_then(|()| write!(*lock, "{}", std::process::id())))
             .map_err(failed)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// Whether the runtime has recorded the end of the run. No agent may start in it after that (decision 7).
+    /// After the runtime has recorded the end of the run, no agent may start in it (decision 7).
     pub fn is_over(&self) -> bool {
         ["exited.json", "finished"].iter().any(|note| self.path.join(note).exists())
     }
@@ -80,7 +79,6 @@ impl RunDir {
         serde_json::from_slice(&bytes).map_err(|e| RunDirError::Malformed(path, e))
     }
 
-    /// The file that holds the end of the run's lease.
     pub fn lease_path(&self) -> PathBuf {
         self.path.join("lease")
     }
@@ -90,7 +88,7 @@ impl RunDir {
     }
 }
 
-/// The worker's lock on a session. While any process of a run holds it, no other run of the session starts on that
+/// The worker's lock on a session. While a process of a run holds it, no other run of the session starts on that
 /// worker.
 #[derive(Debug)]
 pub struct SessionLock {

@@ -10,7 +10,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 
 use super::BrokerError;
 
-/// How long a request may take, in addition to the time that it asks the server to wait.
+/// In addition to the time that the request asks the server to wait.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval and timeout of the keep-alive pings of a shared connection. They detect a server that disappeared without
@@ -20,13 +20,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// What credentials are requested for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A live run.
     Run,
     /// Sending what a dead sidecar left. The control plane grants these for a while after the end of the run, too.
     Leftovers,
 }
 
-/// A client of the control plane for one run.
 #[derive(Clone)]
 pub struct ControlPlane {
     http: Client,
@@ -51,7 +49,6 @@ impl ControlPlane {
         Ok(self.send(self.request(Method::POST, "launch"), TIMEOUT).await?.json().await?)
     }
 
-    /// Fetches credentials for the run's queues and blobs.
     pub async fn credentials(&self, purpose: Purpose) -> Result<RunCredentials, BrokerError> {
         let path = match purpose {
             Purpose::Run => "credentials",
@@ -81,8 +78,8 @@ impl ControlPlane {
     }
 }
 
-/// Creates a client that ignores proxy variables: a proxy in the environment is meant for the agent, and would see
-/// the run's tokens. Without `tls` the client loads no certificates, which saves time and memory.
+/// Ignores proxy variables: a proxy in the environment is meant for the agent, and would see the run's tokens. Without
+/// `tls` the client loads no certificates, which saves time and memory.
 pub(crate) fn http_client(tls: bool) -> Result<Client, BrokerError> {
     let builder = Client::builder().no_proxy().pool_max_idle_per_host(2);
     let builder = if tls { builder } else { builder.tls_certs_only([]) };

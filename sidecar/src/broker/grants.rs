@@ -17,12 +17,11 @@ use super::BrokerError;
 use super::control_plane::{ControlPlane, Purpose};
 use crate::clock;
 
-/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Lower bound between two fetches while the credentials are accepted. Without it, a fast clock would make every
 /// grant look expired.
 const MIN_USE: Duration = Duration::from_secs(30);
-/// Wait after a failed renewal while the old credentials are still valid.
+/// Wait after a failed renewal while the old credentials are valid.
 const RENEW_AGAIN: Duration = Duration::from_secs(5);
 
 /// Credentials, and a client that signs with them.

@@ -1,4 +1,4 @@
-//! SQS and S3, as one run reaches them with its granted credentials.
+//! SQS and S3, accessed with the run's granted credentials.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +19,8 @@ use super::grants::{Grant, Grants};
 use super::{BrokerError, s3};
 use crate::oversize::Blob;
 
-/// Most entries of a request (SQS).
 const MAX_ENTRIES: usize = 10;
-/// Most bytes of a request. SQS accepts more by now; a local cloud may not.
+/// SQS accepts more by now; a local cloud may not.
 const MAX_BYTES: usize = 256 * 1024;
 /// How long SQS may not know a new queue. Its documentation says one second.
 const QUEUE_APPEARS: Duration = Duration::from_secs(15);
@@ -36,7 +35,7 @@ struct Inner {
     /// Message group of all events: the session.
     group: String,
     started: Instant,
-    /// Whether the command queue was ever seen. From then on, its absence means that the run is over.
+    /// Whether the command queue was ever found. From then on, its absence means that the run is over.
     seen: AtomicBool,
     /// Id of a receive request until its response arrives. SQS answers a repeated request with the same messages,
     /// which would otherwise stay hidden for the visibility timeout if the response was lost.
@@ -44,7 +43,6 @@ struct Inner {
 }
 
 impl Sqs {
-    /// Creates a client for the run that `control_plane` belongs to.
     pub fn new(
         control_plane: ControlPlane,
         http: reqwest::Client,
@@ -154,7 +152,7 @@ impl Sqs {
             .set_entries(Some(entries.collect::<Result<_, _>>()?));
         match timeout(TIMEOUT, request.send()).await.map_err(|_| BrokerError::Late)? {
             Ok(output) => {
-                // SQS delivers them again, and the spool recognises them.
+                // SQS delivers them again, and the spool ignores them.
                 for failed in output.failed() {
                     debug!(code = failed.code(), "SQS failed to delete a command");
                 }
@@ -181,7 +179,7 @@ impl Sqs {
         Err(BrokerError::Status(status))
     }
 
-    /// Whether SQS must know the command queue by now, if it exists.
+    /// Whether an existing command queue must be visible in SQS by now.
     fn would_be_there(&self) -> bool {
         self.0.seen.load(Ordering::Relaxed) || self.0.started.elapsed() > QUEUE_APPEARS
     }

@@ -1,8 +1,8 @@
 //! The status file: `.pilothouse/status.json` in the working directory (S4, decision 39).
 //!
-//! Every step works relative to file descriptors, beginning at the working directory, and follows no links. The file
-//! therefore cannot be redirected elsewhere, not even between two steps. Writes replace the file by a rename. Changes
-//! hold a lock on the folder, because two sessions may share a working directory.
+//! Every step works relative to file descriptors, beginning at the working directory, and follows no links, so that
+//! nobody can redirect the file, not even between two steps. Writes replace the file by a rename. Changes hold a lock
+//! on the folder, because two sessions may share a working directory.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -21,11 +21,10 @@ use crate::clock;
 
 /// Folder below the working directory.
 pub const FOLDER: &str = ".pilothouse";
-/// File name in that folder.
 pub const FILE: &str = "status.json";
 /// Temporary name of a new version before the rename.
 const NEW: &str = "status.json.new";
-/// Most bytes to read.
+/// Limit for reading, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 /// How long to wait for another process that changes the file.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
@@ -37,7 +36,7 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// The status file of `working_directory`, which need not exist.
+    /// The directory need not exist.
     pub fn of(working_directory: &Path) -> Self {
         Self { working_directory: working_directory.to_owned() }
     }
@@ -124,7 +123,7 @@ impl StatusFile {
         self.replaceable(folder)?;
         let mut text = serde_json::to_vec_pretty(status).map_err(|e| io(e.into()))?;
         text.push(b'\n');
-        // A process may have died before the rename. Whatever has this name is removed.
+        // A process may have died before the rename. Removes whatever has this name.
         match unlinkat(folder, NEW, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(e) => return Err(self.at(NEW, e)),
@@ -137,7 +136,7 @@ impl StatusFile {
         folder.sync_all().map_err(io)
     }
 
-    /// A rename would also replace a link or another file type, whose content was never read and must not be lost.
+    /// Refuses a link or another file type: a rename would replace it, and its content was never read.
     fn replaceable(&self, folder: &File) -> Result<(), RepositoryError> {
         match fstatat(folder, FILE, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) => {

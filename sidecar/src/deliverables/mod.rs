@@ -28,23 +28,21 @@ use crate::spool::SpoolError;
 use file::{StatusFile, today};
 use repository::{DeliverableStatusReader as _, RepositoryError};
 
-/// The deliverables of a working directory. Remembers the snapshot that the control plane has; clones share that
-/// state.
+/// The deliverables of a working directory. Clones share the snapshot that the control plane has.
 #[derive(Clone)]
 pub struct Deliverables(Arc<Shared>);
 
 struct Shared {
     file: StatusFile,
-    /// Runs file operations with the agent's rights, if the agent runs as another user or is confined: the file is
-    /// the agent's.
+    /// Runs file operations with the agent's rights, if the agent runs as another user or is confined, because the
+    /// agent owns the file.
     thread: Option<AgentThread>,
     events: EventSink,
-    /// The last published snapshot. The lock is held for a whole operation, so that snapshots are published in the
-    /// order of the changes.
+    /// The last published snapshot. The lock is held for a whole operation, to publish snapshots in the order of the
+    /// changes.
     published: Mutex<Option<Vec<RawDeliverable>>>,
 }
 
-/// Why the deliverables could not be read or published.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverablesError {
     /// The status file cannot be used.
@@ -58,7 +56,6 @@ pub enum DeliverablesError {
     CutOff,
 }
 
-/// Why an operation was refused.
 enum Refused {
     Invalid(Vec<InvalidDeliverable>),
     NotSet(SetStatusError),
@@ -112,8 +109,8 @@ impl Deliverables {
         .await
     }
 
-    /// Reads the status file, and publishes its content if it differs from the last published snapshot. It does at
-    /// the start of a run in a directory with deliverables, and after another process has changed the file.
+    /// Reads the status file, and publishes its content if it differs from the last published snapshot, as at the start
+    /// of a run or after a change by another process.
     pub async fn refresh(&self) -> Result<DeliverableStatus, DeliverablesError> {
         let mut published = self.0.published.lock().await;
         let file = self.0.file.clone();
@@ -141,7 +138,7 @@ impl Deliverables {
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,
     ) -> OperationResult {
-        // A separate task: the caller may be cancelled, but a change must always be published.
+        // A separate task, because the caller may be cancelled and a change must always be published.
         let this = self.clone();
         let done = tokio::spawn(async move { this.operate_whole(change).await }).await;
         done.unwrap_or_else(|_| {
@@ -162,7 +159,7 @@ impl Deliverables {
             Err(e) => return OperationResult::failed(OperationError::StorageFailed, e.to_string()),
         };
         if let Err(e) = self.publish(&mut published, snapshot(&status)).await {
-            // The change is in the file. The next change publishes it, or at the latest the next run.
+            // The file has the change. The next change publishes it, or at the latest the next run.
             error!(error = &e as &dyn std::error::Error, "failed to publish the deliverables");
         }
         result

@@ -20,7 +20,6 @@ pub trait DeliverableRepository: DeliverableStatusReader {
     fn save(&self, status: &DeliverableStatus) -> Result<(), RepositoryError>;
 }
 
-/// Why deliverables cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
     /// The file exists but is not valid. It is not changed.
@@ -33,7 +32,7 @@ pub enum RepositoryError {
         /// What the path should be, as in "a folder".
         expected: &'static str,
     },
-    /// Another process holds the lock for too long.
+    /// Another process holds the lock too long.
     #[error("{} is in use by another process", .0.display())]
     Busy(PathBuf),
     #[error("failed to access {}: {source}", path.display())]

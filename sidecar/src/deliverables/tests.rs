@@ -11,7 +11,6 @@ use super::*;
 use crate::spool::Spool;
 use crate::spool::tests::open;
 
-/// A working directory with deliverables, and a spool.
 struct Given {
     work: TempDir,
     _run: TempDir,
@@ -43,7 +42,7 @@ impl Given {
         fs::write(self.file().path(), text).unwrap();
     }
 
-    /// Every published snapshot: ids with their states.
+    /// All published snapshots: ids with their states.
     async fn told(&self) -> Vec<String> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let snapshot = |body: &str| {

@@ -18,12 +18,11 @@ use crate::clock;
 
 /// Attempts of a request without a response. All carry the same idempotency key, so the request takes effect once.
 const MAX_TRIES: u32 = 3;
-/// Wait before the second attempt, doubled before the third.
+/// Doubled before each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Most characters of a problem to show to an agent.
+/// In characters.
 const MAX_PROBLEM: usize = 2000;
 
-/// Calls the agent API of one session.
 #[derive(Clone)]
 pub struct AgentApi {
     http: Client,
@@ -65,7 +64,7 @@ impl AgentApi {
     }
 
     /// Posts `body` to a path below `/api/agent`. Returns the text that `done` makes of the response, or a sentence
-    /// that tells the agent what to do.
+    /// that instructs the agent.
     pub async fn post(&self, path: &str, body: &Value, done: impl FnOnce(&Value) -> String) -> ToolOutput {
         let idempotency_key = Uuid::now_v7().to_string();
         let mut pause = FIRST_PAUSE;

@@ -1,4 +1,4 @@
-//! Parses a model's arguments. The schema that a model gets is derived from the same type, so the two cannot differ.
+//! Parses a model's arguments. The model's schema is derived from the same type, so the two cannot differ.
 
 use pilothouse_agent::model::ToolSpec;
 use pilothouse_agent::tool::ToolOutput;
@@ -18,7 +18,7 @@ pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema.into() }
 }
 
-/// Parses the arguments as `T`. The error tells the model what is wrong.
+/// The error tells the model what is wrong.
 pub(crate) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolOutput> {
     serde_json::from_value(arguments)
         .map_err(|e| ToolOutput::error(format!("The arguments do not fit: {e}. Nothing was done.")))

@@ -34,7 +34,7 @@ pub struct AskTool {
 }
 
 impl AskTool {
-    /// Creates the tool. It waits for answers in `requests`.
+    /// The tool waits for answers in `requests`.
     pub fn new(requests: Requests) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), requests }
     }

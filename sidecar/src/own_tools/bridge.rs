@@ -12,7 +12,6 @@ use super::socket;
 /// Subcommand of the program.
 pub const VERB: &str = "tools";
 
-/// Copies bytes until either side closes.
 pub fn run(path: &OsStr) -> ExitCode {
     match relay(Path::new(path)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -26,7 +25,7 @@ pub fn run(path: &OsStr) -> ExitCode {
 fn relay(path: &Path) -> io::Result<()> {
     let mut answers = socket::connect(path)?;
     let mut requests = answers.try_clone()?;
-    // The thread ends with the process, because a blocked read of standard input cannot be cancelled.
+    // Ends with the process, because a blocked read of standard input cannot be cancelled.
     std::thread::spawn(move || {
         let _ = copy(&mut io::stdin().lock(), &mut requests);
         // The agent has closed its side. The server still answers open requests and then closes.
@@ -35,8 +34,8 @@ fn relay(path: &Path) -> io::Result<()> {
     copy(&mut answers, &mut io::stdout().lock())
 }
 
-/// Forwards data as soon as it arrives. `io::copy` would let the kernel move the bytes, which locks the pipe while
-/// waiting for the socket, so that a reader of the pipe hangs until data arrives.
+/// Forwards data as soon as it arrives. `io::copy` would let the kernel move the bytes, which locks the pipe while it
+/// waits for the socket, so that a reader of the pipe hangs until data arrives.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -47,7 +46,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
                 to.flush()?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // The other side closed before it had read everything. This is also an end of the connection.
+            // The other side closed before it had read everything, which also ends the connection.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(e) => return Err(e),
         }

@@ -34,7 +34,7 @@ struct Arguments {
     key_decisions: Option<HandoffText>,
 }
 
-/// The tool. Only the first call of a run has an effect.
+/// Only the first call of a run has an effect.
 pub struct HandoffTool {
     spec: ToolSpec,
     events: EventSink,

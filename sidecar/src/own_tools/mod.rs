@@ -1,5 +1,5 @@
 //! The tools that Pilothouse provides to agents. Each is defined once as a [`Tool`]. The native agent calls them
-//! directly; all other agents reach them through an MCP server in the sidecar.
+//! directly; other agents reach them through an MCP server in the sidecar.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -44,7 +44,6 @@ pub use server::{McpServerConfig, ToolServer};
 /// Name of the sidecar's MCP server.
 pub const SERVER_NAME: &str = "pilothouse";
 
-/// Pilothouse's tools for one run.
 #[derive(Clone)]
 pub struct OwnTools {
     shared: Vec<SharedTool>,
@@ -54,12 +53,11 @@ pub struct OwnTools {
 }
 
 impl OwnTools {
-    /// The tools for the run of `context`.
     pub fn of(context: &AgentContext) -> Result<Self, AdapterError> {
         Self::new(&context.launch, context.events.clone(), &context.processes)
     }
 
-    /// The tools for a run. `processes` determines the file access rights of the deliverables.
+    /// `processes` determines the file access rights of the deliverables.
     pub fn new(
         launch: &SidecarLaunch,
         events: EventSink,
@@ -80,7 +78,6 @@ impl OwnTools {
         Ok(Self { shared, deliverables, events, processes: processes.clone() })
     }
 
-    /// The tools for every agent.
     pub fn shared(&self) -> Vec<SharedTool> {
         self.shared.clone()
     }
@@ -96,13 +93,12 @@ impl OwnTools {
         tools
     }
 
-    /// The deliverables that the tool changes.
     pub const fn deliverables(&self) -> &Deliverables {
         &self.deliverables
     }
 
-    /// Serves the shared tools over MCP until the server is dropped. [`ToolServer::mcp_server_config`] is the
-    /// configuration with which an agent connects.
+    /// Serves the shared tools over MCP until the server is dropped. Agents connect with
+    /// [`ToolServer::mcp_server_config`].
     pub fn serve(&self, launch: &SidecarLaunch) -> std::io::Result<ToolServer> {
         let folder = agent_folder(launch);
         self.processes.folder(&folder)?;

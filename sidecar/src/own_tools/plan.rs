@@ -25,8 +25,7 @@ before work that is large or hard to undo.";
 const EXIT_DESCRIPTION: &str = "Shows your plan to your owner and leaves plan mode. The owner may have to approve it first; \
 when they want changes, revise the plan and show it again.";
 
-/// Whether an agent is in plan mode. Clones share the state. While it is active, tools that change something must not
-/// run.
+/// Whether an agent is in plan mode, in which tools that change something must not run. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct PlanMode(Arc<AtomicBool>);
 
@@ -80,7 +79,6 @@ impl Tool for EnterPlanTool {
     }
 }
 
-/// Submits a plan.
 pub struct ExitPlanTool {
     spec: ToolSpec,
     mode: PlanMode,
@@ -89,7 +87,7 @@ pub struct ExitPlanTool {
 }
 
 impl ExitPlanTool {
-    /// Creates the tool. It waits for the owner in `requests` if `approval` is set.
+    /// The tool waits for the owner in `requests` if `approval` is set.
     pub fn new(mode: PlanMode, requests: Requests, approval: bool) -> Self {
         Self { spec: arguments::spec::<Shown>(EXIT, EXIT_DESCRIPTION), mode, requests, approval }
     }

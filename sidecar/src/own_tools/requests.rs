@@ -1,8 +1,8 @@
-//! Open requests to the owner: questions and plans, keyed by the id of the tool call that asked (decision 26).
+//! Open requests to the owner: questions and plans, by the id of the asking tool call (decision 26).
 //!
-//! A tool opens a request and waits, and the adapter passes on the answer from the control plane. Several requests
-//! may be open at once. An answer can arrive before the tool asks, because the tool call is published before the tool
-//! runs; such an answer is kept until then.
+//! A tool opens a request and waits, and the adapter passes on the answer from the control plane. Several requests may
+//! be open at once. An answer that arrives before its request is kept, because the call is published before the tool
+//! runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +31,6 @@ enum Waiting {
 #[error("the request was withdrawn before it was answered")]
 pub struct Withdrawn;
 
-/// Why an answer was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
     /// The request needs a plan decision and this is an answer, or the other way round.
@@ -42,12 +41,11 @@ pub enum NotTaken {
     NotOpen,
 }
 
-/// What happened to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// The waiting tool received it.
+    /// The waiting tool has received it.
     Delivered,
-    /// No tool waits for it yet. The tool that opens the request gets it immediately.
+    /// The tool that opens the request gets it immediately.
     Kept,
 }
 
@@ -56,7 +54,7 @@ impl Requests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the owner's answers. Dropping the future closes the request.
+    /// Dropping the future closes the request.
     pub async fn ask(&self, id: ToolCallId) -> Result<Vec<Answer>, Withdrawn> {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
@@ -70,7 +68,7 @@ impl Requests {
         receiver.await.map_err(|_| Withdrawn)
     }
 
-    /// Waits for the owner's decision on a plan. Dropping the future closes the request.
+    /// Dropping the future closes the request.
     pub async fn show_plan(&self, id: ToolCallId) -> Result<PlanDecision, Withdrawn> {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
@@ -84,7 +82,6 @@ impl Requests {
         receiver.await.map_err(|_| Withdrawn)
     }
 
-    /// Delivers the owner's answers.
     pub fn answer(&self, id: &ToolCallId, answers: Vec<Answer>) -> Result<Taken, NotTaken> {
         let mut open = self.open();
         match open.settle(id, Awaits::Answers) {
@@ -94,7 +91,6 @@ impl Requests {
         }
     }
 
-    /// Delivers the owner's decision on a plan.
     pub fn decide(&self, decision: PlanDecision) -> Result<Taken, NotTaken> {
         let id = decision.request.clone();
         let mut open = self.open();
@@ -105,12 +101,11 @@ impl Requests {
         }
     }
 
-    /// Closes all requests, because the turn was interrupted or has ended. Waiting tools get [`Withdrawn`].
+    /// Called when the turn was interrupted or has ended. Waiting tools get [`Withdrawn`].
     pub fn close(&self) {
         self.open().clear();
     }
 
-    /// The open requests.
     pub fn waiting(&self) -> Vec<ToolCallId> {
         self.open().ids().cloned().collect()
     }

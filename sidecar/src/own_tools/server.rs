@@ -32,9 +32,8 @@ use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
 /// Metadata key with which an agent sends its own id of a tool call.
 const CALL_ID: &str = "claudecode/toolUseId";
-/// Most concurrent connections. An agent needs one, and its subagents perhaps one each.
+/// An agent needs one connection, and its subagents perhaps one each.
 const MAX_CONNECTIONS: usize = 32;
-/// Wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The configuration with which an agent connects to the server (S4 `McpServer`).
@@ -59,7 +58,7 @@ impl McpServerConfig {
     }
 }
 
-/// The configuration for the socket at `socket`; `program` is the sidecar.
+/// `program` is the sidecar.
 pub fn mcp_server_config(program: &Path, socket: &Path) -> McpServerConfig {
     let args = vec![bridge::VERB.to_owned(), socket.to_string_lossy().into_owned()];
     McpServerConfig { command: program.to_owned(), args }
@@ -118,9 +117,8 @@ async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
     }
 }
 
-/// Whether the peer is a process of this run, with the sidecar's user or the agent's. The socket's random name and
-/// its mode keep others out as well, but the name appears in command lines, which all agents of the same user can
-/// see.
+/// Whether the peer is a process of this run, with the sidecar's user or the agent's. The socket's random name and its
+/// mode also limit access, but agents of the same user see the name in command lines.
 fn is_allowed(stream: &UnixStream, agent: Option<Uid>) -> bool {
     let Ok(peer) = stream.peer_cred() else { return false };
     let user = Uid::from_raw(peer.uid());

@@ -1,8 +1,8 @@
 //! The socket of the sidecar's MCP server. It has a random name in the session's home, and only the agent's user can
 //! connect.
 //!
-//! A socket address is limited to about a hundred bytes, and the path of a session's home may be longer. Such a
-//! socket is addressed through the file descriptor of its folder, which has a short name in `/proc`.
+//! A socket address is limited to about a hundred bytes, and the path of a session's home may be longer. Such a socket
+//! is addressed through the file descriptor of its folder, which has a short name in `/proc`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -29,7 +29,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens in `folder`, for this user or for `agent` if that is another one.
+    /// Listens in `folder`, for this user, or for `agent` if given.
     pub fn listen(folder: &Path, agent: Option<Uid>) -> io::Result<(Self, UnixListener)> {
         let folder = folder.canonicalize()?;
         remove_abandoned(&folder)?;
@@ -54,7 +54,7 @@ impl Drop for Socket {
     }
 }
 
-/// Removes sockets that no process listens on, left by sidecars that were killed.
+/// Removes sockets of killed sidecars, on which no process listens.
 fn remove_abandoned(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

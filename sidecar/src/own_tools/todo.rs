@@ -15,7 +15,7 @@ use super::arguments;
 use crate::adapter::EventSink;
 
 pub const NAME: &str = "TodoWrite";
-/// Most characters of a step (decision 6).
+/// In characters (decision 6).
 const MAX_TEXT: usize = 500;
 
 const DESCRIPTION: &str = "Replaces your list of steps, which your owner sees. Give the whole list each time. Keep one step \
@@ -49,7 +49,7 @@ enum TodoStatus {
 }
 
 impl Todo {
-    /// The task as the control plane derives it from the call itself: its id is its position.
+    /// As the control plane derives it from the call: the id is the position.
     fn task(self, at: usize) -> RawTask {
         RawTask {
             id: (at + 1).to_string(),

@@ -16,7 +16,7 @@ use pilothouse_agent::process::Confinement;
 use pilothouse_agent::process::confinement::{Support, support};
 use pilothouse_wire::launch::{LaunchConfinement, SidecarLaunch};
 
-/// Caches in the user's home. Existing ones are granted, so that sessions share them.
+/// Caches in the user's home. Sessions share those that exist.
 const CACHES: [&str; 9] = [
     ".cache",
     ".npm",
@@ -30,15 +30,15 @@ const CACHES: [&str; 9] = [
 ];
 /// Caches that are created if they are missing.
 const MADE: [&str; 2] = [".cache", ".npm"];
-/// The parts of Cargo's home that it writes to, without its programs and its configuration.
+/// The writable parts of Cargo's home, without its programs and its configuration.
 const CARGO_FOLDERS: [&str; 2] = ["registry", "git"];
 const CARGO_FILES: [&str; 3] = [".package-cache", ".package-cache-mutate", ".global-cache"];
-/// Agents whose configuration is below `XDG_CONFIG_HOME` and that write to it.
+/// Agents that write to their configuration below `XDG_CONFIG_HOME`.
 const CONFIGURED_BY_XDG: [&str; 2] = ["opencode", "goose"];
 /// Login files of such agents, below `XDG_DATA_HOME`.
 const LOGINS: [&str; 1] = ["opencode/auth.json"];
 
-/// How far the kernel can confine agents, in the form that workers parse.
+/// In the form that workers parse.
 pub fn support_in_words() -> &'static str {
     match support() {
         Support::Nothing => "nothing",
@@ -61,7 +61,7 @@ pub(super) struct Prepared {
     pub(super) refusal: Option<String>,
 }
 
-/// Creates the folders of the session's agent, and computes what its processes may access.
+/// Creates the folders of the session's agent, and determines the access of its processes.
 pub(super) fn prepare(launch: &SidecarLaunch, asked: &LaunchConfinement) -> Result<Prepared, String> {
     if support() == Support::Nothing {
         return Err(
@@ -130,7 +130,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Creates a folder that the agent of an earlier run could have replaced, for example by a link that redirects this
+/// Creates a folder. The agent of an earlier run may have replaced it, for example by a link that redirects this
 /// process.
 fn own_folder(path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
@@ -146,8 +146,7 @@ fn link(there: &Path, here: &Path) -> io::Result<()> {
     }
 }
 
-/// Links the user's configuration, so that it can be read and not changed. Folders named in `own` are created
-/// instead, and their entries linked.
+/// Links the user's configuration for read access. Creates the folders in `own` instead, and links their entries.
 fn link_entries(from: &Path, to: &Path, own: &[&str]) -> io::Result<()> {
     for entry in from.read_dir().into_iter().flatten().flatten() {
         let here = to.join(entry.file_name());
@@ -161,7 +160,7 @@ fn link_entries(from: &Path, to: &Path, own: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// The caches that the agent may write to. Creates the missing ones of [`MADE`].
+/// Creates the missing ones of [`MADE`].
 fn caches(home: &Path) -> Vec<PathBuf> {
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     for folder in MADE {
@@ -192,7 +191,7 @@ const FOLDER_VARIABLES: [&str; 9] = [
     "XDG_CACHE_HOME",
 ];
 
-/// The folders that such variables name. Whoever set the variable expects the folder to be writable.
+/// The folders in `FOLDER_VARIABLES`. They must be writable, because a person set the variable for that purpose.
 pub fn named_folders<'a, N, V>(variables: impl IntoIterator<Item = (&'a N, &'a V)>) -> Vec<PathBuf>
 where
     N: AsRef<std::ffi::OsStr> + ?Sized + 'a,
@@ -217,7 +216,7 @@ mod tests {
         }
         fs::write(from.join("opencode/opencode.json"), "{}").unwrap();
         fs::create_dir(&to).unwrap();
-        // Twice, because every run links again.
+        // Every run links again.
         for _ in 0..2 {
             link_entries(&from, &to, &CONFIGURED_BY_XDG).unwrap();
         }

@@ -1,8 +1,8 @@
-//! The variables of the sidecar's environment that agent processes see: an explicit list.
+//! The environment variables that agent processes get from the sidecar: an explicit list.
 
 use std::ffi::OsString;
 
-/// Variables that every process gets if they are set: program and file paths, the language, proxies.
+/// Program and file paths, the language, proxies.
 pub const CHOSEN: [&str; 22] = [
     "PATH",
     "HOME",
@@ -28,7 +28,6 @@ pub const CHOSEN: [&str; 22] = [
     "NO_PROXY",
 ];
 
-/// The [`CHOSEN`] variables of this process.
 pub fn chosen() -> Vec<(OsString, OsString)> {
     of(&CHOSEN)
 }

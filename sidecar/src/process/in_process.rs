@@ -1,9 +1,8 @@
-//! Runs work of the sidecar's own process with the agent's file access rights. Tools that read and write files for
-//! the agent must have the rights of the agent's other processes and no more, and the files that they create must
-//! belong to the agent.
+//! Runs work of the sidecar's own process with the agent's file access rights. Tools that access files for the agent
+//! must have the rights of its other processes and no more, and the files that they create must belong to the agent.
 //!
-//! On Linux every thread has its own file system user and its own confinement. A dedicated thread does such work,
-//! together with the threads that it starts.
+//! On Linux every thread has its own file system user and its own confinement. A dedicated thread and its child threads
+//! do such work.
 
 use std::future::Future;
 use std::io;
@@ -17,12 +16,9 @@ use pilothouse_agent::process::Confinement;
 
 use super::AgentUser;
 
-/// The file access rights of the thread.
 #[derive(Debug, Clone)]
 pub enum Rights {
-    /// Those of this user.
     OfUser(AgentUser),
-    /// Those that a confinement grants.
     Confined(Confinement),
 }
 
@@ -50,11 +46,11 @@ impl AgentThread {
     pub fn start(rights: Rights) -> io::Result<Self> {
         let (held, released) = oneshot::channel::<()>();
         let (sender, receiver) = std::sync::mpsc::channel();
-        // A guard that a confined thread starts is confined too, and could not confine its program in turn.
+        // The guard of a program that a confined thread starts is confined too, and could not confine the program.
         let starts_programs = matches!(rights, Rights::OfUser(_));
         thread::Builder::new().name("agent-files".into()).spawn(move || {
             let built = rights.apply().and_then(|()| {
-                // Threads inherit the rights. For a user, each thread checks that it has them.
+                // Threads inherit the rights. For a user, each thread verifies them.
                 let check = move || {
                     if let Rights::OfUser(_) = &rights {
                         drop(rights.apply());
@@ -75,7 +71,6 @@ impl AgentThread {
         Ok(Self { handle, starts_programs, _held: std::sync::Arc::new(held) })
     }
 
-    /// Whether the thread can start programs.
     pub const fn starts_programs(&self) -> bool {
         self.starts_programs
     }
@@ -92,8 +87,8 @@ impl AgentThread {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn become_for_files(user: &AgentUser) -> io::Result<()> {
     use nix::unistd::{setfsgid, setfsuid};
-    // Both calls return the previous id, so a second call verifies the first. The group changes first, because the
-    // user may lack the right to change it.
+    // Both calls return the previous id, so a second call verifies the first. The group changes first, because the user
+    // may lack the right to change it.
     setfsgid(user.gid());
     setfsuid(user.uid());
     if setfsgid(user.gid()) == user.gid() && setfsuid(user.uid()) == user.uid() {

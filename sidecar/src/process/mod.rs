@@ -1,10 +1,10 @@
 //! Starts the processes of agents and of their tools, in isolation from the sidecar.
 //!
 //! Each process has a selected environment without the sidecar's secrets, and a guard
-//! (`pilothouse_agent::process::guard`). The guard ends everything that the process started when the process ends,
-//! when the sidecar requests it, and when the sidecar dies for any reason (decision 15). If the sidecar runs as root
-//! in a container, the processes run as another [`AgentUser`], who cannot read the sidecar's files and gains no
-//! privileges. If the launch says so, the kernel confines them to some folders ([`confinement`]).
+//! (`pilothouse_agent::process::guard`). The guard ends all descendants of the process when the process ends, when the
+//! sidecar requests it, and when the sidecar dies for any reason (decision 15). If the sidecar runs as root in a
+//! container, the processes run as another [`AgentUser`], who cannot read the sidecar's files and gains no privileges.
+//! If the launch demands it, the kernel confines them to some folders ([`confinement`]).
 //!
 //! | module | purpose |
 //! |---|---|
@@ -55,8 +55,8 @@ impl Processes {
         Ok(Self::below(Guard::this_program()?.for_user(user)))
     }
 
-    /// Creates the starter for a run: guarded by this program, and confined as the launch says. An agent with its own
-    /// user is not confined in addition.
+    /// Creates the starter for a run: guarded by this program, and confined as in the launch. An agent with its own
+    /// user is not confined.
     pub fn of_run(launch: &SidecarLaunch, user: Option<AgentUser>) -> io::Result<Self> {
         let processes = Self::new(user)?;
         Ok(if processes.user().is_none() { processes.confined_for(launch) } else { processes })
@@ -81,7 +81,7 @@ impl Processes {
         Self { guard, variables: Arc::new([]), refusal: None, file_thread: Arc::default() }
     }
 
-    /// Returns an error with the reason if no agent may be started.
+    /// The error is the reason why no agent may be started.
     pub fn check(&self) -> Result<(), String> {
         self.refusal.as_deref().map_or(Ok(()), |sentence| Err(sentence.to_owned()))
     }
@@ -100,7 +100,6 @@ impl Processes {
         more
     }
 
-    /// Whether the kernel confines the processes.
     pub const fn are_confined(&self) -> bool {
         self.guard.confinement().is_some()
     }
@@ -114,7 +113,7 @@ impl Processes {
     pub fn file_thread(&self) -> io::Result<Option<AgentThread>> {
         let rights = match (self.user(), self.guard.confinement()) {
             (Some(user), _) => Rights::OfUser(user.clone()),
-            // Other platforms cannot confine a thread. File tools restrict themselves to the working directory there.
+            // Other platforms cannot confine a thread. There, file tools limit themselves to the working directory.
             (None, Some(confinement)) if cfg!(any(target_os = "linux", target_os = "android")) => {
                 Rights::Confined(confinement.clone())
             }
@@ -149,7 +148,7 @@ impl Processes {
         Self::below(Guard::GroupAlone)
     }
 
-    /// The user of the processes, if it differs from the sidecar's.
+    /// `None` for the sidecar's own user.
     pub const fn user(&self) -> Option<&AgentUser> {
         self.guard.user()
     }
@@ -178,7 +177,6 @@ impl Processes {
         self.user().map_or(Ok(()), |user| user.own(path))
     }
 
-    /// The default environment of such a process.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut shown = environment::chosen();
         if let Some(user) = self.user() {
@@ -191,8 +189,8 @@ impl Processes {
     }
 }
 
-/// Prevents an agent that runs as the sidecar's own user from reading this process's memory and environment, which
-/// hold the run's token and the keys of model providers. Root can read them anyway.
+/// Prevents an agent with the sidecar's own user from reading this process's memory and environment, which hold the
+/// run's token and the keys of model providers. Has no effect against root.
 pub fn shut_off() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 /// Shorter secrets are not searched for, because they would match by chance.
 pub(super) const MIN_SECRET_BYTES: usize = 8;
 
-/// All forms of a secret, without line breaks. The search skips line breaks, because encoders insert them.
+/// Without line breaks, which the search skips because encoders insert them.
 pub(super) fn of(secret: &str) -> Vec<String> {
     let mut forms = BTreeSet::from([secret.to_owned()]);
     forms.extend(in_json(secret));
@@ -29,8 +29,7 @@ const fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\r')
 }
 
-/// Within a JSON string, and within JSON that is itself a JSON string. Non-ASCII characters may be escaped or not,
-/// and so may slashes.
+/// Within a JSON string, and within JSON inside a JSON string. Non-ASCII characters and slashes may be escaped or not.
 fn in_json(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     let mut text = secret.to_owned();
@@ -56,8 +55,8 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Percent-encoded: as a URL component, as JavaScript encodes it, as a path, as a form, and with every byte encoded.
-/// Each is also encoded a second time, as in a URL within a URL.
+/// Percent-encoded: as a URL component, by JavaScript, as a path, as a form, and with every byte encoded. Each is also
+/// encoded a second time, as in a URL within a URL.
 fn in_addresses(secret: &str) -> Vec<String> {
     let mut forms = BTreeSet::new();
     for upper in [true, false] {

@@ -1,6 +1,6 @@
-//! Keeps secrets out of events. Everything that is spooled is searched for the secrets that the sidecar knows, and
-//! they are replaced before it is written. Agents read files and run commands, and a provider's error may quote a
-//! key, but people who watch the session must not see secrets.
+//! Keeps secrets out of events: replaces the secrets that the sidecar knows before an event is spooled. Agents read
+//! files and run commands, and a provider's error may quote a key, but people who watch the session must not see
+//! secrets.
 //!
 //! Known secrets are the keys of the run and the values of variables with names like `…_TOKEN`. Adapters add secrets
 //! that they read elsewhere. A secret is found verbatim and encoded ([`forms`]), across line breaks, and across the
@@ -21,10 +21,9 @@ use serde_json::Value;
 use search::Search;
 pub use stream::RedactedStream;
 
-/// The replacement for a secret.
 pub const IN_PLACE: &str = "[secret]";
 
-/// Variables whose names have one of these endings hold secrets.
+/// Endings of the names of variables that hold secrets.
 const SECRET_ENDINGS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"];
 
 #[derive(Default)]
@@ -35,7 +34,7 @@ struct Known {
     search: Option<Option<Search>>,
 }
 
-/// Knows secrets and replaces them. Cheap to clone; clones share the known secrets.
+/// Clones share the known secrets.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Known>>);
 
@@ -65,7 +64,6 @@ impl Redactor {
         redactor
     }
 
-    /// Adds a secret.
     pub fn keep(&self, secret: &str) {
         let secret = secret.trim();
         if secret.len() < forms::MIN_SECRET_BYTES {

@@ -23,7 +23,7 @@ impl Search {
         if patterns.is_empty() {
             return None;
         }
-        // Most text contains no secret, so the speed of the automaton's first states matters.
+        // Speeds up the automaton's first states, because most text contains no secret.
         Builder::new().prefilter(false).dense_depth(3).build(patterns).ok().map(|nfa| Self(Arc::new(nfa)))
     }
 
@@ -39,7 +39,6 @@ impl Search {
         Some(clean)
     }
 
-    /// Memory use in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.0.memory_usage()
@@ -49,7 +48,7 @@ impl Search {
         self.0.start_state(anchored).ok()
     }
 
-    /// Where the longest suffix begins that is a prefix of a form, or the length if there is none.
+    /// Start of the longest suffix that is a prefix of a form, or the length if there is none.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> usize {
         let most = self.0.max_pattern_len();
         let ends = bytes.iter().enumerate().rev().filter(|(_, byte)| !is_line_break(**byte)).take(most);
@@ -59,7 +58,6 @@ impl Search {
             .unwrap_or(bytes.len())
     }
 
-    /// Whether these bytes are a prefix of a form.
     fn begins(&self, bytes: impl Iterator<Item = u8>) -> bool {
         let Some(mut state) = self.start(Anchored::Yes) else { return false };
         for byte in bytes {
@@ -76,11 +74,11 @@ impl Search {
 pub(super) struct Scan {
     search: Search,
     state: Option<StateID>,
-    /// Text that was read and not yet released.
+    /// Text that is not released yet.
     text: String,
     /// Matches in `text`, with overlapping ones merged.
     found: Vec<Range<usize>>,
-    /// Number of leading bytes that belong to a match which was already released.
+    /// Number of leading bytes in a match that was already released.
     covered: usize,
 }
 
@@ -90,7 +88,6 @@ impl Scan {
         Self { search, state, text: String::new(), found: Vec::new(), covered: 0 }
     }
 
-    /// Continues with the next piece.
     pub(super) fn read(&mut self, piece: &str) {
         let from = self.text.len();
         self.text.push_str(piece);
@@ -121,7 +118,7 @@ impl Scan {
         self.state = Some(state);
     }
 
-    /// Start of the suffix that may be the beginning of a secret. Everything before it can be released.
+    /// Start of the suffix that may begin a secret. The text before it can be released.
     pub(super) fn settled(&self) -> usize {
         if self.state.is_none() || self.state == self.search.start(Anchored::No) {
             return self.text.len();
@@ -134,7 +131,7 @@ impl Scan {
         let mut emitted = self.covered;
         let found = self.found.iter().take_while(|found| found.start < until).cloned();
         for found in found.collect::<Vec<_>>() {
-            // A match that overlaps a released one is part of it.
+            // It overlaps a released match, so it is part of it.
             if found.start >= emitted {
                 clean.push_str(&self.text[emitted..found.start]);
                 clean.push_str(IN_PLACE);

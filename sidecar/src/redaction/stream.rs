@@ -3,8 +3,7 @@
 use super::Redactor;
 use super::search::Scan;
 
-/// Redacts one stream of text. Only a suffix that may be the beginning of a secret is held back, until the following
-/// text decides.
+/// Redacts one stream of text. Holds back only a suffix that may begin a secret, until more text follows.
 #[derive(Default)]
 pub struct RedactedStream {
     redactor: Redactor,
@@ -23,7 +22,7 @@ impl RedactedStream {
         Self { redactor, scan: None }
     }
 
-    /// Adds a piece and returns the text that can be released.
+    /// Returns the text that can be released.
     pub fn push(&mut self, piece: &str) -> String {
         let scan = match &mut self.scan {
             Some(scan) => scan,
@@ -38,7 +37,7 @@ impl RedactedStream {
         clean
     }
 
-    /// Ends the stream and returns the text that was held back.
+    /// Returns the text that was held back.
     pub fn end(&mut self) -> String {
         let mut clean = String::new();
         if let Some(mut scan) = self.scan.take() {

@@ -18,7 +18,6 @@ fn cleaned(redactor: &Redactor, text: &str) -> String {
     redactor.text(text).unwrap_or_else(|| text.to_owned())
 }
 
-/// The released pieces of a stream.
 fn streamed<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut stream = redactor.stream();
     let mut told: Vec<String> = pieces.into_iter().map(|piece| stream.push(piece)).collect();
@@ -122,7 +121,7 @@ fn variables_are_secret_by_their_names() {
     assert!(!is_secret("PATH") && !is_secret("ANTHROPIC_BASE_URL"));
 }
 
-/// Measures the cost of a search: run with `--run-ignored only --no-capture`.
+/// A measurement: run with `--run-ignored only --no-capture`.
 #[test]
 #[ignore = "a measurement"]
 fn measured() {
@@ -185,7 +184,7 @@ proptest! {
             prop_assert!(at.is_some(), "{:?} is not in {:?}", between, rest);
             rest = &rest[at.unwrap_or_default() + between.len()..];
         }
-        // No more is held back than could be the beginning of a secret.
+        // The suffix that is held back is shorter than a form of a secret.
         let longest = forms::of("kestrel-ab-ab-c").iter().map(String::len).max().unwrap_or_default();
         let (mut read, mut given) = (0, 0);
         for (piece, told) in pieces.iter().zip(&told) {

@@ -20,10 +20,9 @@ use crate::clock;
 use crate::deliverables::{Deliverables, DeliverablesError};
 use crate::spool::SpoolError;
 
-/// Most characters of a thought in the debug log (S4).
+/// In characters, in the debug log (S4).
 const MAX_THOUGHT: usize = 200;
 
-/// The interception point of one agent.
 pub(super) struct RunnerEventFilter {
     state: Mutex<RunnerState>,
     /// Notified whenever the time of the next instruction may have changed.
@@ -71,7 +70,7 @@ impl RunnerEventFilter {
         }
     }
 
-    /// Inspects a command on its way to the adapter and changes it if needed. `None`: the command is not forwarded.
+    /// Inspects a command on its way to the adapter, and returns the command to forward, if any.
     pub(super) async fn command(&self, command: AgentCommand) -> Result<Option<AgentCommand>, AdapterError> {
         Ok(Some(match command {
             AgentCommand::Begin(mut begin, reply) => {
@@ -84,7 +83,7 @@ impl RunnerEventFilter {
                     }
                 };
                 self.state().set_max_iterations(options.map(|it| it.max_iterations));
-                // Publishes what an earlier run left, even if the session does not use the runner.
+                // Publishes the deliverables of an earlier run, even if the session does not use the runner.
                 let (_, next) = self.read_progress().await?;
                 if options.is_some() {
                     instruct(&mut begin, next);
@@ -126,13 +125,12 @@ impl RunnerEventFilter {
         self.send_pending_instruction().await
     }
 
-    /// Sends the held instruction, if there is one.
     pub(super) async fn send_pending_instruction(&self) -> Result<(), SpoolError> {
         if !self.state().take_held() {
             return Ok(());
         }
         let (_, next) = self.read_progress().await?;
-        // All deliverables may have been settled meanwhile. The agent will then say so.
+        // If all deliverables were settled meanwhile, the agent reports it.
         let next = next.unwrap_or_else(|| "Go on where you were.".to_owned());
         let emitted = self.send(next);
         self.events.emit_all(emitted).await
@@ -181,7 +179,7 @@ impl RunnerEventFilter {
             expected_turn: None,
         };
         let reply = MessageReply::internal(command_id, id, self.lost.clone());
-        // If the agent has just ended, the message is dropped with its reply and counts as lost.
+        // If the agent has just ended, the message counts as lost, because its reply is dropped.
         let _ = forward.send(AgentCommand::Message(message, reply));
         vec![notice]
     }
@@ -283,7 +281,7 @@ mod tests {
         }
     }
 
-    /// The events that result from a thought, and the log at this level.
+    /// Returns the events of a thought, and the log at this level.
     async fn thinks(thought: &str, level: Level) -> (Vec<RawEvent>, String) {
         let dir = tempfile::tempdir().unwrap();
         let events = EventSink::new(open(dir.path()));

@@ -7,11 +7,11 @@ use crate::own_tools::deliverable::NAME as TOOL;
 
 /// Most open deliverables to list individually.
 const MAX_LISTED: usize = 20;
-/// Most characters of a description in the list.
+/// In characters.
 const MAX_DESCRIPTION: usize = 300;
 
-/// Selects the instruction: the initializer instruction if there are no deliverables, or the coding instruction,
-/// which lists the open ones. `None` if no deliverable is open.
+/// The initializer instruction if there are no deliverables, or else the coding instruction with the open ones. `None`
+/// if no deliverable is open.
 pub fn select(status: &DeliverableStatus) -> Option<String> {
     if status.deliverables().is_empty() {
         return Some(initializer());
@@ -19,7 +19,6 @@ pub fn select(status: &DeliverableStatus) -> Option<String> {
     (!status.is_settled()).then(|| coding(status))
 }
 
-/// Asks the agent to create deliverables.
 pub fn initializer() -> String {
     format!(
         "This session is done when all its deliverables are. There are none yet. Look at what is asked and at the working \
@@ -28,7 +27,6 @@ pub fn initializer() -> String {
     )
 }
 
-/// Asks the agent to work on the open deliverables.
 pub fn coding(status: &DeliverableStatus) -> String {
     let open: Vec<_> = status.open().collect();
     let named: Vec<_> = open.iter().take(MAX_LISTED).map(|one| line(one)).collect();

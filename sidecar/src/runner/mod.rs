@@ -1,11 +1,9 @@
 //! The session runner (S4 `SessionRunner`): keeps an agent working until every deliverable is passed or blocked. It
-//! wraps any adapter, and is active only if the session asks for it with
-//! `adapterOptions.deliverables: {"required": true}`.
+//! wraps any adapter, and is active in sessions with `adapterOptions.deliverables: {"required": true}`.
 //!
-//! To the control plane the whole loop is one turn (decision 39: a session of S4 is a turn). Within it, the agent
-//! takes its own turns, called *iterations*. When an iteration ends and deliverables are open, the runner
-//! withholds the end and sends the agent the next instruction. The control plane's auto-continue is the loop around
-//! that.
+//! To the control plane the whole loop is one turn (decision 39: a session of S4 is a turn). Within it, the agent takes
+//! its own turns, called *iterations*. When an iteration ends and deliverables are open, the runner withholds the end
+//! and sends the agent the next instruction. The control plane's auto-continue is the outer loop.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -85,7 +83,7 @@ impl Adapter for Runner {
         context.events = context.events.with_filter(Arc::clone(&event_filter) as _);
         let inner = self.inner.run(context);
         tokio::pin!(inner);
-        // The agent's end of the channel closes with this sender, which stops the agent.
+        // Dropping this sender closes the agent's end of the channel, which stops the agent.
         let mut forward = Some(forward);
         loop {
             let event = tokio::select! {
@@ -101,7 +99,7 @@ impl Adapter for Runner {
                 RunnerEvent::Command(Some(command)) => {
                     if let (Some(forward), Some(command)) = (&forward, event_filter.command(command).await?) {
                         let resumed = matches!(command, AgentCommand::Resume(_));
-                        // If the agent has just ended, it drops the command, which refuses it.
+                        // If the agent has just ended, dropping the command refuses it.
                         let _ = forward.send(command);
                         if resumed {
                             event_filter.resumed().await?;
@@ -115,7 +113,7 @@ impl Adapter for Runner {
     }
 }
 
-/// Removes the runner's options from a configuration, because the wrapped adapter does not know them.
+/// The wrapped adapter does not know the runner's options.
 fn take_options(config: &mut AgentSessionConfig) -> Result<Option<RunnerOptions>, Refusal> {
     RunnerOptions::take(&mut config.adapter_options).map_err(|e| {
         warn!(error = %e, "invalid options for the runner");

@@ -3,11 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Key within the adapter's options.
 const NAME: &str = "deliverables";
-/// Default number of iterations of one turn.
+/// Iterations of one turn.
 const DEFAULT_ITERATIONS: u32 = 10;
-/// Upper bound of the option.
 const MAX_ITERATIONS: u32 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -24,7 +22,6 @@ const fn default_iterations() -> u32 {
     DEFAULT_ITERATIONS
 }
 
-/// Why the options cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidOptions {
     #[error("adapterOptions.deliverables: {0}")]

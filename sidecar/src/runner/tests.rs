@@ -1,5 +1,5 @@
-//! The runner around an adapter that plays an agent: each of its turns takes the next step of a list. Only the agent
-//! is fake; the spool, the status file and the runner are real.
+//! The runner around a fake agent: each of its turns takes the next step of a list. The spool, the status file and the
+//! runner are real.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +22,6 @@ use crate::process::Processes;
 use crate::spool::Spool;
 use crate::spool::tests::{launch, open};
 
-/// What the agent does in one of its turns.
 #[derive(Clone)]
 enum Step {
     Create(&'static [&'static str]),
@@ -37,7 +36,6 @@ enum Step {
     Waits,
     /// Refuses the next message.
     Deaf,
-    /// Ends its conversation.
     Dies,
 }
 
@@ -174,7 +172,6 @@ impl Adapter for Agent {
     }
 }
 
-/// A run whose agent has started.
 struct Given {
     spool: Spool,
     commands: Option<UnboundedSender<AgentCommand>>,
@@ -258,7 +255,6 @@ impl Given {
         told.await.expect("the agent gets a message").unwrap()
     }
 
-    /// All events so far.
     async fn events(&self) -> Vec<Value> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let body = |body: &str| {

@@ -9,21 +9,21 @@ use pilothouse_wire::{Command, RawEvent};
 use super::outgoing::{insert_all, resend};
 use super::{Outgoing, Spool, SpoolError};
 
-/// How the spool classified an incoming command.
+/// The classification of an incoming command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// New and stored. The caller must execute it.
     New,
-    /// A replay of this many envelopes. There is nothing to execute: a replay concerns only the spool, so it also
-    /// works without an agent and while the sidecar is stopping.
+    /// A replay of this many envelopes. The caller executes nothing: a replay concerns only the spool, so it also works
+    /// without an agent and while the sidecar stops.
     Replayed(usize),
-    /// Known already. If this is a later attempt, the spool has answered it again. The caller must not execute it.
+    /// Known. If this is a later attempt, the spool has answered it again. The caller must not execute it.
     Repeat,
 }
 
 impl Spool {
-    /// Accepts a command (decision 10). A new command is stored together with `received`, its acknowledgement. A
-    /// later attempt of a known command is answered with the stored acknowledgement in a new envelope.
+    /// Accepts a command (decision 10). A new command is stored together with its acknowledgement `received`. A later
+    /// attempt is answered with the stored acknowledgement in a new envelope.
     pub async fn take(
         &self,
         issued: IssuedCommand,
@@ -60,7 +60,7 @@ impl Spool {
                 let Some(phase) = known_message(db, message_id, issued.command_id)? else {
                     return Ok(Taken::New);
                 };
-                // Another command has already carried this message. The agent must not receive it twice.
+                // Another command has carried this message, which the agent must not receive twice.
                 let ack = RawEvent::MessageAck { command_id: issued.command_id, message_id, phase };
                 record_ack(db, issued.command_id, &ack, true)?;
                 insert_all(db, &sealer, &[Outgoing::event(ack)?])?;
@@ -71,7 +71,7 @@ impl Spool {
         Ok(taken)
     }
 
-    /// Stores and spools the acknowledgement of a command's step. `over` means that no further step follows.
+    /// `over`: no further step follows.
     pub async fn acknowledge(
         &self,
         command_id: CommandId,
@@ -90,8 +90,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Commands that an earlier process of this run accepted but did not finish, in order. Messages whose injection
-    /// had begun are excluded, because it is unknown whether the agent has them (decision 30).
+    /// Commands that an earlier process of this run accepted and did not finish, in order. Excludes messages whose
+    /// injection had begun, because it is unknown whether the agent has them (decision 30).
     pub async fn unfinished(&self) -> Result<Vec<IssuedCommand>, SpoolError> {
         self.write(|db| {
                 let mut statement = db.prepare_cached(

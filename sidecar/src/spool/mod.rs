@@ -1,7 +1,7 @@
-//! The spool: a SQLite file that stores envelopes and commands before anything else happens with them.
+//! The spool: a SQLite file that stores envelopes and commands before they are processed.
 //!
-//! Sequences count from 1 without gaps (decision 9), commands are deduplicated by id (decision 10), and everything
-//! that one step must persist together is one transaction.
+//! Sequences count from 1 without gaps (decision 9), commands are deduplicated by id (decision 10), and all data of one
+//! step is written in one transaction.
 
 mod commands;
 mod outgoing;
@@ -41,7 +41,6 @@ const LAST_RETRY: Duration = Duration::from_secs(1);
 /// Why the spool failed. The sidecar cannot continue without it.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// The file cannot be opened.
     #[error("failed to open the spool")]
     Open(#[from] OpenError),
     #[error("failed to read or write the spool")]
@@ -66,7 +65,6 @@ impl From<WriteError<Self>> for SpoolError {
     }
 }
 
-/// An event or other body to be spooled.
 #[derive(Debug)]
 pub struct Outgoing {
     content: OutgoingContent,
@@ -80,7 +78,7 @@ enum OutgoingContent {
     Raw(Box<RawValue>),
 }
 
-/// Bodies that fit an envelope each, and the blobs that they refer to.
+/// Bodies that fit an envelope each, and their blobs.
 #[derive(Default)]
 struct Packed {
     bodies: Vec<Box<RawValue>>,
@@ -99,7 +97,7 @@ impl OutgoingContent {
                         events.iter().map(serde_json::value::to_raw_value).collect::<Result<_, _>>()?;
                     Ok(Packed { bodies, blobs })
                 }
-                // Redaction removed something that the event needs to be valid. A notice replaces the event.
+                // Without the redacted part the event is not valid. A notice replaces it.
                 Err(_) => Ok(Packed { bodies: vec![withheld()?], blobs: Vec::new() }),
             },
             Self::Raw(body) => {
@@ -120,13 +118,12 @@ fn withheld() -> Result<Box<RawValue>, SpoolError> {
 }
 
 impl Outgoing {
-    /// An event, redacted and with large parts moved to blobs.
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
         let answers = Answers::of(&event);
         Ok(Self { content: OutgoingContent::Event(Box::new(event)), delivery: Delivery::Normal, answers })
     }
 
-    /// Any JSON as a body, whether or not it is a known event.
+    /// Any JSON, whether or not it is a known event.
     pub fn raw(body: Box<RawValue>) -> Self {
         Self { content: OutgoingContent::Raw(body), delivery: Delivery::Normal, answers: Answers::Nothing }
     }
@@ -145,7 +142,6 @@ impl Outgoing {
     }
 }
 
-/// The spool of one run.
 #[derive(Clone)]
 pub struct Spool {
     db: Database,
@@ -172,17 +168,17 @@ impl Drop for Waiting<'_> {
 }
 
 impl Spool {
-    /// Opens the spool at `path`, and creates it if it does not exist.
+    /// Creates the file if it does not exist.
     pub fn open(path: &Path, sealer: Sealer) -> Result<Self, SpoolError> {
         let db = Database::open(path, &[SCHEMA])?;
         Ok(Self { db, sealer, changed: Arc::new(Notify::new()), waiting: watch::Sender::new(0) })
     }
 
     /// Runs `job` in a transaction and returns when it is on disk. Reads use the same connection: they are few, and a
-    /// second one would cost memory.
+    /// second one would use memory.
     ///
-    /// While the disk is full, this waits for space. Callers that need a durable event wait too, so the agent stops
-    /// at its next step and no event is lost.
+    /// While the disk is full, this waits for space. Callers that need a durable event wait too, so the agent stops at
+    /// its next step and no event is lost.
     async fn write<T, F>(&self, job: F) -> Result<T, SpoolError>
     where
         T: Send + 'static,
@@ -236,7 +232,7 @@ impl Spool {
         &self.sealer
     }
 
-    /// Waits until something was spooled since the last call. For a single caller, the publisher.
+    /// Waits until an event was spooled since the last call. For a single caller, the publisher.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -5,7 +5,7 @@ use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, param
 use super::{Outgoing, Packed, Sealer, Spool, SpoolError};
 use crate::oversize::Blob;
 
-/// How an envelope is delivered. All variants but the first are faults that a script injects.
+/// All variants but the first are faults that a script injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
     /// In order, once.
@@ -13,7 +13,7 @@ pub enum Delivery {
     Normal,
     /// In order, twice.
     Twice,
-    /// Only when a replay asks for it or the spool is drained.
+    /// Only when a replay requests it or the spool is drained.
     OnReplay,
     /// Never, although its sequence is used.
     Never,
@@ -34,7 +34,6 @@ const SENT: u8 = 1;
 const WITHHELD: u8 = 2;
 const LOST: u8 = 3;
 
-/// The next envelopes to send, in order.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub entries: Vec<BatchEntry>,
@@ -44,7 +43,7 @@ pub struct Batch {
 pub struct BatchEntry {
     pub sequence: u64,
     pub message_id: String,
-    /// Counts deliveries from 1. Repeating a request whose response was lost is the same delivery.
+    /// Counts deliveries from 1. After a lost response, the repeated request is the same delivery.
     pub attempt: u32,
     /// JSON of the signed envelope.
     pub body: String,
@@ -56,7 +55,6 @@ impl Spool {
         self.append_all(vec![outgoing]).await
     }
 
-    /// Stores several bodies in one transaction.
     pub async fn append_all(&self, outgoing: Vec<Outgoing>) -> Result<u64, SpoolError> {
         let sealer = self.sealer.clone();
         let last = self.write(move |db| insert_all(db, &sealer, &outgoing)).await?;
@@ -64,7 +62,7 @@ impl Spool {
         Ok(last)
     }
 
-    /// Stores two bodies whose envelopes are sent in the wrong order: a fault that a script injects.
+    /// A fault that a script injects: the envelopes are sent in the wrong order.
     pub async fn append_swapped(&self, first: Outgoing, second: Outgoing) -> Result<u64, SpoolError> {
         let sealer = self.sealer.clone();
         let last = self
@@ -80,13 +78,11 @@ impl Spool {
         Ok(last)
     }
 
-    /// The last assigned sequence; 0 for a new spool.
     pub async fn last_sequence(&self) -> Result<u64, SpoolError> {
         self.write(|db| last_sequence(db)).await
     }
 
-    /// The next envelopes to send: at most `most`, of about `bytes` bytes together, but at least one if any is
-    /// unsent.
+    /// The next envelopes to send: at most `most`, of about `bytes` bytes together, but at least one if there is any.
     pub async fn batch(&self, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
         self.write(move |db| {
                 let mut statement = db.prepare_cached(
@@ -113,10 +109,10 @@ impl Spool {
             .await
     }
 
-    /// Marks deliveries, given as sequence and attempt, as accepted by the broker.
+    /// `deliveries` are pairs of sequence and attempt.
     pub async fn accepted(&self, deliveries: Vec<(u64, u32)>) -> Result<(), SpoolError> {
         self.write(move |db| {
-            // A replay during the send raised the attempt. The envelope stays unsent.
+            // A replay during the request raised the attempt. The envelope stays unsent.
             let mut once_more = db.prepare_cached(
                 "UPDATE outgoing SET extra_sends = extra_sends - 1, attempt = attempt + 1
                      WHERE sequence = ?1 AND attempt = ?2 AND extra_sends > 0",
@@ -142,7 +138,6 @@ impl Spool {
         .await
     }
 
-    /// Number of envelopes that are still to be sent.
     pub async fn unsent(&self) -> Result<u64, SpoolError> {
         self.write(|db| {
             Ok(db.query_row("SELECT COUNT(*) FROM outgoing WHERE state = 0", [], |row| row.get(0))?)
@@ -175,7 +170,7 @@ impl Spool {
 /// Queues these sequences for another delivery, verbatim and under a new deduplication id (decision 9). Returns their
 /// number.
 pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, SpoolError> {
-    // Sequences are SQLite integers, so larger bounds lie beyond the end of the spool.
+    // Sequences are SQLite integers, so larger bounds are beyond the end of the spool.
     let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
     Ok(db.execute(
         "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence

@@ -9,7 +9,6 @@ use serde::Serialize;
 use crate::clock;
 use crate::redaction::Redactor;
 
-/// Identity and signing key of this sidecar.
 #[derive(Clone)]
 pub struct Sealer {
     session_id: AgentSessionId,
@@ -30,7 +29,7 @@ impl Sealer {
         }
     }
 
-    /// The redactor. It runs before sealing, while a body still has its structure.
+    /// Runs before sealing, while a body still has its structure.
     pub(super) const fn redactor(&self) -> &Redactor {
         &self.redactor
     }
@@ -39,8 +38,8 @@ impl Sealer {
         self.run_id
     }
 
-    /// Wraps `body` into a new signed envelope. Returns its JSON and its id. `traceparent` is the span that the body
-    /// answers.
+    /// Wraps `body` into a new signed envelope. Returns its JSON and its id. `traceparent` is the span of the command
+    /// that it answers.
     pub fn seal<B: Serialize>(
         &self,
         sequence: Option<u64>,

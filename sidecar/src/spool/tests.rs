@@ -106,7 +106,7 @@ async fn torn_write_at_the_end_loses_nothing_acknowledged() {
     for n in 0..20 {
         spool.append(log(&n.to_string())).await.unwrap();
     }
-    // What a kill leaves: the files as they are, with half a write after the last commit.
+    // As after a kill: half a write follows the last commit.
     for name in ["spool.db", "spool.db-wal"] {
         std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
     }
@@ -135,7 +135,7 @@ async fn a_replay_during_a_send_is_not_lost() {
     let spool = open(dir.path());
     spool.append_all(vec![log("a"), log("b")]).await.unwrap();
     spool.accepted(vec![(1, 1)]).await.unwrap();
-    // 2 is being sent when the replay asks for it. It may be among the lost envelopes.
+    // The replay requests 2 while it is being sent, because it may be lost.
     let replay = issued(Command::Replay { from_sequence: 1, to_sequence: u64::MAX }, 1);
     assert_eq!(spool.take(replay.clone(), None, None).await.unwrap(), Taken::Replayed(2));
     spool.accepted(vec![(2, 1)]).await.unwrap();
@@ -188,7 +188,7 @@ async fn unfinished_commands_persist_except_uncertain_messages() {
     assert_eq!(spool.unfinished().await.unwrap(), [pause]);
 }
 
-/// The spooled events, each with the span that it answers.
+/// The spooled events, each with its span.
 async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
     let batch = spool.batch(1000, usize::MAX).await.unwrap();
     let told = batch.entries.into_iter().map(|entry| {
@@ -231,7 +231,7 @@ async fn events_carry_the_trace_of_their_command_or_message() {
         outcome: pilothouse_domain::value::SessionOutcome::Completed,
     };
     spool.append(Outgoing::event(over).unwrap()).await.unwrap();
-    // A later attempt is answered in the span of the first one.
+    // The answer to a later attempt is in the span of the first one.
     spool.take(issued(Command::Pause {}, 2), None, None).await.unwrap();
     let (a, b) = (Some("000000000000000a"), Some("000000000000000b"));
     let expected = [

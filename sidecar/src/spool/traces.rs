@@ -6,7 +6,7 @@ use pilothouse_wire::RawEvent;
 
 use super::SpoolError;
 
-/// Schema step that added traces. `turns` keeps the span of each turn until it ends.
+/// Schema step for traces. `turns` keeps the span of each turn until its end.
 pub(super) const TABLES: &str = "
     ALTER TABLE commands ADD COLUMN traceparent TEXT;
     CREATE TABLE turns (turn_id TEXT PRIMARY KEY, traceparent TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -17,11 +17,10 @@ pub(super) const TABLES: &str = "
 pub(super) enum Answers {
     /// A command that the event acknowledges or refuses.
     Command(CommandId),
-    /// The command that began the turn: the one with the message, or `begin`.
+    /// The command that began the turn, either with its message or `begin`.
     Turn(TurnId, Option<MessageId>),
     /// Like `Turn`, for the event that ends the turn.
     TurnOver(TurnId),
-    /// No command.
     Nothing,
 }
 
@@ -46,7 +45,6 @@ impl Answers {
         }
     }
 
-    /// The span to attach to the event.
     pub(super) fn place(&self, db: &Connection) -> Result<Option<TraceParent>, SpoolError> {
         let found = match self {
             Self::Nothing => return Ok(None),

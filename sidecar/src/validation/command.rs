@@ -1,4 +1,4 @@
-//! Runs one command in a shell with a time limit, and ends it with everything that it started.
+//! Runs one command in a shell with a time limit, and ends it with all its descendants.
 
 use std::io::PipeReader;
 use std::path::Path;
@@ -13,12 +13,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::output::{BoundedOutput, excerpt};
 use crate::process::{Group, Processes};
 
-/// Most characters of the command's last line.
+/// In characters.
 const MAX_LINE: usize = 200;
 /// How long to read the output after the command has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CommandEnd {
     Exited(i32),
@@ -27,7 +26,6 @@ pub(super) enum CommandEnd {
     NotRun(String),
 }
 
-/// The result of a command and its output.
 #[derive(Debug)]
 pub(super) struct CommandOutput {
     pub(super) command_end: CommandEnd,
@@ -36,7 +34,7 @@ pub(super) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// The last line that is not empty. It usually contains the error.
+    /// Without empty lines. It usually contains the error.
     pub(super) fn last_line(&self) -> Option<String> {
         let line = self.text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(cut(line, MAX_LINE))
@@ -84,7 +82,7 @@ pub(super) async fn run(
     CommandOutput { command_end, excerpt: excerpt(&text), text }
 }
 
-/// Runs as the agent's user in the selected environment, because the agent wrote what is executed.
+/// Uses the agent's user and the selected environment, because the agent wrote the executed code.
 fn start(command: &str, folder: &Path, processes: &Processes) -> std::io::Result<(Group, pipe::Receiver)> {
     let (reader, writer): (PipeReader, _) = std::io::pipe()?;
     let mut guarded = processes.command("/bin/sh")?;

@@ -1,5 +1,4 @@
-//! Checks whether there are deliverables and each is passed or blocked (S4, decision 39), from the current status
-//! file of the working directory.
+//! Checks whether there are deliverables and each is passed or blocked (S4, decision 39), from the status file.
 
 use std::path::Path;
 
@@ -8,10 +7,9 @@ use pilothouse_domain::text::cut;
 use crate::deliverables::file::StatusFile;
 use crate::deliverables::repository::DeliverableStatusReader as _;
 
-/// Most deliverables that a reason lists.
 const MAX_LISTED: usize = 10;
 
-/// Why the deliverables of `folder` are not complete. `None` if they are.
+/// `None` if the deliverables of `folder` are complete.
 pub(super) fn incomplete(folder: &Path) -> Option<String> {
     let status = match StatusFile::of(folder).load() {
         Ok(status) => status,

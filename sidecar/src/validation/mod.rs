@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::process::Processes;
 use command::{CommandEnd, CommandOutput};
 
-/// Most characters of a command in a reason.
+/// In characters, for a command in a reason.
 const MAX_COMMAND: usize = 200;
 
 /// A running validation. Dropping it cancels it.
@@ -53,12 +53,11 @@ impl Validation {
         RawEvent::ValidationResult { command_id: self.command_id, results }
     }
 
-    /// The command that ordered the validation.
     pub(crate) const fn command_id(&self) -> CommandId {
         self.command_id
     }
 
-    /// Cancels the validation. Its processes are killed when this returns.
+    /// When this returns, its processes are killed.
     pub(crate) async fn break_off(mut self) -> RawEvent {
         self.task.abort();
         // If it has just ended, its results count.
@@ -72,7 +71,7 @@ impl Drop for Validation {
     }
 }
 
-/// Checks the criteria one after the other. `limit` applies to all of them together.
+/// Checks the criteria one after the other. `limit` applies to their total time.
 async fn check(
     criteria: Vec<ValidationCriterion>,
     limit: Duration,

@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-/// Bytes to keep of the beginning and of the end. Coverage is searched for in them.
+/// In bytes. Coverage is searched for in both.
 const HEAD: usize = 32 * 1024;
 const TAIL: usize = 96 * 1024;
-/// Characters of the excerpt that is reported.
+/// In characters.
 const EXCERPT_HEAD: usize = 1000;
 const EXCERPT_TAIL: usize = 2000;
 
-/// Keeps the beginning and the end of what is written to it.
 #[derive(Debug, Default)]
 pub(super) struct BoundedOutput {
     head: Vec<u8>,
@@ -57,7 +56,6 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// The beginning and the end of a text.
 pub(super) fn excerpt(text: &str) -> String {
     let text = text.trim();
     let length = text.chars().count();

@@ -5,10 +5,8 @@ use pilothouse_domain::{CommandId, Timestamp, TurnId};
 
 use super::{PendingInstruction, Quota, RunnerState};
 
-/// The step after an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IterationOutcome {
-    /// The turn ends with this outcome.
     TurnEnded(TurnId, Option<SessionOutput>, SessionOutcome),
     /// Another iteration begins now. The caller sends its instruction.
     Continue,
@@ -38,8 +36,7 @@ impl RunnerState {
                 Some(SessionOutcome::MaxIterations)
             }
             SessionOutcome::Completed => None,
-            // Continuing later needs a trigger: the reset time that the runtime reported, or the resume after a
-            // pause.
+            // Continuing later needs a trigger: the reported reset time, or the resume after a pause.
             SessionOutcome::QuotaExceeded
                 if !stays && turn.quota.is_some_and(|quota| quota.reset_at.is_some() || can_pause) =>
             {
@@ -52,7 +49,7 @@ impl RunnerState {
         }
         let quota = turn.quota.take();
         if matches!(turn.next, PendingInstruction::Sent(..)) {
-            // The owner's message came first. The instruction that was already sent begins the next iteration.
+            // The owner's message came first. The instruction that was sent begins the next iteration.
             return IterationOutcome::Wait;
         }
         if self.paused || (quota.is_some() && outcome == SessionOutcome::QuotaExceeded) {
@@ -62,19 +59,18 @@ impl RunnerState {
         IterationOutcome::Continue
     }
 
-    /// Ends the current turn.
     fn over(&mut self, outcome: SessionOutcome) -> Option<IterationOutcome> {
         self.turn.take().map(|turn| IterationOutcome::TurnEnded(turn.id, turn.output, outcome))
     }
 
-    /// Handles an instruction that the agent refused. Returns the end of the turn, if the loss ends it.
+    /// Handles an instruction that the agent refused. Returns the end of the turn, if any.
     pub fn lost(&mut self, command: CommandId) -> Option<IterationOutcome> {
         let turn = self.turn.as_mut()?;
         if !matches!(turn.next, PendingInstruction::Sent(sent, _) if sent == command) {
             return None;
         }
         turn.next = PendingInstruction::Nothing;
-        // Within an iteration, its end decides what follows. After an interrupt, no turn is open.
+        // Within an iteration, its end decides. After an interrupt, no turn is open.
         if turn.inner.is_some() {
             return None;
         }

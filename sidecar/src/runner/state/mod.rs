@@ -18,7 +18,6 @@ use pilothouse_domain::{CommandId, MessageId, Timestamp, TurnId};
 
 pub use self::end::IterationOutcome;
 
-/// The loop of one agent.
 #[derive(Debug, Default)]
 pub struct RunnerState {
     max_iterations: Option<u32>,
@@ -46,7 +45,6 @@ struct Turn {
     interrupted: bool,
 }
 
-/// An exceeded quota.
 #[derive(Debug, Clone, Copy)]
 struct Quota {
     /// When the quota resets, if the runtime reported it.
@@ -71,23 +69,22 @@ impl RunnerState {
         Self { can_pause, ..Self::default() }
     }
 
-    /// Activates the loop with a limit. Without one, every turn of the agent is published unchanged.
+    /// Activates the loop with a limit. Without one, all turns of the agent are published unchanged.
     pub fn set_max_iterations(&mut self, max: Option<u32>) {
         self.max_iterations = max;
     }
 
-    /// Whether the session uses the loop.
     pub const fn is_active(&self) -> bool {
         self.max_iterations.is_some()
     }
 
-    /// The iterations of the current turn so far, and the limit.
+    /// The number so far in the current turn, and the limit.
     pub fn iterations(&self) -> (u32, u32) {
         (self.turn.as_ref().map_or(0, |turn| turn.iteration), self.max_iterations.unwrap_or(0))
     }
 
-    /// Handles the start of one of the agent's turns. Returns whether to publish it: an iteration within the current
-    /// turn is not published.
+    /// Handles the start of one of the agent's turns. Returns whether to publish it, which is false for an iteration
+    /// within the current turn.
     pub fn started(&mut self, id: &TurnId, message: Option<MessageId>) -> bool {
         if !self.is_active() {
             return true;
@@ -95,8 +92,8 @@ impl RunnerState {
         if let Some(turn) = &mut self.turn {
             let awaited = matches!(turn.next, PendingInstruction::Sent(_, sent) if Some(sent) == message);
             if awaited || !turn.interrupted {
-                // A message of the owner can begin an iteration, too. An instruction that was sent then begins a
-                // later one.
+                // An owner's message can also begin an iteration. The instruction that was sent then begins a later
+                // one.
                 if awaited || matches!(turn.next, PendingInstruction::Held { .. }) {
                     turn.next = PendingInstruction::Nothing;
                 }
@@ -126,8 +123,8 @@ impl RunnerState {
         }
     }
 
-    /// Translates the turn that a message expects into the agent's turn. Between two iterations there is no
-    /// expectation, because the turn that the sender sees is still running.
+    /// Translates the expected turn of a message into the agent's turn. `None` between two iterations, because the
+    /// published turn is still running.
     pub fn expected(&self, id: Option<TurnId>) -> Option<TurnId> {
         match (&self.turn, id) {
             (Some(turn), Some(id)) if turn.id == id && !turn.interrupted => turn.inner.clone(),

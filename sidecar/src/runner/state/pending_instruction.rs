@@ -12,7 +12,7 @@ impl RunnerState {
         }
     }
 
-    /// When the held instruction is due. `None` if it waits for a resume, or if there is none.
+    /// `None` without a held instruction, or if it waits for a resume.
     pub fn due(&self) -> Option<Timestamp> {
         match self.turn.as_ref().map(|turn| &turn.next) {
             Some(PendingInstruction::Held { until }) if !self.paused => *until,
@@ -36,7 +36,7 @@ impl RunnerState {
         self.paused = true;
     }
 
-    /// Records that the agent is being resumed. A held instruction is sent with it, whatever it waits for.
+    /// Records that the agent is being resumed, which also sends a held instruction.
     pub fn resume(&mut self) {
         self.paused = false;
     }
