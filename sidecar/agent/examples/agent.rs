@@ -1,10 +1,10 @@
 //! An agent in a folder, without a control plane: `cargo run --example agent -- make the tests pass`.
 //!
 //! It works in the current folder and continues the latest conversation there; `--new` begins another one. `MODEL`
-//! selects the model (`anthropic/claude-sonnet-4-5`); the default is the first one with a key. Keys and base URLs are
-//! those of [`ModelRegistry::from_env`]. Ctrl-C ends the work and keeps the conversation. A prompt that begins with
-//! `!` is a command. The first argument `guard` is reserved: the program calls itself with it to run commands that
-//! end together with it.
+//! selects the model (`anthropic/claude-sonnet-4-5`); the default is the first one with a key.
+//! [`ModelRegistry::from_env`] reads keys and base URLs. Ctrl-C ends the work and keeps the conversation. A prompt that
+//! begins with `!` is a command. The first argument `guard` is reserved: the program calls itself with it to run
+//! commands that end together with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -96,7 +96,7 @@ async fn tell(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
         match event {
             SessionEvent::TextDelta(text) | SessionEvent::BashUpdate { chunk: text } => {
                 print!("{text}");
-                // The reader may be gone.
+                // The reader may have ended.
                 let _ = std::io::stdout().flush();
             }
             SessionEvent::TurnEnd => println!(),

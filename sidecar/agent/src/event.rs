@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, Usage};
 
-/// An event. Events are ordered; one with an entry id is emitted after the entry was added to the session tree.
+/// Events are ordered. One with an entry id is emitted after the entry was added to the session tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionEvent {
     /// A run of the loop began (S1 3.1).
@@ -39,21 +39,16 @@ pub enum SessionEvent {
     /// A running tool wrote output.
     ToolExecutionUpdate {
         tool_call_id: String,
-        /// The new output.
         chunk: String,
     },
-    /// A tool has ended.
     ToolExecutionEnd(ToolResultMessage),
     /// A command of the user wrote output (S1 7).
     BashUpdate {
-        /// The new output.
         chunk: String,
     },
     /// The number of queued messages changed.
     QueueUpdate {
-        /// Waiting steering messages.
         steering: usize,
-        /// Waiting follow-ups.
         follow_up: usize,
     },
     /// A model call used tokens.
@@ -64,7 +59,6 @@ pub enum SessionEvent {
         /// Whether the usage was estimated from the request and the received part of a reply that broke off,
         /// because the provider did not report it.
         estimated: bool,
-        /// Tokens in the context window now.
         context_tokens: u64,
         /// Size of the model's context window.
         context_window: u64,
@@ -76,26 +70,21 @@ pub enum SessionEvent {
     /// A compaction ended (S1 4.2).
     CompactionEnd {
         reason: CompactionReason,
-        /// Tokens in the context before the compaction.
         tokens_before: u64,
         /// The summary, or why there is none.
         result: Result<String, String>,
     },
-    /// A call failed and will be retried after a delay (S1 4.2).
+    /// A retry of a failed call follows after a delay (S1 4.2).
     AutoRetryStart {
         /// Counts from 1.
         attempt: u32,
-        /// Most attempts.
         max_attempts: u32,
         delay: Duration,
-        /// Why the call failed.
         error: String,
     },
     /// The retries ended (S1 4.2).
     AutoRetryEnd {
-        /// Whether a retry succeeded.
         success: bool,
-        /// The number of retries.
         attempts: u32,
     },
     /// Later calls use another model.
@@ -135,13 +124,13 @@ pub enum AgentOutcome {
 pub enum CompactionReason {
     /// The context passed the threshold.
     Threshold,
-    /// The context did not fit into the window.
+    /// The context exceeded the window.
     Overflow,
     /// The caller requested it.
     Manual,
 }
 
-/// Emits events. It does not matter whether anybody receives them.
+/// Emits events, with or without a receiver.
 #[derive(Clone)]
 pub(crate) struct Events(pub(crate) mpsc::UnboundedSender<SessionEvent>);
 

@@ -7,34 +7,30 @@ use crate::message::ToolCall;
 
 /// Called before every model call and every tool.
 ///
-/// To make the session wait, for example during a pause, do not return until it may proceed. The session does nothing
-/// new meanwhile, and an abort ends the wait. The future may be dropped at any time.
+/// To make the session wait, for example during a pause, do not return until it may proceed. The session begins no step
+/// meanwhile, and an abort ends the wait. The future may be dropped at any time.
 #[async_trait]
 pub trait Governor: Send + Sync {
-    /// Called before a model call.
     async fn before_model(&self, call: &ModelCall) -> Verdict {
         let _ = call;
         Verdict::Go
     }
 
-    /// Called before a tool. Its arguments are valid, and hooks have processed them.
+    /// The arguments are valid, and hooks have processed them.
     async fn before_tool(&self, call: &ToolCall) -> Verdict {
         let _ = call;
         Verdict::Go
     }
 }
 
-/// The governor's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Proceed.
     Go,
-    /// End the run as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason. The remaining tool
-    /// calls get an error result with it.
+    /// End the run as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason, which is also the
+    /// error result of the remaining tool calls.
     Stop(String),
 }
 
-/// A model call that has not been sent yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
     pub provider: String,
@@ -50,15 +46,13 @@ pub struct ModelCall {
     pub spent_usd: Decimal,
 }
 
-/// Purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPurpose {
-    /// The next turn of the conversation.
     Turn,
     /// A compaction of the conversation (S1 6.1).
     Compaction,
-    /// A compaction that runs concurrently with the conversation. Its price bound includes the next turn, so that it
-    /// does not block the turn. Stop such a call rather than hold it: the session asks again after the next turn.
+    /// A compaction beside the conversation. Its price bound includes the next turn, so that it does not block the
+    /// turn. Stop such a call instead of holding it: the session asks again after the next turn.
     BackgroundCompaction,
 }
 

@@ -1,5 +1,5 @@
-//! The messages of a conversation (S1 3.1, 9). Entries of the session tree contain them, and models get them
-//! converted. In what a model gets, calls and results are always paired (decision 40).
+//! The messages of a conversation (S1 3.1, 9), as in the session tree. A model gets them converted, with calls and
+//! results paired (decision 40).
 
 use std::sync::Arc;
 
@@ -10,14 +10,13 @@ use serde_json::Value;
 /// Shared messages, so that requests and retries do not copy the conversation.
 pub type SharedMessages = Arc<Vec<Arc<AgentMessage>>>;
 
-/// One message of a conversation. `role` selects the variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AgentMessage {
     User(UserMessage),
     Assistant(AssistantMessage),
     ToolResult(ToolResultMessage),
-    /// A command that the user ran with `!` or `!!` (S1 7, decision 41).
+    /// Run with `!` or `!!` (S1 7, decision 41).
     BashExecution(BashExecution),
 }
 
@@ -25,7 +24,6 @@ pub enum AgentMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
-    /// Text and images, in order.
     pub content: Vec<UserContent>,
     pub timestamp: Timestamp,
 }
@@ -63,7 +61,6 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
-    /// The tool calls, in order (S1 3.3).
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             AssistantContent::ToolCall(call) => Some(call),
@@ -90,7 +87,7 @@ pub enum AssistantContent {
     },
     Thinking {
         thinking: String,
-        /// Provider data that must be sent back together with the thought.
+        /// Provider data that must be returned together with the thought.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
@@ -102,13 +99,11 @@ pub enum AssistantContent {
 pub struct ToolCall {
     /// The provider's id of the call. The result refers to it.
     pub id: String,
-    /// Name of the tool.
     pub name: String,
     /// Arguments as the model wrote them: an object, or a string if they were not valid JSON.
     pub arguments: Value,
 }
 
-/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultMessage {
@@ -130,9 +125,7 @@ pub struct BashExecution {
     pub command: String,
     /// Output, truncated like a tool's output.
     pub output: String,
-    /// `None` if the command was killed.
     pub exit_code: Option<i32>,
-    /// Whether the command was cancelled.
     pub cancelled: bool,
     /// Whether `output` is incomplete.
     pub truncated: bool,
@@ -148,7 +141,6 @@ pub struct BashExecution {
 pub struct Usage {
     /// Input tokens, not read from a cache.
     pub input: u64,
-    /// Output tokens.
     pub output: u64,
     /// Input tokens read from a cache.
     pub cache_read: u64,
@@ -207,7 +199,7 @@ pub(crate) fn tool_result(call: &ToolCall, text: &str, is_error: bool) -> ToolRe
     }
 }
 
-/// The current time, for display only.
+/// For display only.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }

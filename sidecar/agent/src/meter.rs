@@ -19,17 +19,15 @@ pub struct Meters {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meter {
-    /// Tokens.
     pub usage: Usage,
     /// US dollars at list prices, without calls of unknown price.
     #[serde(with = "rust_decimal::serde::str")]
     pub cost_usd: Decimal,
-    /// Number of calls.
     pub calls: u64,
 }
 
 impl Meters {
-    /// Adds a call. Returns its cost in US dollars.
+    /// Returns the call's cost in US dollars.
     pub fn add(&mut self, provider: &str, model: &str, usage: &Usage, price: Option<&Price>) -> Decimal {
         let cost = price.map_or(Decimal::ZERO, |price| price.of(usage));
         let meter = self.models.entry(format!("{provider}/{model}")).or_default();
@@ -47,7 +45,6 @@ impl Meters {
         self.models.iter().map(|(model, meter)| (model.as_str(), meter))
     }
 
-    /// The sum over all models.
     pub fn total(&self) -> Meter {
         self.models.values().fold(Meter::default(), |mut sum, meter| {
             sum.usage.input += meter.usage.input;

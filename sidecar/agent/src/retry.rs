@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::session::config::RetryPolicy;
 
 impl RetryPolicy {
-    /// The delay after failed attempt number `attempt`, counted from 0: `base · 2^attempt`, or the provider's
-    /// `retry_after`. Never longer than the maximum.
+    /// The delay after failed attempt number `attempt`, counted from 0: `base · 2^attempt` or the provider's
+    /// `retry_after`, up to the maximum.
     pub fn delay(&self, attempt: u32, retry_after: Option<Duration>) -> Duration {
         let grown = self.base_delay.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX));
         retry_after.unwrap_or(grown).min(self.max_delay)

@@ -15,16 +15,14 @@ use crate::workspace::Environment;
 
 pub use self::runner::BashRunner;
 
-/// Configuration of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BashConfig {
     /// Path of a shell that accepts `-c COMMAND`.
     pub shell: PathBuf,
-    /// Ends everything that a command started, and selects the user.
+    /// Ends commands with their descendants, and selects the user.
     pub guard: Guard,
     /// Lines to put before each command, for example aliases (S1 7).
     pub prefix: Option<String>,
-    /// Working directory.
     pub cwd: PathBuf,
     /// The complete environment.
     pub environment: Environment,
@@ -53,12 +51,10 @@ impl BashConfig {
     }
 }
 
-/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BashOutcome {
     /// Both streams in the order of writing. If the output is long, only its end.
     pub output: String,
-    /// Number of lines of the complete output.
     pub lines: u64,
     pub end: BashEnd,
     /// Whether `output` is incomplete.
@@ -67,7 +63,6 @@ pub struct BashOutcome {
     pub whole: Option<PathBuf>,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BashEnd {
     /// On its own, with this exit code.
@@ -106,12 +101,11 @@ impl BashOutcome {
         format!("{text}\n\n{end}")
     }
 
-    /// Whether the command failed.
     pub fn is_error(&self) -> bool {
         self.end != BashEnd::Exited(0)
     }
 
-    /// The form in which the session tree stores a user's command (S1 7).
+    /// As the session tree stores a user's command (S1 7).
     pub fn into_execution(
         self,
         command: UserCommand,
@@ -142,7 +136,7 @@ pub struct UserCommand {
 }
 
 impl UserCommand {
-    /// Parses `!command` and `!!command` (decision 41). `None` for anything else.
+    /// `!command` and `!!command` (decision 41). `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let rest = text.strip_prefix('!')?;

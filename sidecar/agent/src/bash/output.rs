@@ -1,4 +1,4 @@
-//! Output of a command: the end in memory, and the complete output in a file once it is long.
+//! Output of a command: the end in memory, and if it is long, the complete output in a file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +12,9 @@ use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
 
 /// Interval between progress events.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
-/// Most bytes of a progress event. A person does not read more in that time.
+/// In bytes. A person does not read more in that time.
 const MAX_PROGRESS_BYTES: usize = 16 * 1024;
 
-/// Collects an output.
 pub(super) struct Output<'a> {
     dir: &'a Path,
     max_kept: u64,
@@ -29,7 +28,6 @@ pub(super) struct Output<'a> {
     keeping_failed: bool,
 }
 
-/// The collected output.
 pub(super) struct Collected {
     pub(super) text: String,
     pub(super) lines: u64,
@@ -71,7 +69,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Starts a file with the output so far, which `end` still contains completely.
+    /// Starts a file with the output so far, of which `end` is not truncated yet.
     async fn keep(&mut self) {
         let path = self.dir.join(format!("bash-{}.log", uuid::Uuid::now_v7().simple()));
         let opened = async {
@@ -105,7 +103,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Emits output while it is written, in pieces of whole characters.
+/// Emits new output in pieces of whole characters.
 pub(super) struct Progress<'a> {
     to: &'a mpsc::UnboundedSender<String>,
     waiting: Vec<u8>,
@@ -124,7 +122,6 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// When the next piece is due.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then(|| self.emitted_at + PROGRESS_INTERVAL)
     }

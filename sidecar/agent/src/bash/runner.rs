@@ -1,4 +1,4 @@
-//! Runs a command, and ends it with everything that it started.
+//! Runs a command, and ends it with all its descendants.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,9 +16,9 @@ use super::output::{Output, Progress};
 use super::{BashConfig, BashEnd, BashOutcome};
 use crate::process::{Ending, Program};
 
-/// How long a stopped command may take to clean up.
+/// How long a stopped command may clean up.
 const TERMINATION: Duration = Duration::from_millis(500);
-/// How long background processes of a command that has ended may write further output.
+/// How long background processes of an ended command may write output.
 const DRAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone)]
@@ -35,8 +35,8 @@ impl BashRunner {
         &self.config
     }
 
-    /// Runs a command until it ends, is cancelled or exceeds its time limit. Nothing of it runs afterwards. Output is
-    /// emitted as it arrives.
+    /// Runs a command until it ends, is cancelled or exceeds its time limit. No process of it runs afterwards. Emits
+    /// output as it arrives.
     pub async fn run(
         &self,
         command: &str,
@@ -92,7 +92,7 @@ impl BashRunner {
                 read = pipe.read(&mut buffer), if open => match read {
                     Ok(0) | Err(_) => {
                         open = false;
-                        // After a stop, leftovers need not be waited for.
+                        // A stopped command gets no time for leftovers.
                         handle.skip_linger();
                     }
                     Ok(count) => {
@@ -124,7 +124,7 @@ impl BashRunner {
     }
 }
 
-/// Waits until then, or forever if there is no deadline.
+/// `None` waits forever.
 async fn at(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,

@@ -19,7 +19,7 @@ async fn run(config: BashConfig, command: &str, timeout: Option<Duration>) -> Ba
     BashRunner::new(config).run(command, timeout, &CancellationToken::new(), &progress).await.unwrap()
 }
 
-/// Whether a process runs. A zombie does not.
+/// False for a zombie.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -33,7 +33,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Reads the process ids that a command wrote, one per line, once there are `count` of them.
+/// Waits for `count` process ids, one per line.
 async fn pids(file: &Path, count: usize) -> Vec<i32> {
     let read = || -> Vec<i32> {
         let text = std::fs::read_to_string(file).unwrap_or_default();

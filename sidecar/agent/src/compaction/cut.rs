@@ -4,7 +4,6 @@ use crate::conversation::estimate;
 use crate::message::AgentMessage;
 use crate::tree::{Entry, EntryId, EntryKind};
 
-/// The position of the cut.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     /// Index in the path of the first entry that stays, or the path's length if none does.
@@ -13,7 +12,7 @@ pub(super) struct Cut {
 }
 
 /// Finds the longest suffix of the path that has at most `keep` tokens and begins with a message of the user or the
-/// model. If that is the whole conversation, nothing stays.
+/// model. If that is the whole conversation, no entry stays.
 pub(super) fn cut(path: &[&Entry], keep: u64) -> Cut {
     let begin = begin(path);
     let mut tokens = 0;

@@ -14,7 +14,6 @@ use crate::session::state::State;
 use crate::session::status::CompactionResult;
 use crate::tree::{EntryId, EntryKind, TreeError};
 
-/// Most tokens of a summary.
 const SUMMARY_TOKENS: u64 = 8_192;
 
 /// The part of a conversation that a summary replaces, with the conversation's state at that time.
@@ -28,11 +27,8 @@ pub(crate) struct Selection {
 
 /// A planned compaction, with the conversation's state at that time.
 pub(crate) struct Plan {
-    /// The request for the summary.
     pub(crate) request: ModelRequest,
-    /// The model that writes the summary.
     pub(crate) model: ModelInfo,
-    /// Tokens in the context.
     pub(crate) tokens_before: u64,
     /// The first entry that stays. `None`: only entries after `leaf` stay.
     first_kept: Option<EntryId>,
@@ -40,7 +36,7 @@ pub(crate) struct Plan {
     leaf: Option<EntryId>,
 }
 
-/// Selects the messages before the latest `keep_recent_tokens`. `None`: there is nothing to summarise yet.
+/// Selects the messages before the latest `keep_recent_tokens`. `None`: no message to summarise.
 pub(crate) fn select(state: &mut State, keep_recent_tokens: u64) -> Option<Selection> {
     let tokens_before = state.context_tokens().value();
     // The kept part must leave room, or the next turn is compacted again.
@@ -52,11 +48,11 @@ pub(crate) fn select(state: &mut State, keep_recent_tokens: u64) -> Option<Selec
     (!old.is_empty()).then_some(Selection { old, model, tokens_before, first_kept, leaf })
 }
 
-/// Plans a compaction. All calls in it have results. Writes a transcript, so the caller must not hold the lock of the state.
+/// Plans a compaction of calls with results. Writes a transcript, so the caller must not hold the state's lock.
 pub(crate) fn plan(selection: Selection, instructions: Option<&str>) -> Plan {
     let Selection { old, model, tokens_before, first_kept, leaf } = selection;
     let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens);
-    // Bytes that fit next to the summary, assuming the fewest bytes per token.
+    // Bytes that fit beside the summary, assuming the fewest bytes per token.
     let room = model.context_window.saturating_sub(max_output_tokens).saturating_mul(2);
     let text = transcript(&for_model(old), usize::try_from(room).unwrap_or(usize::MAX));
     let request = ModelRequest {
@@ -71,12 +67,12 @@ pub(crate) fn plan(selection: Selection, instructions: Option<&str>) -> Plan {
     Plan { request, model, tokens_before, first_kept, leaf }
 }
 
-/// Inserts a summary in place of the planned range. Messages since then are unchanged.
+/// Replaces the planned range with a summary. Later messages stay.
 pub(crate) fn apply(state: &mut State, plan: &Plan, summary: String) -> Result<CompactionResult, TreeError> {
     let &Plan { tokens_before, first_kept, leaf, .. } = plan;
     let since = || {
         let mut newest = state.tree.up().take_while(|entry| Some(entry.id) != leaf);
-        // The usage of the summary itself is also recorded after that entry.
+        // The usage of the summary is also recorded after that entry.
         let said = newest.by_ref().filter(|entry| matches!(entry.kind, EntryKind::Message { .. }));
         said.last().map(|entry| entry.id)
     };
@@ -86,8 +82,7 @@ pub(crate) fn apply(state: &mut State, plan: &Plan, summary: String) -> Result<C
     Ok(CompactionResult { summary, first_kept, tokens_before })
 }
 
-/// The context's messages before the entry at index `at` of the path. The summary of an earlier compaction is the
-/// first of them.
+/// The context's messages before the entry at index `at` of the path. An earlier summary is the first of them.
 fn old_messages(
     context: &[Arc<AgentMessage>],
     path: &[&crate::tree::Entry],

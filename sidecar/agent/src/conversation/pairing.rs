@@ -1,5 +1,4 @@
-//! Pairs calls and results for the model (decision 40), whatever the tree contains. Providers reject conversations
-//! with unpaired calls.
+//! Pairs calls and results for the model (decision 40), because providers reject conversations with unpaired calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +33,6 @@ pub(crate) struct Paired {
 }
 
 impl Paired {
-    /// Adds a message of the conversation.
     pub(crate) fn push(&mut self, message: &Arc<AgentMessage>) {
         if is_visible(message)
             && let Some(unfinished) = self.unfinished.take()
@@ -50,7 +48,7 @@ impl Paired {
     }
 
     fn add(&mut self, message: &Arc<AgentMessage>) {
-        // Copies only if a request holds the messages, and then only the pointers.
+        // Copies only the pointers, and only if a request holds the messages.
         let messages = Arc::make_mut(&mut self.messages);
         match &**message {
             AgentMessage::User(_) => messages.push(Arc::clone(message)),

@@ -1,4 +1,4 @@
-//! Estimates token counts before a provider reports them.
+//! Upper estimates of token counts, for use before a provider reports them.
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 use crate::model::ToolSpec;
@@ -7,22 +7,18 @@ use crate::model::ToolSpec;
 const BYTES_A_TOKEN: u64 = 3;
 /// Upper bound for an image, at the size to which providers scale it.
 const IMAGE: u64 = 1_600;
-/// Overhead of a message.
 const FRAME: u64 = 8;
-/// Text around a user's command and its output.
+/// For the text around a user's command and its output.
 const COMMAND: u64 = 32;
 
-/// Upper estimate for a text.
 pub(crate) fn estimate_text(text: &str) -> u64 {
     estimate_bytes(text.len() as u64)
 }
 
-/// Upper estimate for this many bytes of text.
 pub(crate) const fn estimate_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_A_TOKEN)
 }
 
-/// Upper estimate for a message.
 pub(crate) fn estimate(message: &AgentMessage) -> u64 {
     let content = |blocks: &[UserContent]| -> u64 {
         let tokens = blocks.iter().map(|block| match block {
@@ -54,7 +50,6 @@ pub(crate) fn estimate(message: &AgentMessage) -> u64 {
         }
 }
 
-/// Upper estimate for the tools in a request.
 pub(crate) fn estimate_tools(tools: &[ToolSpec]) -> u64 {
     let tokens = tools.iter().map(|tool| {
         FRAME

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 
-/// Most bytes of a single block. Tool output is long and seldom needed again.
+/// In bytes. Tool output is long and seldom needed again.
 const BLOCK: usize = 4_000;
 
-/// The messages as text of about `limit` bytes at most. The middle of a longer text is left out.
+/// About `limit` bytes at most. The middle of a longer text is left out.
 pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String {
     let mut text = String::new();
     for message in messages {

@@ -1,5 +1,5 @@
-//! The conversation at the leaf of its tree, updated incrementally, so that the cost of a turn does not depend on the
-//! length of the conversation.
+//! The conversation at the leaf of its tree, updated incrementally, so that a turn costs the same in a long
+//! conversation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use super::pairing::Paired;
 use crate::message::{AgentMessage, SharedMessages};
 use crate::tree::{Beginning, Entry, EntryId, EntryKind, SessionTree};
 
-/// The current state of a conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConversationView {
     /// The last entry that is included.
@@ -54,7 +53,7 @@ impl ConversationView {
             view.add(&Arc::new(summary));
         }
         for (at, entry) in path.iter().enumerate().skip(beginning.from) {
-            // Counts before a compaction included messages that are gone.
+            // Counts before a compaction included messages that it removed.
             view.take(entry, at >= beginning.compacted_at);
         }
         view
@@ -84,7 +83,6 @@ impl ConversationView {
         self.paired.messages()
     }
 
-    /// Number of messages in the context.
     pub(crate) const fn messages(&self) -> usize {
         self.messages
     }
@@ -97,7 +95,6 @@ impl ConversationView {
     }
 }
 
-/// Fill level of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContextTokens {
     /// Counted by a provider up to the last reply, including the system prompt and tools.
@@ -123,7 +120,7 @@ mod tests {
     use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent};
     use crate::message::{tool_result, user_message};
 
-    /// Applies a pseudo-random operation to a tree. The same numbers have the same effect.
+    /// Applies a pseudo-random operation. The same numbers have the same effect.
     fn grow(tree: &mut SessionTree, step: u64) {
         let ids: Vec<EntryId> = tree.path().iter().map(|entry| entry.id).collect();
         let some = ids.get((step / 16) as usize % ids.len().max(1)).copied();

@@ -17,13 +17,12 @@ use crate::message::ToolCall;
 use crate::resources::ResourceLoader;
 use crate::tool::{SharedTool, ToolOutput};
 
-/// An extension. By default, every method does nothing.
+/// By default, every method has no effect.
 #[async_trait]
 pub trait Extension: Send + Sync {
     /// Name for notices.
     fn name(&self) -> &str;
 
-    /// Locations of its skills and prompt templates.
     fn resources(&self) -> ResourceLoader {
         ResourceLoader::default()
     }
@@ -53,7 +52,6 @@ pub trait Extension: Send + Sync {
         None
     }
 
-    /// Called before a tool runs.
     async fn before_tool(&self, call: &ToolCall) -> BeforeTool {
         let _ = call;
         BeforeTool::Go
@@ -65,26 +63,23 @@ pub trait Extension: Send + Sync {
         output
     }
 
-    /// Runs one of its slash commands.
+    /// Runs one of the extension's slash commands.
     async fn command(&self, name: &str, arguments: &str) -> CommandOutcome {
         let _ = arguments;
         CommandOutcome::Done(format!("/{name} does nothing"))
     }
 }
 
-/// A slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
     /// Name without the slash.
     pub name: String,
-    /// Description for people.
     pub description: String,
 }
 
-/// The result of a slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// The command is done. The text is for the person who gave it.
+    /// Carried out. The text is for the person who gave the command.
     Done(String),
     /// The agent gets this prompt instead of the command.
     Prompt(String),
@@ -97,7 +92,6 @@ pub struct AgentStart {
     pub system: String,
 }
 
-/// A turn that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnStart {
     /// Counts from 1 for each prompt.
@@ -105,12 +99,10 @@ pub struct TurnStart {
     pub system: String,
 }
 
-/// A turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
     /// As in [`TurnStart`].
     pub turn: u32,
-    /// The text of the answer.
     pub text: String,
     /// Names of the called tools.
     pub tools: Vec<String>,
@@ -119,7 +111,6 @@ pub struct TurnEnd {
 /// Decision on a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BeforeTool {
-    /// Run it.
     Go,
     /// Run it with other arguments, which must match its schema.
     Change(Value),
@@ -172,7 +163,7 @@ impl Extensions {
         Some(extension.command(name, arguments).await)
     }
 
-    /// Calls all extensions, each with the result of the previous one.
+    /// Passes the result of each extension to the next one.
     pub async fn before_agent_start(&self, mut start: AgentStart) -> AgentStart {
         for extension in &self.0 {
             start = extension.before_agent_start(start).await;
@@ -180,7 +171,7 @@ impl Extensions {
         start
     }
 
-    /// The system prompt of this turn after all extensions.
+    /// Passes the system prompt of this turn through all extensions.
     pub async fn turn_start(&self, turn: u32, system: String) -> String {
         let mut turn = TurnStart { turn, system };
         for extension in &self.0 {
@@ -191,7 +182,7 @@ impl Extensions {
         turn.system
     }
 
-    /// Notifies all extensions. Returns their messages for the conversation.
+    /// Returns the extensions' messages for the conversation.
     pub async fn turn_end(&self, turn: &TurnEnd) -> Vec<String> {
         let mut messages = Vec::new();
         for extension in &self.0 {
@@ -200,8 +191,8 @@ impl Extensions {
         messages
     }
 
-    /// Asks all extensions whether a tool may run. Returns the changed call, or the reason of the first extension
-    /// that blocks it.
+    /// Asks all extensions whether a tool may run. Returns the changed call, or the reason of the first extension that
+    /// blocks it.
     pub async fn before_tool(&self, mut call: ToolCall) -> Result<ToolCall, String> {
         for extension in &self.0 {
             match extension.before_tool(&call).await {
@@ -213,7 +204,7 @@ impl Extensions {
         Ok(call)
     }
 
-    /// The result of a tool after all extensions.
+    /// Passes the result through all extensions.
     pub async fn after_tool(&self, call: &ToolCall, mut output: ToolOutput) -> ToolOutput {
         for extension in &self.0 {
             output = extension.after_tool(call, output).await;

@@ -13,8 +13,7 @@ use crate::process::Program;
 use crate::tool::ToolContext;
 use crate::workspace::Environment;
 
-/// Stands for a program written against the protocol. It logs its requests to a file, and answers them as `ANSWERS`
-/// maps their hooks.
+/// A program that implements the protocol. It logs its requests to a file, and answers each hook as in `ANSWERS`.
 const PROGRAM: &str = r#"
 import json, os, subprocess, sys
 answers = json.loads(os.environ.get("ANSWERS", "{}"))
@@ -262,7 +261,7 @@ async fn program_without_a_hello_is_no_extension() {
     assert!(error.contains("failed to start the extension"), "{error}");
 }
 
-/// A linked-in extension that appends its name to everything.
+/// A linked-in extension that appends its name to every value.
 struct Named(&'static str);
 
 #[async_trait]

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The calls of one server.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Mutex<Open>);
 
@@ -37,7 +36,7 @@ impl Calls {
         Call { calls: Arc::clone(self), begun: Instant::now(), waited_before: open.waited_until_now() }
     }
 
-    /// Waits for the user. `None` if no call is running, or if the last one ends before there is an answer.
+    /// Waits for the user. `None` if no call is running, or if the last one ends before the answer.
     pub(super) async fn asking<T>(&self, question: impl Future<Output = T>) -> Option<T> {
         let (over, _asking) = {
             let mut open = self.open();
@@ -58,7 +57,6 @@ impl Open {
     }
 }
 
-/// A running call.
 #[derive(Debug)]
 pub(super) struct Call {
     calls: Arc<Calls>,
@@ -67,7 +65,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Its deadline: `after` its start, extended by the time in which the user was asked.
+    /// `after` its start, extended by the time of questions to the user.
     pub(super) fn deadline(&self, after: Duration) -> Instant {
         self.begun + after + self.calls.open().waited_until_now().saturating_sub(self.waited_before)
     }
@@ -80,7 +78,7 @@ impl Call {
             if !asking && deadline <= Instant::now() {
                 return;
             }
-            // While a question is open, the deadline moves with the clock, so it is checked again later.
+            // While a question is open, the deadline moves with the clock, so this checks again later.
             let least = Instant::now() + Duration::from_millis(if asking { 1_000 } else { 0 });
             tokio::time::sleep_until(deadline.max(least)).await;
         }

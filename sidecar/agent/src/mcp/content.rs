@@ -6,11 +6,10 @@ use crate::message::UserContent;
 use crate::tool::ToolOutput;
 use crate::tool::text::{MAX_BYTES, head};
 
-/// The content for the model.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut content: Vec<UserContent> = result.content.into_iter().map(block).collect();
     if content.is_empty() {
-        // Well-behaved servers also send structured content as text.
+        // Well-behaved servers repeat structured content as text.
         let text =
             result.structured_content.map_or_else(|| "(no output)".to_owned(), |value| value.to_string());
         content.push(text_block(text));

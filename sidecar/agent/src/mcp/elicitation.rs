@@ -16,7 +16,7 @@ use super::calls::Calls;
 /// Asks the user on behalf of a server.
 #[async_trait]
 pub trait Elicit: Send + Sync {
-    /// Waits for the answer. Dropped when the answer is no longer needed. The time does not count towards the call's
+    /// Waits for the answer. Dropped when the answer is not needed any more. The time does not count towards the call's
     /// limit.
     async fn elicit(&self, request: ElicitRequest) -> ElicitResponse;
 
@@ -26,7 +26,6 @@ pub trait Elicit: Send + Sync {
     }
 }
 
-/// A request of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElicitRequest {
     pub server: String,
@@ -35,7 +34,6 @@ pub struct ElicitRequest {
     pub kind: ElicitKind,
 }
 
-/// Type of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitKind {
     /// Values that match this JSON Schema.
@@ -44,14 +42,13 @@ pub enum ElicitKind {
     Url(String),
 }
 
-/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitResponse {
     /// Agreed, with the values of the form.
     Accept(Option<Value>),
     /// Declined. The server can continue without it.
     Decline,
-    /// Declined, and the server must stop.
+    /// Declined. The server must stop.
     Cancel,
 }
 
@@ -82,7 +79,7 @@ impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.elicit.is_possible() {
-            // Only forms: a URL may only be opened by the user's own browser.
+            // Only forms, because a URL belongs into the user's own browser.
             let form = FormElicitationCapability::default();
             capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         }

@@ -1,9 +1,8 @@
 //! Tools of MCP servers, over standard input and output or streamable HTTP.
 //!
 //! [`McpServers::connect`] connects to all servers concurrently, within their configured time limits. A server that
-//! cannot be reached contributes no tools, and a notice says so. If a connection is lost later, the next call of one
-//! of its tools connects again. A call that was running gets an error result, because it is unknown how much of it
-//! was done.
+//! cannot be reached contributes no tools, and a notice reports it. If a connection is lost later, the next call of a
+//! tool connects again. A call that was running gets an error result, because it is unknown what it did.
 
 mod calls;
 mod content;
@@ -30,7 +29,6 @@ use crate::extension::external::Notify;
 use crate::process::Program;
 use crate::tool::SharedTool;
 
-/// Configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServerConfig {
     /// Middle part of its tools' names: `mcp__NAME__tool`.
@@ -57,7 +55,6 @@ impl McpServerConfig {
     }
 }
 
-/// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpTransport {
     /// A program with the protocol on its standard input and output. It ends with the agent.
@@ -102,20 +99,18 @@ pub enum McpError {
     #[error("the MCP server {server} refused: {reason}")]
     Refused {
         server: String,
-        /// The server's message.
+        /// The message of the server.
         reason: String,
     },
 }
 
-/// The servers of an agent.
 pub struct McpServers {
     servers: Vec<Arc<Server>>,
     tools: Vec<SharedTool>,
 }
 
 impl McpServers {
-    /// Connects to all servers. `elicit` handles their requests to the user; `notify` receives notices about
-    /// problems.
+    /// `elicit` handles the servers' requests to the user; `notify` receives notices about problems.
     pub async fn connect(configs: Vec<McpServerConfig>, elicit: &Arc<dyn Elicit>, notify: &Notify) -> Self {
         let connecting = configs.into_iter().map(|config| async {
             let server = Server::new(config, elicit.clone());

@@ -4,13 +4,11 @@ use std::collections::HashSet;
 
 use crate::tool::MAX_TOOL_NAME;
 
-/// The names in use.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames(HashSet<String>);
 
 impl ToolNames {
-    /// Builds `mcp__server__tool` from characters that models accept, truncated to their limit. `None` if the name is
-    /// already in use.
+    /// Builds `mcp__server__tool` from characters that models accept, truncated to their limit. `None` if it is in use.
     pub(super) fn assign(&mut self, server: &str, tool: &str) -> Option<String> {
         let letter = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
         let whole: String = format!("mcp__{server}__{tool}").chars().map(letter).collect();

@@ -20,9 +20,7 @@ use super::elicitation::Handler;
 use super::{Elicit, McpError, McpServerConfig, McpTransport};
 use crate::process::{Ending, ProcessHandle, Program, ToolProcesses, log_complaints};
 
-/// Most pages of tools to request.
 const MAX_PAGES: usize = 1000;
-/// How long closing a connection may take.
 const CLOSING: Duration = Duration::from_secs(1);
 
 pub(super) struct Server {
@@ -80,7 +78,7 @@ impl Server {
         timeout(after, listing).await.unwrap_or_else(|_| Err(self.timed_out(after)))
     }
 
-    /// Calls a tool. Dropping the future tells the server that the call is cancelled.
+    /// Dropping the future notifies the server of the cancellation.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, McpError> {
         let client = timeout(self.config.start_timeout, self.client())
             .await
@@ -93,8 +91,8 @@ impl Server {
         }
     }
 
-    /// Tracks the processes that the server's program starts from now on. `None` if there is no program, or if it is
-    /// just being started.
+    /// Tracks the processes that the server's program starts from now on. `None` without a program, or while it is
+    /// being started.
     pub(super) fn observed(&self) -> Option<ToolProcesses> {
         let client = self.client.try_lock().ok()?.clone()?;
         let (handle, _) = client.program.as_ref()?;
@@ -117,7 +115,7 @@ impl Server {
         }
     }
 
-    /// The connection. Connects if there is none or if it was lost.
+    /// Connects if there is no connection or if it was lost.
     async fn client(&self) -> Result<Arc<Client>, McpError> {
         let mut slot = self.client.lock().await;
         if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {

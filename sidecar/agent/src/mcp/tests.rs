@@ -45,7 +45,6 @@ def result(method, params, answer_of):
         return text(json.dumps(answer, sort_keys=True))
 "#;
 
-/// The server over standard input and output.
 const STDIO: &str = r#"
 child = subprocess.Popen(["sleep", "600"])
 with open("pids", "a") as pids: pids.write(f"{os.getpid()}\n{child.pid}\n")
@@ -72,7 +71,7 @@ for line in sys.stdin:
     say({"id": message["id"], "result": result(message["method"], message.get("params"), answer_of)})
 "#;
 
-/// The server over HTTP: tools respond with an event stream, everything else with JSON.
+/// Tools respond with an event stream, other requests with JSON.
 const HTTP: &str = r#"
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -137,7 +136,7 @@ impl Fixture {
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Process ids of a stdio server, over all its starts.
+    /// Process ids over all starts of a stdio server.
     fn pids(&self) -> Vec<i32> {
         let pids = std::fs::read_to_string(self.dir.path().join("pids")).unwrap_or_default();
         pids.lines().map(|line| line.parse().unwrap()).collect()
@@ -331,7 +330,7 @@ async fn unreachable_servers_are_left_out() {
     assert!(told.contains("the MCP server missing cannot be reached"), "{told}");
     assert!(told.contains("the MCP server silent took longer than 1 seconds"), "{told}");
     assert!(told.contains("the MCP server closed cannot be reached"), "{told}");
-    // All started processes are gone. On a busy machine, a second may not be enough to start them all.
+    // A busy machine may need more than a second to start them all.
     fixture.assert_dead(0).await;
 }
 

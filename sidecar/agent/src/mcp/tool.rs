@@ -20,7 +20,7 @@ pub(super) struct McpTool {
 }
 
 impl McpTool {
-    /// Wraps a tool. The error says why it cannot be used.
+    /// The error says why the tool cannot be used.
     pub(super) fn new(
         server: Arc<Server>,
         tool: &rmcp::model::Tool,
@@ -60,8 +60,8 @@ impl Tool for McpTool {
             Some(Ok(result)) => output(result),
             Some(Err(error)) => ToolOutput::error(error.to_string()),
             None => {
-                // The server was notified. A command that it started for the call must end even if the server ignores
-                // this.
+                // The server was notified. Commands that it started for the call must end even if it ignores the
+                // notification.
                 if let Some(started) = started
                     && let Err(error) = started.end(false).await
                 {

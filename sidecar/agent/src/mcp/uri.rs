@@ -14,7 +14,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Parses a URI. `None` if its transport is not supported.
+    /// `None` if the transport is not supported.
     pub fn parse(uri: &str) -> Option<Self> {
         let (scheme, rest) = uri.split_once(':')?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -31,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// A short name: the program's or the host's.
+    /// The program's or the host's name.
     pub fn short_name(&self) -> String {
         let part = match self {
             Self::Program { path, .. } => path.rsplit('/').next(),

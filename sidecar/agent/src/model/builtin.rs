@@ -2,10 +2,10 @@
 //!
 //! Checked on 22 November 2026 against the vendors' own pages for Claude Opus 4.5 and 5, Sonnet 4.5 and 5, Haiku 4.5,
 //! GPT-5.1 and GPT-5 mini (`platform.claude.com/docs/en/models/{model}/overview`,
-//! `developers.openai.com/api/docs/models/{model}`; for Sonnet 4.5 and Haiku 4.5 without the cache prices, which
-//! follow the same rule). The values of GPT-5 come from pages of other models, those of GPT-4.1 from resellers, which
-//! agree. Retired models are not listed; Claude Opus 4.5 is available until 24 November 2026, Sonnet 4.5 until the
-//! 30th. Claude Haiku 5.5, GPT-5.4 and later, whose price depends on the length of the prompt, are missing.
+//! `developers.openai.com/api/docs/models/{model}`; without the cache prices of Sonnet 4.5 and Haiku 4.5, which follow
+//! the same rule). The values of GPT-5 come from pages of other models, those of GPT-4.1 from resellers, which agree.
+//! Retired models are not listed; Claude Opus 4.5 is available until 24 November 2026, Sonnet 4.5 until the 30th.
+//! Claude Haiku 5.5, GPT-5.4 and later, whose price depends on the length of the prompt, are missing.
 //!
 //! The models of the agent `qwen` have prices only: no provider of this table offers them. Their prices rise with the length of
 //! the prompt. They are those of Alibaba Cloud Model Studio, international (Singapore), as `models.dev` lists them
@@ -82,13 +82,13 @@ const QWEN: &[(&str, [i64; 4], &[Tier])] = &[
     ("qwen3.7-plus", [400, 1_600, 80, 500], &[tier(256_000, [1_200, 4_800, 240, 1_500])]),
 ];
 
-/// The price of a model that no provider of this table offers.
+/// The price of a model in [`QWEN`].
 pub(super) fn price(id: &str) -> Option<Price> {
     let (_, mills, tiers) = QWEN.iter().find(|(known, ..)| *known == id)?;
     Some(Price::mills(*mills).with_tiers(tiers))
 }
 
-/// The models of a provider with this name. Empty if it is not one of the vendors.
+/// Empty if the provider is not one of the vendors.
 pub(super) fn models(provider: &str) -> Vec<ModelInfo> {
     let rows = match provider {
         "anthropic" => ANTHROPIC,

@@ -5,13 +5,12 @@ use super::price::Price;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     pub provider: String,
-    /// The model's id at its provider.
     pub id: String,
     /// Limit for input and output tokens together.
     pub context_window: u64,
     /// Limit for output tokens.
     pub max_output_tokens: u64,
-    /// `None` if the price is unknown.
+    /// `None` if unknown.
     pub price: Option<Price>,
     /// Whether the model can think before it answers.
     pub thinking: bool,

@@ -19,19 +19,17 @@ use crate::message::{AssistantMessage, SharedMessages, Usage};
 /// Answers requests. Dropping the future or the stream cancels the request.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
-    /// Sends a request. The stream ends with [`Delta::Done`] or an error.
+    /// The stream ends with [`Delta::Done`] or an error.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
 /// A streamed reply.
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 
-/// A request to a model. Cloning is cheap, however long the conversation is.
+/// Cheap to clone, however long the conversation is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The provider's name in the registry.
     pub provider: String,
-    /// The model's id at its provider.
     pub model: String,
     pub system: String,
     /// The conversation, with every call paired with its result.
@@ -62,7 +60,7 @@ pub enum Delta {
     ToolCall {
         /// The call's id, if it is known already.
         id: String,
-        /// The tool's name; empty until it is known.
+        /// Empty until it is known.
         name: String,
         /// Bytes of the arguments so far.
         bytes: u64,
@@ -83,19 +81,17 @@ pub enum ModelError {
         message: String,
         /// HTTP status, if there was one.
         status: Option<u16>,
-        /// The wait that the provider asked for.
         retry_after: Option<Duration>,
     },
     /// The conversation does not fit into the context window (S1 6.1).
     #[error("the conversation does not fit into the context window: {message}")]
     ContextOverflow {
-        /// The provider's message.
+        /// The message of the provider.
         message: String,
     },
     /// The quota of the account is exceeded, possibly until a certain time (S4).
     #[error("the quota is used up: {message}")]
     QuotaExceeded {
-        /// The provider's message.
         message: String,
         /// When the quota resets, if the provider reported it.
         reset_at: Option<pilothouse_domain::Timestamp>,

@@ -1,5 +1,3 @@
-//! Prices of models.
-
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,6 @@ pub struct Price {
     /// Input tokens, not read from a cache.
     #[serde(with = "rust_decimal::serde::str")]
     pub input: Decimal,
-    /// Output tokens.
     #[serde(with = "rust_decimal::serde::str")]
     pub output: Decimal,
     /// Input tokens read from a cache.
@@ -49,12 +46,12 @@ impl Price {
         self
     }
 
-    /// The prices of a call with this many input tokens, cached ones included.
+    /// `input` includes cached tokens.
     fn of_prompt(&self, input: u64) -> Self {
         self.tiers.iter().rfind(|tier| input > tier.above).map_or(*self, |tier| Self::mills(tier.mills))
     }
 
-    /// The price of a call's `usage` in US dollars.
+    /// In US dollars.
     pub fn of(&self, usage: &Usage) -> Decimal {
         let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         let price = self.of_prompt(prompt);

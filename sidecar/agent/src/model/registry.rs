@@ -20,7 +20,7 @@ impl Secret {
         Self(key.into())
     }
 
-    /// The key itself, for requests to the provider only.
+    /// For requests to the provider only.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -40,7 +40,6 @@ pub enum Api {
     AnthropicMessages,
     /// `OpenAI`'s Chat Completions API and compatible servers.
     OpenaiChat,
-    /// `OpenAI`'s Responses API.
     OpenaiResponses,
 }
 
@@ -54,7 +53,6 @@ impl Api {
     }
 }
 
-/// A provider of models.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderConfig {
@@ -106,7 +104,6 @@ pub enum RegistryError {
     Nothing,
 }
 
-/// The providers and their models, in the order in which they were added.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRegistry {
     providers: Vec<ProviderConfig>,
@@ -114,13 +111,12 @@ pub struct ModelRegistry {
 }
 
 impl ModelRegistry {
-    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a provider. A vendor's own provider (`anthropic`, `openai`) includes the built-in models. Replaces a
-    /// provider with the same name, together with its models.
+    /// Adds a provider, or replaces the one with the same name. A vendor's own provider (`anthropic`, `openai`)
+    /// includes the built-in models.
     #[must_use]
     pub fn with(mut self, provider: ProviderConfig) -> Self {
         self.models.retain(|model| model.provider != provider.name);
@@ -167,8 +163,8 @@ impl ModelRegistry {
         self.models.iter().find(|model| model.provider == provider && model.id == id)
     }
 
-    /// Finds the price of a model by any of its names, whatever its provider and whether or not it is available:
-    /// `id`, `provider/id`, an id with a date, and names that agents derive from it (`id/effort`, `id[effort]`).
+    /// Finds the price of a model by any of its names, available or not: `id`, `provider/id`, an id with a date, and
+    /// names that agents derive from it (`id/effort`, `id[effort]`).
     pub fn price(&self, name: &str) -> Option<Price> {
         let name = name.rsplit_once('|').map_or(name, |(_, name)| name);
         let name = name.split_once(['[', '(']).map_or(name, |(name, _)| name).trim();
@@ -184,7 +180,6 @@ impl ModelRegistry {
         listed.or_else(|| [name, behind, before].iter().find_map(|id| builtin::price(id)))
     }
 
-    /// All models, available or not.
     pub fn models(&self) -> &[ModelInfo] {
         &self.models
     }
@@ -194,7 +189,7 @@ impl ModelRegistry {
         self.models.iter().filter(|model| self.has_key(&model.provider))
     }
 
-    /// Finds the available model for `provider/id` or for an id alone. An unlisted model is accepted from the named
+    /// Finds the available model for `provider/id` or for an id alone. Accepts an unlisted model from the named
     /// provider, or from the only one with a key, because providers add models all the time.
     pub fn resolve(&self, name: &str) -> Result<ModelInfo, RegistryError> {
         if let Some((provider, id)) = name.split_once('/')
@@ -232,7 +227,7 @@ impl ModelRegistry {
         available.get(next).map(|model| (*model).clone()).ok_or(RegistryError::Nothing)
     }
 
-    /// Describes a model that is not listed. A known id with a date is treated like the known model.
+    /// Describes a model that is not listed. A known id with a date counts as the known model.
     fn unlisted(&self, provider: &str, id: &str) -> ModelInfo {
         let dated = |model: &&ModelInfo| {
             let rest = id.strip_prefix(model.id.as_str()).and_then(|rest| rest.strip_prefix('-'));

@@ -1,4 +1,4 @@
-//! A running program together with everything that it started.
+//! A running program with its descendants.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::process::ExitStatus;
@@ -22,11 +22,11 @@ use {
 use super::tree::{ProcessId, ProcessInfo};
 use super::{Ending, guard, tree};
 
-/// How long dropping waits for the end. A guard needs a few milliseconds.
+/// Limit of the wait in a drop. A guard needs a few milliseconds.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
 
-/// A program and everything that it starts. Dropping it ends all of it immediately, unless its [`Ending`](Ending)
-/// grants time; usually nothing is left when the drop returns.
+/// A program with everything that it starts. Dropping it ends all of it immediately, unless its [`Ending`](Ending)
+/// grants time; usually no process is left when the drop returns.
 ///
 /// With a guard this covers all descendants, and they also end when this process dies. Without one
 /// ([`Guard::GroupAlone`](super::Guard)) it covers the process group.
@@ -50,7 +50,6 @@ struct GroupState {
     ended: bool,
 }
 
-/// The means to end the group.
 #[derive(Debug)]
 enum ControlMethod {
     /// The guard's leash. `None` once it was dropped.
@@ -70,35 +69,31 @@ impl Group {
         Ok(Self { child, handle, at_once: ending.grace.is_zero() })
     }
 
-    /// A handle for other tasks to end or stop the group.
     pub fn handle(&self) -> ProcessHandle {
         self.handle.clone()
     }
 
-    /// Takes the standard input, if it is piped.
     pub const fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Takes the standard output, if it is piped.
     pub const fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Takes the standard error, if it is piped.
     pub const fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
+    /// Waits until the program has ended and, with a guard, no descendant is left. Cancel-safe.
     ///
-    /// The process is reaped only after the last signal, because its id can be reused afterwards. Without a guard, that is when
-    /// the group is dropped: the id is also that of the process group, which may outlive the process.
+    /// The process is reaped only after the last signal, because its id can be reused afterwards. Without a guard, that
+    /// is when the group is dropped: the id is also that of the process group, which may outlive the process.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
         let id = self.handle.state().id;
-        // Without an id, it was reaped by an earlier call.
+        // Without an id, an earlier call has reaped it.
         let status = if self.child.id().is_some() { Some(exit_status(id).await?) } else { None };
         let leads_group = {
             let mut state = self.handle.state();
@@ -111,7 +106,7 @@ impl Group {
         }
     }
 
-    /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
+    /// Waits until the program has ended and, with a guard, no descendant is left. Cancel-safe.
     ///
     /// `nix` cannot wait here without reaping.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -121,7 +116,7 @@ impl Group {
         Ok(status)
     }
 
-    /// Asks the group to end, and kills it after `grace`. Nothing of it is left when this returns.
+    /// Kills the group after `grace`. No process of it is left when this returns.
     pub async fn end(mut self, grace: Duration) -> io::Result<ExitStatus> {
         self.handle.terminate();
         if let Ok(status) = timeout(grace, self.wait()).await {
@@ -131,7 +126,7 @@ impl Group {
         self.wait().await
     }
 
-    /// Waits for the end in a task. Dropping the handle ends the group.
+    /// Dropping the handle ends the group.
     pub(crate) fn wait_in_background(mut self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
             _ = self.wait().await;
@@ -142,7 +137,7 @@ impl Group {
 /// Waits until a child has ended, without reaping it. Cancel-safe.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 async fn exit_status(id: Pid) -> io::Result<ExitStatus> {
-    // Before the first look, so that no end is missed.
+    // Registered first, so that no end is missed.
     let mut changes = signal(SignalKind::child())?;
     loop {
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -173,7 +168,7 @@ impl ProcessHandle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the program has ended and, with a guard, everything that it started.
+    /// With a guard, this includes all descendants.
     pub fn has_ended(&self) -> bool {
         self.state().ended
     }
@@ -183,7 +178,6 @@ impl ProcessHandle {
         self.state().send_order(guard::TERMINATE, Some(Signal::SIGTERM));
     }
 
-    /// Kills the whole group.
     pub fn kill(&self) {
         let mut state = self.state();
         state.send_order(guard::KILL, Some(Signal::SIGKILL));
@@ -196,7 +190,7 @@ impl ProcessHandle {
         self.state().send_order(guard::SKIP_LINGER, None);
     }
 
-    /// Stops all processes with a signal. The guard itself continues.
+    /// The guard itself continues.
     pub fn pause(&self) {
         let state = self.state();
         if state.ended {
@@ -219,7 +213,7 @@ impl ProcessHandle {
         if state.ended { Vec::new() } else { tree::list_below(state.id) }
     }
 
-    /// Kills some processes. All are stopped first, because a shell whose command is killed would start its next one.
+    /// Kills some processes. Stops all first, because a shell whose command is killed would start its next one.
     pub fn kill_processes(&self, processes: &[ProcessId]) {
         let state = self.state();
         if state.ended {
@@ -241,13 +235,13 @@ impl ProcessHandle {
         }
     }
 
-    /// Handles the drop of the group. Returns whether a guard is about to end.
+    /// Called when the group is dropped. Returns whether a guard is about to end.
     fn release(&self) -> bool {
         let mut state = self.state();
         let had_ended = state.ended;
         match &mut state.control_method {
-            // Ends processes that remained in the group after its program ended. The program is not reaped yet, so the id is
-            // still its own.
+            // Ends processes that stayed in the group after its program ended. The program is not reaped yet, so the id
+            // is its own.
             ControlMethod::Group => _ = killpg(state.id, Signal::SIGKILL),
             ControlMethod::Guard(leash) => drop(leash.take()),
         }
@@ -258,7 +252,7 @@ impl ProcessHandle {
 }
 
 impl GroupState {
-    /// `signal` replaces the order if there is no guard.
+    /// Without a guard, `signal` replaces the order.
     fn send_order(&mut self, order: u8, signal: Option<Signal>) {
         if self.ended {
             return;
@@ -275,7 +269,7 @@ impl GroupState {
         }
     }
 
-    /// Continues a guard that was stopped, so that it can do its work.
+    /// Continues a stopped guard, so that it can do its work.
     fn wake(&self) {
         if !self.ended {
             _ = kill(self.id, Signal::SIGCONT);
@@ -320,7 +314,7 @@ mod tests {
         // It reads its standard input to the end.
         let mut group = program("cat");
         assert!(group.wait().await.unwrap().success());
-        // A wait that was given up loses nothing.
+        // A cancelled wait loses no status.
         let mut group = program("exit 4");
         tokio::select! {
             biased;

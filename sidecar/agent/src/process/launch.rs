@@ -1,5 +1,3 @@
-//! Starts programs.
-
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsRawFd as _;
@@ -15,16 +13,15 @@ use super::guard::VERB;
 use super::{AgentUser, Confinement, Group};
 use crate::workspace::Environment;
 
-/// Ends programs together with everything that they started.
+/// Ends programs with their descendants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Guard {
     /// No guard. The program leads a process group, which is killed when its handle is dropped. Processes survive if
-    /// they leave the group, or if the agent itself is killed.
+    /// they leave the group, or if the agent is killed.
     #[default]
     GroupAlone,
     /// A program that runs [`guard::run`](super::guard::run) for the subcommand [`guard::VERB`](super::guard::VERB).
     Program {
-        /// Path of the guard program.
         program: PathBuf,
         /// User that programs run as, if it differs from the agent's.
         user: Option<AgentUser>,
@@ -37,7 +34,6 @@ pub enum Guard {
     },
 }
 
-/// How a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ending {
     /// How long the program may take to end on its own after the agent has ended.
@@ -47,18 +43,16 @@ pub struct Ending {
 }
 
 impl Guard {
-    /// Uses the running program, which must have the subcommand, even if its file was replaced meanwhile.
+    /// Uses the running program, which must have the subcommand. Works even if its file was replaced meanwhile.
     pub fn this_program() -> io::Result<Self> {
         let running = PathBuf::from("/proc/self/exe");
         Ok(Self::at(if running.exists() { running } else { std::env::current_exe()? }))
     }
 
-    /// Uses another program that has the subcommand.
     pub const fn at(program: PathBuf) -> Self {
         Self::Program { program, user: None, lease: None, lock: None, confinement: None }
     }
 
-    /// Sets the user that programs run as.
     #[must_use]
     pub fn for_user(mut self, named: Option<AgentUser>) -> Self {
         if let Self::Program { user, .. } = &mut self {
@@ -67,7 +61,7 @@ impl Guard {
         self
     }
 
-    /// Sets the lease file. All programs end when the lease expires.
+    /// See [`Self::Program`].
     #[must_use]
     pub fn leased(mut self, file: Option<PathBuf>) -> Self {
         if let Self::Program { lease, .. } = &mut self {
@@ -76,7 +70,7 @@ impl Guard {
         self
     }
 
-    /// Sets the file to lock while any program runs. A guard that cannot lock it starts nothing.
+    /// A guard that cannot lock the file starts no program.
     #[must_use]
     pub fn locking(mut self, file: Option<PathBuf>) -> Self {
         if let Self::Program { lock, .. } = &mut self {
@@ -85,7 +79,6 @@ impl Guard {
         self
     }
 
-    /// Sets the file access of the programs.
     #[must_use]
     pub fn confined_to(mut self, to: Option<Confinement>) -> Self {
         if let Self::Program { confinement, .. } = &mut self {
@@ -94,7 +87,7 @@ impl Guard {
         self
     }
 
-    /// File access of the programs. `None`: only the user's permissions apply.
+    /// `None`: only the user's permissions apply.
     pub const fn confinement(&self) -> Option<&Confinement> {
         match self {
             Self::Program { confinement, .. } => confinement.as_ref(),
@@ -102,7 +95,7 @@ impl Guard {
         }
     }
 
-    /// User that programs run as, if it differs from the agent's.
+    /// `None` for the agent's own user.
     pub const fn user(&self) -> Option<&AgentUser> {
         match self {
             Self::Program { user, .. } => user.as_ref(),
@@ -110,8 +103,8 @@ impl Guard {
         }
     }
 
-    /// Creates a guarded command. The caller sets arguments, folder, environment and streams as usual. The
-    /// environment of this process is not inherited.
+    /// The caller sets arguments, folder, environment and streams as usual. The environment of this process is not
+    /// inherited.
     pub fn command(&self, program: impl AsRef<OsStr>, ending: Ending) -> io::Result<Launch> {
         let Self::Program { program: guard, user, lease, lock, confinement } = self else {
             let mut command = Command::new(program);
@@ -155,7 +148,7 @@ pub struct Launch {
 static STARTING: Mutex<()> = Mutex::new(());
 
 impl Launch {
-    /// The command to configure. Added arguments go to the program itself, not to the guard.
+    /// Added arguments go to the program, not to the guard.
     pub const fn command(&mut self) -> &mut Command {
         &mut self.command
     }
@@ -175,7 +168,6 @@ impl Launch {
     }
 }
 
-/// A program to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub guard: Guard,
@@ -205,14 +197,13 @@ impl Program {
         self
     }
 
-    /// Adds arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Starts the program with these streams as standard input, output and error.
+    /// `streams` are standard input, output and error.
     pub fn start(&self, ending: Ending, streams: [Stdio; 3]) -> io::Result<Group> {
         let mut launch = self.guard.command(&self.program, ending)?;
         let [stdin, stdout, stderr] = streams;

@@ -1,5 +1,5 @@
-//! The lease of an agent's programs: a file with the time at which they end. The process that started them writes it,
-//! and their guards read it. The programs therefore also end if the writer is stopped (`SIGSTOP`) or stuck.
+//! The lease of an agent's programs: a file with the time at which they end. The starting process writes it, and their
+//! guards read it. The programs therefore also end if the writer is stopped (`SIGSTOP`) or stuck.
 
 use std::fs::File;
 use std::io;
@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// A clock that includes time in which the machine is suspended. It has an arbitrary start that all processes of the
-/// machine share.
+/// A clock that includes suspensions of the machine. All processes of the machine share its arbitrary start.
 pub fn boot_time() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
@@ -25,7 +24,7 @@ pub fn boot_time() -> Duration {
 pub struct LeaseFile(File);
 
 impl LeaseFile {
-    /// Creates the file with the expiry `until`, as a value of [`boot_time`].
+    /// `until` is a value of [`boot_time`].
     pub fn create(path: &Path, until: Duration) -> io::Result<Self> {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -38,13 +37,12 @@ impl LeaseFile {
         File::open(path).map(Self)
     }
 
-    /// Changes the expiry.
     pub fn set(&self, until: Duration) -> io::Result<()> {
         let millis = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.0.write_all_at(&millis.to_le_bytes(), 0)
     }
 
-    /// The remaining time. Zero if the lease has expired or cannot be read.
+    /// Zero if the lease has expired or cannot be read.
     pub(crate) fn left(&self) -> Duration {
         let mut millis = [0; 8];
         match self.0.read_exact_at(&mut millis, 0) {

@@ -1,8 +1,7 @@
 //! The processes of an agent's tool calls. An interrupt must end them before it is acknowledged (decision 15).
 //!
-//! Agents acknowledge an interrupt while a command is still running, or leave it running in the background. The
-//! adapters do not rely on the agent: they look at the processes below its guard, and end those that the turn has
-//! started.
+//! Agents may acknowledge an interrupt while a command is still running, or leave it running in the background. The
+//! adapters therefore find the processes below the agent's guard, and end those that the turn has started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +10,12 @@ use tokio::time::{Instant, sleep};
 
 use super::{ProcessHandle, ProcessId, ProcessInfo};
 
-/// Variable that marks an MCP server. It survives if the program executes another one, as `npx` does.
+/// Marks an MCP server, even if the program executes another one, as `npx` does.
 pub const MCP_SERVER_VARIABLE: &str = "PILOTHOUSE_MCP_SERVER";
 
-/// How long processes may take to end after the agent has ended its turn. Most agents end them themselves.
+/// How long processes may take to end after the agent has ended its turn. Most agents end them.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long no process may run after a turn that left a call open, because the agent may be about to start its
+/// After a turn that left a call open, how long no process may run, because the agent may be about to start its
 /// command.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long killed processes may take to disappear.
@@ -24,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Interval between checks.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// A process cannot be ended, because the kernel holds it.
+/// The kernel holds a process, so that it cannot be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("failed to end the processes of a tool call")]
 pub struct StillRunning;
@@ -38,7 +37,6 @@ pub struct ToolProcesses {
     handle: ProcessHandle,
     /// Command lines of the agent's MCP servers.
     servers: Vec<String>,
-    /// Processes that ran before the turn.
     before: BTreeSet<ProcessId>,
     /// Whether a tool was called in this turn.
     called: bool,
@@ -52,14 +50,14 @@ impl ToolProcesses {
         this
     }
 
-    /// Begins a turn. Processes that are running now do not belong to its calls.
+    /// Running processes do not belong to the turn's calls.
     pub fn turn_begins(&mut self) {
         self.before = self.handle.processes().iter().map(|process| process.id).collect();
         self.called = false;
     }
 
-    /// Begins the first call of a turn. Processes that MCP servers have started so far are their own workers; later
-    /// ones belong to calls.
+    /// Begins the first call of a turn. Earlier processes of MCP servers are their own workers; later ones belong to
+    /// calls.
     pub fn call_begins(&mut self) {
         if !std::mem::replace(&mut self.called, true) {
             let all = self.handle.processes();
@@ -80,13 +78,12 @@ impl ToolProcesses {
         running
     }
 
-    /// Kills the running processes of the turn's calls.
     pub fn kill(&self) {
         self.handle.kill_processes(&self.running());
     }
 
-    /// Waits until none is running. Processes get a moment to end on their own and are killed then. `open`: a call of
-    /// the turn has no result, so its command may be about to start.
+    /// Waits until no process is running. Processes get a moment to end, and are then killed. `open`: a call of the
+    /// turn has no result, so its command may be about to start.
     pub async fn end(&self, open: bool) -> Result<(), StillRunning> {
         let began = Instant::now();
         let mut last_seen = began;
@@ -134,7 +131,7 @@ impl ToolProcesses {
     }
 
     fn is_marked(&self, pid: i32) -> bool {
-        // The environment of another user's process may not be readable. The command line identifies the server then.
+        // The environment of another user's process may not be readable. Then the command line identifies the server.
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let marked = environment
             .split(|byte| *byte == 0)
@@ -192,7 +189,7 @@ mod tests {
         let mut tools = ToolProcesses::new(group.handle(), Vec::new());
         tools.turn_begins();
         assert_eq!(tools.running(), []);
-        // If only the command were killed, its script would continue with the next one.
+        // If only the command were killed, its script would start the next one.
         run(&mut input, "setsid sh -c 'trap \"\" TERM; touch begun; sleep 302; touch late' &").await;
         appears(&dir.path().join("begun")).await;
         assert!(!tools.running().is_empty());

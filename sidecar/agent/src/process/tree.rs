@@ -1,4 +1,4 @@
-//! Lists the descendants of a process, whatever their group or session.
+//! Lists the descendants of a process, in any group or session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The plain process id, valid while the process runs.
+    /// Valid while the process runs.
     pub const fn pid(self) -> i32 {
         self.pid
     }
@@ -27,11 +27,10 @@ impl ProcessId {
     }
 }
 
-/// A process as listed by the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessInfo {
     pub id: ProcessId,
-    /// The parent: the process that started this one, or that adopted it.
+    /// The process that started this one, or that adopted it.
     pub parent: i32,
     state: char,
 }
@@ -52,12 +51,11 @@ impl ProcessInfo {
         Some(Self { id: ProcessId { pid, started }, parent, state })
     }
 
-    /// Whether the process can still run. A zombie cannot: only its exit status is left.
+    /// A zombie cannot run any more: only its exit status is left.
     pub const fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Whether the process is stopped or has ended.
     pub const fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't') || !self.is_alive()
     }
@@ -78,13 +76,12 @@ pub(super) fn list_below(root: Pid) -> Vec<ProcessInfo> {
     all
 }
 
-/// The process ids of all descendants.
 pub(super) fn below(root: Pid) -> Vec<Pid> {
     list_below(root).into_iter().map(|process| Pid::from_raw(process.id.pid)).collect()
 }
 
-/// Stops all descendants of a process. Processes that start meanwhile are found in the next round; a stopped process
-/// starts none.
+/// Stops all descendants of a process. Each round finds the processes that started meanwhile; a stopped process starts
+/// none.
 pub(super) fn stop_below(root: Pid) {
     let mut stopped = BTreeSet::new();
     loop {
@@ -99,7 +96,7 @@ pub(super) fn stop_below(root: Pid) {
     }
 }
 
-/// Continues all descendants of a process, the youngest first, so that parents find their children running.
+/// The youngest first, so that parents find their children running.
 pub(super) fn continue_below(root: Pid) {
     for pid in below(root).into_iter().rev() {
         let _ = kill(pid, Signal::SIGCONT);

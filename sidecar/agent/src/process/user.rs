@@ -24,7 +24,7 @@ pub struct AgentUser {
 pub struct InvalidUser;
 
 impl AgentUser {
-    /// Parses the name, if this process can change to another user.
+    /// `None` without a name, or if this process cannot change to another user.
     pub fn named(name: Option<String>) -> Result<Option<Self>, InvalidUser> {
         name.filter(|_| geteuid().is_root()).map(|name| name.parse()).transpose()
     }
@@ -41,7 +41,7 @@ impl AgentUser {
         &self.home
     }
 
-    /// Makes the user the owner of a file or folder, not of the folder's content.
+    /// Changes a file or folder, but not the folder's content.
     pub fn own(&self, path: &Path) -> io::Result<()> {
         let metadata = path.symlink_metadata()?;
         if metadata.is_symlink() || metadata.uid() == self.uid.as_raw() {
@@ -50,16 +50,14 @@ impl AgentUser {
         Ok(chown(path, Some(self.uid), Some(self.gid))?)
     }
 
-    /// Makes a command run as the user. This process and everything that it starts lose the ability to gain
-    /// privileges.
+    /// Makes a command run as the user. This process and its descendants lose the ability to gain privileges.
     pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
-        // Changing the user also drops this process's supplementary groups.
+        // Also drops this process's supplementary groups.
         command.uid(self.uid.as_raw()).gid(self.gid.as_raw());
         no_new_privileges()
     }
 }
 
-/// Prevents gaining privileges by `sudo` or set-user-ID files.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn no_new_privileges() -> io::Result<()> {
     Ok(nix::sys::prctl::set_no_new_privs()?)

@@ -46,7 +46,7 @@ pub fn substitute(text: &str, arguments: &[String]) -> String {
 }
 
 struct ArgumentRange {
-    /// From 1.
+    /// Counts from 1.
     first: usize,
     count: usize,
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Splits a file into front matter and text. Supports only the YAML that skills and templates need: one `key: value`
-/// per line, quoted or not, or indented lines below the key.
+/// Splits a file into front matter and text. Supports only the YAML of skills and templates: one `key: value` per line,
+/// quoted or not, or indented lines below the key.
 pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
     let content = content.trim_start_matches('\u{feff}');
     let mut keys = BTreeMap::new();
@@ -17,7 +17,7 @@ pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
             return (keys, later.trim_start_matches(['\r', '\n']));
         }
         if rest.is_empty() {
-            // Without an end it is not front matter.
+            // Not front matter, because its end is missing.
             return (BTreeMap::new(), content);
         }
         rest = later;
@@ -38,7 +38,7 @@ pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// The text after a line that is blank from here on.
+/// `None` unless the rest of the line is blank.
 fn after_line(text: &str) -> Option<&str> {
     let (line, rest) = text.split_once('\n')?;
     line.trim().is_empty().then_some(rest)

@@ -1,9 +1,8 @@
-//! Resources that a prompt can refer to by name (S1 6.3): skills and prompt templates, from folders and from
-//! extensions.
+//! Skills and prompt templates that a prompt can name (S1 6.3), from folders and from extensions.
 //!
-//! A skill is `name.md` or `name/SKILL.md` in a folder of skills; it replaces `/skill:name` in a prompt. A template
-//! is `name.md` in a folder of prompts; it replaces `/name`, with the rest of the prompt as its arguments. Of two
-//! resources with the same name, the first wins (decision 38).
+//! A skill is `name.md` or `name/SKILL.md` in a folder of skills; it replaces `/skill:name` in a prompt. A template is
+//! `name.md` in a folder of prompts; it replaces `/name`, with the rest of the prompt as its arguments. Of two with the
+//! same name, the first applies (decision 38).
 
 mod arguments;
 mod front_matter;
@@ -18,7 +17,7 @@ pub use self::arguments::{split, substitute};
 pub use self::skill::Skill;
 pub use self::template::Template;
 
-/// Largest file of a skill or a template.
+/// In bytes, for a skill or a template.
 const MAX_FILE: u64 = 1024 * 1024;
 
 /// Locations of skills and templates, by precedence.
@@ -37,7 +36,7 @@ impl ResourceLoader {
         self.prompts.extend(other.prompts);
     }
 
-    /// Reads all resources. Unreadable files and duplicate names are skipped with a notice. Blocks while reading.
+    /// Skips unreadable files and duplicate names with a notice. Blocks while reading.
     pub fn load(&self) -> Resources {
         let mut resources = Resources::default();
         for place in &self.skills {
@@ -54,7 +53,6 @@ impl ResourceLoader {
     }
 }
 
-/// The loaded skills and templates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resources {
     skills: Vec<Skill>,
@@ -62,27 +60,22 @@ pub struct Resources {
     notices: Vec<String>,
 }
 
-/// The expansion of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expansion {
     /// The prompt refers to no skill or template.
     Unchanged,
-    /// A skill replaced the prompt.
     Skill {
         name: String,
-        /// The text for the agent.
         text: String,
     },
-    /// A template replaced the prompt.
     Template {
         name: String,
-        /// The text for the agent.
         text: String,
     },
 }
 
 impl Resources {
-    /// Adds a skill, unless its name is already in use.
+    /// Keeps an earlier skill with the same name.
     pub fn add_skill(&mut self, skill: Skill) {
         match self.skills.iter().find(|other| other.name == skill.name) {
             Some(other) => self.notices.push(format!(
@@ -95,7 +88,7 @@ impl Resources {
         }
     }
 
-    /// Adds a template, unless its name is already in use.
+    /// Keeps an earlier template with the same name.
     pub fn add_template(&mut self, template: Template) {
         match self.templates.iter().find(|other| other.name == template.name) {
             Some(other) => self.notices.push(format!(
@@ -116,7 +109,6 @@ impl Resources {
         &self.templates
     }
 
-    /// Sentences about skipped resources.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
@@ -138,8 +130,8 @@ impl Resources {
         }
     }
 
-    /// The section of the system prompt that lists the skills and their files, so that the agent can read one when it
-    /// applies. Empty if there are none.
+    /// The section of the system prompt that lists the skills and their files, from which the agent can read one. Empty
+    /// if there are none.
     pub fn skills_section(&self) -> String {
         if self.skills.is_empty() {
             return String::new();
@@ -155,11 +147,10 @@ impl Resources {
 pub fn command(prompt: &str) -> Option<(&str, &str)> {
     let rest = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    // A path is not a command.
+    // The prompt may begin with a path.
     (!name.is_empty() && !name.contains('/')).then(|| (name, arguments.trim()))
 }
 
-/// Reads a file, unless it is too large.
 fn read(path: &std::path::Path, notices: &mut Vec<String>) -> Option<String> {
     let result = std::fs::metadata(path).and_then(|metadata| {
         if metadata.len() > MAX_FILE {
@@ -170,7 +161,7 @@ fn read(path: &std::path::Path, notices: &mut Vec<String>) -> Option<String> {
     result.inspect_err(|error| notices.push(format!("{} is skipped: {error}", path.display()))).ok()
 }
 
-/// Paths in a folder, sorted by name. Empty if the folder does not exist.
+/// Sorted by name. Empty if the folder does not exist.
 fn listed(folder: &std::path::Path, notices: &mut Vec<String>) -> Vec<PathBuf> {
     let mut paths: Vec<_> = match std::fs::read_dir(folder) {
         Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),

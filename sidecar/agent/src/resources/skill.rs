@@ -9,14 +9,13 @@ pub struct Skill {
     pub name: String,
     /// When the skill applies.
     pub description: String,
-    /// Path of its file. Paths in its text are relative to the file's folder.
+    /// Paths in the skill's text are relative to the folder of this file.
     pub location: PathBuf,
     /// Text without front matter.
     pub body: String,
 }
 
 impl Skill {
-    /// The prompt for the skill, followed by the arguments.
     pub(super) fn prompt(&self, arguments: &str) -> String {
         let folder = self.location.parent().unwrap_or(Path::new("."));
         let block = format!(

@@ -15,7 +15,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// The prompt with the arguments substituted.
     pub(super) fn prompt(&self, arguments: &str) -> String {
         substitute(&self.body, &split(arguments)).trim().to_owned()
     }

@@ -129,7 +129,7 @@ fn placeholders_expand_to_their_arguments() {
 }
 
 proptest! {
-    /// When quoted, any text is a single argument, and arguments are never expanded again.
+    /// Quoted text is always a single argument, and arguments are never expanded again.
     #[test]
     fn any_text_can_be_an_argument(text in any::<String>(), other in any::<String>()) {
         let quoted = format!("\"{}\" {}", text.replace('\\', "\\\\").replace('"', "\\\""), "x");

@@ -1,5 +1,5 @@
-//! Compaction that runs concurrently with the conversation (S1 6.1). The summary covers a fixed range. It is inserted
-//! between two turns, when no call waits for its result, and later messages stay unchanged.
+//! Compaction beside the conversation (S1 6.1). The summary covers a fixed range. It is inserted between two turns,
+//! when no call waits for its result, and later messages stay unchanged.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, Verdict};
 use crate::session::shared::Shared;
 
-/// A summary that is being written.
+/// A summary in progress.
 pub(super) struct Background {
     plan: Plan,
     cancel: CancellationToken,
     task: AbortOnDropHandle<Result<String, ReplyError>>,
 }
 
-/// A part of the budget that is reserved for a running call.
+/// The part of the budget that is reserved for a running call.
 struct Reserved {
     shared: Arc<Shared>,
     usd: Decimal,
@@ -40,8 +40,7 @@ impl Drop for Reserved {
 }
 
 impl RunLoop {
-    /// Starts a summary, unless one is in progress or the governor refuses. A refused one is tried again after the
-    /// next turn.
+    /// Starts a summary, unless one is in progress. If the governor refuses, the next turn tries again.
     pub(super) async fn begin_background(&mut self) -> Result<(), End> {
         if self.background.is_some() {
             return Ok(());
@@ -85,8 +84,8 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Waits for the current summary, if there is one. Returns whether it was inserted. If it fails, the conversation
-    /// is unchanged.
+    /// Waits for the current summary, if any. Returns whether it was inserted. After a failure, the conversation is
+    /// unchanged.
     pub(super) async fn finish_background(&mut self) -> Result<bool, End> {
         let Some(background) = self.background.take() else { return Ok(false) };
         let applied = self.place(background).await;
@@ -94,7 +93,7 @@ impl RunLoop {
         Ok(applied)
     }
 
-    /// Ends the summary together with the run. A finished summary is still inserted.
+    /// Ends the summary together with the run. Inserts it if it is finished.
     pub(super) async fn stop_background(&mut self) {
         let Some(background) = self.background.take() else { return };
         background.cancel.cancel();

@@ -17,7 +17,7 @@ use crate::model::{Delta, ModelError, ModelRequest};
 /// Why there is no reply.
 pub(crate) enum ReplyError {
     End(End),
-    /// The conversation does not fit into the context window.
+    /// The conversation exceeds the context window.
     Overflow(String),
 }
 
@@ -80,7 +80,6 @@ impl RunLoop {
         }
     }
 
-    /// Builds a request from the conversation.
     fn request(&self) -> (ModelRequest, ModelInfo) {
         let mut state = self.shared.state();
         let model = state.model.clone();
@@ -153,7 +152,7 @@ impl RunLoop {
         }
     }
 
-    /// Sets the output limit to what the window still allows. Returns the estimated input tokens.
+    /// Reduces the output limit to the space in the window. Returns the estimated input tokens.
     pub(crate) fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
         let input = match purpose {
             CallPurpose::Turn => match self.shared.state().context_tokens() {
@@ -210,13 +209,13 @@ impl RunLoop {
         }
     }
 
-    /// The governor's decision. An abort ends the wait.
+    /// An abort ends the wait.
     pub(crate) async fn permitted(&self, call: &ModelCall) -> Result<Verdict, End> {
         let asked = self.shared.config.governor.before_model(call);
         self.cancel.run_until_cancelled(asked).await.ok_or(End::Aborted)
     }
 
-    /// One attempt. Its usage is recorded, however it ends (decision 32).
+    /// One attempt. Its usage is recorded in any case (decision 32).
     pub(crate) async fn stream(
         &self,
         request: ModelRequest,
@@ -251,7 +250,7 @@ impl RunLoop {
             _ => Ok(()),
         });
         match (failed, written) {
-            // The run ends anyway, and the next append finds out whether the file is not writable.
+            // The run ends in any case, and the next append reports a file that is not writable.
             (Failed::Aborted, _) => Err(Failed::Aborted),
             (_, Err(error)) => Err(Failed::End(error.into())),
             (failed, Ok(())) => Err(failed),

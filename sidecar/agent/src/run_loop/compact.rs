@@ -9,7 +9,7 @@ use crate::model::info::ModelInfo;
 use crate::session::status::{CompactionResult, SessionError};
 
 impl RunLoop {
-    /// Compacts the conversation and emits the events. If it fails, the conversation is unchanged.
+    /// If the compaction fails, the conversation is unchanged.
     pub(super) async fn compact(
         &self,
         reason: CompactionReason,

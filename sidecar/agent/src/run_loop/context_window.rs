@@ -14,18 +14,16 @@ pub(super) enum Window {
     /// Below the threshold.
     #[default]
     Open,
-    /// The agent was asked for its handoff, and has this many turns left.
+    /// The agent was asked for its handoff. Its remaining turns.
     HandingOff(u32),
 }
 
 impl RunLoop {
-    /// Whether the policy is compaction.
     pub(super) fn compacts(&self) -> bool {
         self.shared.config.context.policy == ContextPolicy::Compact
     }
 
-    /// Runs requested compactions between turns, after a background compaction. Errors go to the caller of the
-    /// compaction.
+    /// Runs requested compactions between turns, after a background compaction. Their callers get the errors.
     pub(super) async fn requested_compactions(&mut self) -> Result<(), End> {
         loop {
             let next = {
@@ -41,7 +39,7 @@ impl RunLoop {
                 Err(ReplyError::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
                 Err(ReplyError::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
             };
-            // The caller may be gone.
+            // The caller may have ended.
             let _ = request.reply.send(reply);
             if let Some(end) = end {
                 return Err(end);
@@ -49,7 +47,7 @@ impl RunLoop {
         }
     }
 
-    /// Checks the context window after a turn. Returns whether the model is still finished.
+    /// Returns whether the model is still finished.
     pub(super) async fn after_turn(&mut self, ended: bool) -> Result<bool, End> {
         self.check_cancelled()?;
         if let Window::HandingOff(left) = &mut self.window {
@@ -60,7 +58,7 @@ impl RunLoop {
             return Ok(ended);
         }
         if self.compacts() && !ended {
-            // The agent continues meanwhile (S1 6.1).
+            // Beside the conversation (S1 6.1).
             self.begin_background().await?;
             return Ok(false);
         }
@@ -69,7 +67,7 @@ impl RunLoop {
             if !self.passes_threshold() {
                 return Ok(ended);
             }
-            // A failed summary is tried again after the next turn, because the conversation still fits.
+            // If the summary fails, the conversation still fits, and the next turn tries again.
             return match self.compact(CompactionReason::Threshold, None).await {
                 Ok(_) | Err(ReplyError::Overflow(_) | ReplyError::End(End::Failed(_))) => Ok(ended),
                 Err(ReplyError::End(end)) => Err(end),
@@ -88,7 +86,7 @@ impl RunLoop {
         self.is_fuller_than(u64::from(self.shared.config.context.threshold_percent))
     }
 
-    /// Whether half of the space above the threshold is used. The next turn then waits for the summary.
+    /// Whether half of the space above the threshold is used, so that the next turn must wait for the summary.
     pub(super) fn is_pressing(&self) -> bool {
         let threshold = u64::from(self.shared.config.context.threshold_percent).min(100);
         self.is_fuller_than(threshold + (100 - threshold) / 2)

@@ -1,4 +1,4 @@
-//! Calls the hooks of extensions (S1 8). An abort ends the wait for a hook, and its changes are skipped.
+//! Calls the hooks of extensions (S1 8). After an abort, the loop skips a hook's changes and does not wait for it.
 
 use super::RunLoop;
 use crate::extension::{AgentStart, TurnEnd};
@@ -8,7 +8,7 @@ use crate::session::status::SessionError;
 use crate::tool::ToolOutput;
 
 impl RunLoop {
-    /// Before a prompt enters the conversation: hooks may change it and the system prompt of its turns.
+    /// Hooks may change the prompt and the system prompt of its turns.
     pub(super) async fn before_start(&mut self, prompt: Prompt) -> Prompt {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
@@ -26,7 +26,7 @@ impl RunLoop {
         Prompt { message: with_text(prompt.message, &start.prompt), ..prompt }
     }
 
-    /// Before a turn: hooks may change its system prompt.
+    /// Hooks may change the system prompt of the turn.
     pub(super) async fn turn_start(&mut self) {
         let extensions = &self.shared.config.extensions;
         let system = self.system.clone();
@@ -53,18 +53,18 @@ impl RunLoop {
         Ok(!said.is_empty())
     }
 
-    /// Before a tool: returns the arguments, which hooks may change, or why the tool must not run.
+    /// Returns the arguments, which hooks may change, or why the tool must not run.
     pub(super) async fn before_tool(&self, call: ToolCall) -> Result<ToolCall, String> {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
             return Ok(call);
         }
-        // After an abort, the tool does not run anyway.
+        // After an abort, the tool does not run.
         let asked = extensions.before_tool(call.clone());
         self.cancel.run_until_cancelled(asked).await.unwrap_or(Ok(call))
     }
 
-    /// After a tool: hooks may change the result.
+    /// Hooks may change the result.
     pub(super) async fn after_tool(&self, call: &ToolCall, output: ToolOutput) -> ToolOutput {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {

@@ -1,5 +1,5 @@
-//! The loop (S1 3) has three levels. The outer loop repeats while there are follow-ups, the middle loop while the
-//! model calls tools or is steered, and the inner level is one model call with its tools.
+//! The loop (S1 3) has three levels. The outer loop repeats while there are follow-ups, the middle loop while the model
+//! calls tools or is steered. A turn is one model call with its tools.
 
 mod background;
 mod call;
@@ -31,7 +31,6 @@ use crate::session::status::SessionError;
 pub(crate) enum End {
     #[error("it was aborted")]
     Aborted,
-    /// The governor stopped the run.
     #[error("{0}")]
     Held(String),
     #[error("it reached the most turns")]
@@ -39,7 +38,6 @@ pub(crate) enum End {
     /// A call failed permanently, or the session file is not writable.
     #[error("{0}")]
     Failed(String),
-    /// The quota is exceeded.
     #[error("the quota is used up: {message}")]
     Quota { message: String, reset_at: Option<Timestamp> },
     #[error("the context window is full")]
@@ -65,13 +63,12 @@ impl std::convert::From<End> for AgentOutcome {
     }
 }
 
-/// One run: from a prompt until there is nothing more to do.
+/// One run: from a prompt until no work is left.
 pub(crate) struct RunLoop {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cancel: CancellationToken,
     turns: u32,
     window: Window,
-    /// A concurrent compaction.
     background: Option<Background>,
     /// The system prompt of this run.
     system: String,
@@ -86,8 +83,8 @@ impl RunLoop {
         Self { shared, cancel, turns: 0, window: Window::default(), background: None, turn_system, system }
     }
 
-    /// Works until there is nothing more to do, and emits the outcome. Without a prompt, `due` decides whether to
-    /// call the model first.
+    /// Works until no work is left, and emits the outcome. Without a prompt, `due` decides whether to call the model
+    /// first.
     pub(crate) async fn run(mut self, prompt: Option<Prompt>, mut due: bool) -> AgentOutcome {
         self.shared.events.emit(SessionEvent::AgentStart);
         let mut begun = match prompt {
@@ -109,12 +106,12 @@ impl RunLoop {
             if let Some(outcome) = self.shared.end_run(outcome) {
                 return outcome;
             }
-            // New work arrived at the last moment.
+            // New work arrived just before the end.
             (begun, due) = (Ok(()), false);
         }
     }
 
-    /// Adds the prompt to the conversation, after queued messages.
+    /// Queued messages precede the prompt.
     async fn begin(&mut self, prompt: Prompt) -> Result<(), End> {
         let prompt = self.before_start(prompt).await;
         let mut state = self.shared.state();
@@ -136,7 +133,7 @@ impl RunLoop {
                 FollowUpMode::All => QueueSelection::FollowUps,
             };
             if self.shared.state().inject(from, &self.shared.events)? == 0 {
-                // The end of the run picks up messages that arrive during this wait.
+                // The end of the run handles messages that arrive during this wait.
                 self.finish_background().await?;
                 return Ok(());
             }
@@ -163,7 +160,7 @@ impl RunLoop {
         }
     }
 
-    /// One turn. Returns whether the model is finished.
+    /// Returns whether the model is finished.
     async fn turn(&mut self) -> Result<bool, End> {
         self.shared.events.emit(SessionEvent::TurnStart);
         self.turn_start().await;

@@ -17,7 +17,6 @@ pub(super) struct Partial {
     written: u64,
     /// Bytes of the arguments of each call.
     calls: HashMap<String, u64>,
-    /// Usage that the provider reported.
     reported: Usage,
     begun: bool,
 }
@@ -35,7 +34,6 @@ impl Partial {
         Self { streamed, ..Self::default() }
     }
 
-    /// Adds a piece.
     pub(super) fn take(&mut self, delta: &Delta) {
         match delta {
             Delta::Begun => self.begun = true,

@@ -34,7 +34,7 @@ pub(super) enum AfterTools {
 }
 
 impl RunLoop {
-    /// Runs the calls. Each has a result when this returns, even after an error.
+    /// On return, each call has a result, even after an error.
     pub(super) async fn tools(&mut self, calls: &[ToolCall]) -> Result<AfterTools, End> {
         let mut left = calls.iter();
         while let Some(call) = left.next() {
@@ -73,7 +73,6 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Runs one call and records its result.
     async fn tool(&self, call: &ToolCall) -> Result<AfterTools, End> {
         let (call, tool) = match self.prepared(call).await {
             Ok(ready) => ready,
@@ -115,7 +114,7 @@ impl RunLoop {
         self.keep_result(result)
     }
 
-    /// The tool and its arguments, or what is wrong with the call.
+    /// The error describes what is wrong with the call.
     async fn prepared(&self, call: &ToolCall) -> Result<(ToolCall, SharedTool), String> {
         let tool = self.shared.tool(&call.name).ok_or_else(|| {
             let known: Vec<&str> = self.shared.specs.iter().map(|spec| spec.name.as_str()).collect();
@@ -129,7 +128,7 @@ impl RunLoop {
         Ok((changed, tool))
     }
 
-    /// Checks the arguments and reports all violations.
+    /// Reports all violations.
     fn validate(&self, call: &ToolCall, tool: &SharedTool) -> Result<(), String> {
         if let Value::String(text) = &call.arguments {
             let why = serde_json::from_str::<Value>(text)
@@ -159,7 +158,7 @@ impl RunLoop {
         ))
     }
 
-    /// Runs the tool. It is dropped if it does not end soon after an abort.
+    /// Drops the tool if it does not end soon after an abort.
     async fn execute(&self, call: &ToolCall, tool: &SharedTool) -> ToolOutput {
         let (progress, mut chunks) = mpsc::unbounded_channel();
         let cancelled = CancellationToken::new();

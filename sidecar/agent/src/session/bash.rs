@@ -8,9 +8,9 @@ use crate::event::SessionEvent;
 use crate::message::{AgentMessage, BashExecution, now};
 
 impl AgentSession {
-    /// Runs a command of the user, `!command` or `!!command`, whether or not the agent is working. Its output enters
-    /// the conversation after the current turn; output of `!!` is recorded but hidden from the model. Dropping the
-    /// future kills the command, and nothing is recorded.
+    /// Runs a command of the user, `!command` or `!!command`, even while the agent is working. Its output enters the
+    /// conversation after the current turn; output of `!!` is recorded but hidden from the model. Dropping the future
+    /// kills the command and records nothing.
     pub async fn execute_bash(&self, input: &str) -> Result<BashExecution, SessionError> {
         let command = UserCommand::parse(input);
         let command =

@@ -15,30 +15,25 @@ use crate::model::registry::ModelRegistry;
 use crate::resources::Resources;
 use crate::tool::SharedTool;
 
-/// Configuration of a session.
 #[derive(Clone)]
 pub struct SessionConfig {
-    /// Working directory.
     pub cwd: PathBuf,
     /// Folder of the session files.
     pub sessions: PathBuf,
-    /// Performs model calls: [`GenaiModel`](crate::model::genai::GenaiModel), or a scripted model in tests.
+    /// [`GenaiModel`](crate::model::genai::GenaiModel), or a scripted model in tests.
     pub language_model: Arc<dyn LanguageModel>,
-    /// The models that can be selected.
     pub registry: Arc<ModelRegistry>,
-    /// Model of a new conversation, as [`ModelRegistry::resolve`] accepts it. Default: the first available model. A
-    /// continued conversation keeps its own.
+    /// Model of a new conversation, as [`ModelRegistry::resolve`] accepts it. Default: the first available model.
     pub model: Option<String>,
-    /// Thinking level of a new conversation.
+    /// Of a new conversation. A continued one keeps its model and level.
     pub thinking: ThinkingLevel,
     pub system_prompt: String,
-    /// The agent's tools. Of two with the same name, the first wins (decision 38).
+    /// Of two with the same name, the first applies (decision 38).
     pub tools: Vec<SharedTool>,
-    /// Called before every model call and tool.
     pub governor: Arc<dyn Governor>,
-    /// What steering does to the remaining tool calls (decision 40).
+    /// See [`SteeringMode`].
     pub steering_mode: SteeringMode,
-    /// How many follow-ups a turn takes (decision 40).
+    /// See [`FollowUpMode`].
     pub follow_up_mode: FollowUpMode,
     /// Most model turns of one prompt. `None`: no limit.
     pub max_turns: Option<u32>,
@@ -48,7 +43,7 @@ pub struct SessionConfig {
     pub retry: RetryPolicy,
     /// Skills and templates that prompts can refer to (S1 6.3). The system prompt lists the skills.
     pub resources: Arc<Resources>,
-    /// Extensions: hooks, tools, commands, more resources (S1 8). Their tools come after [`Self::tools`].
+    /// Their tools come after [`Self::tools`] (S1 8).
     pub extensions: Extensions,
     /// Runs the user's commands (S1 7). `None` disables them.
     pub bash: Option<BashRunner>,
@@ -87,7 +82,7 @@ impl SessionConfig {
     }
 }
 
-/// What steering does to the remaining tool calls (decision 40).
+/// The effect of steering on the remaining tool calls (decision 40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SteeringMode {
     /// Skip them, with a result that explains it.
@@ -97,13 +92,12 @@ pub enum SteeringMode {
     Finish,
 }
 
-/// How many follow-ups a turn takes (decision 40).
+/// The number of follow-ups in a turn (decision 40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FollowUpMode {
-    /// One at a time; the next one after its work is done.
+    /// One; the next one after the work on it.
     #[default]
     OneATurn,
-    /// All waiting ones.
     All,
 }
 
@@ -114,10 +108,10 @@ pub struct ContextSettings {
     pub policy: ContextPolicy,
     /// Fill level in percent at which the policy applies.
     pub threshold_percent: u8,
-    /// Tokens of the latest messages that a summary does not replace.
+    /// In tokens. A summary does not replace these latest messages.
     pub keep_recent_tokens: u64,
-    /// Under [`ContextPolicy::Handoff`]: sent to the agent once at the threshold, so that it can write its handoff
-    /// document. `None`: the agent stops immediately.
+    /// Under [`ContextPolicy::Handoff`]: asks the agent at the threshold, once, to write its handoff document. `None`:
+    /// the agent stops immediately.
     pub handoff_prompt: Option<String>,
     /// Most turns for writing the document.
     pub handoff_turns: u32,
@@ -138,11 +132,10 @@ impl Default for ContextSettings {
 /// How to react to failed calls (S1 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Delay before the first retry. It doubles with each further retry.
+    /// Doubles with each retry.
     pub base_delay: Duration,
-    /// Longest delay, even if the provider asks for more.
+    /// Also limits the delay that the provider requests.
     pub max_delay: Duration,
-    /// Retries after the first attempt.
     pub max_retries: u32,
 }
 
@@ -159,8 +152,7 @@ pub struct PromptOptions {
     pub expand: bool,
     /// Images to attach: [`UserContent::Image`].
     pub images: Vec<UserContent>,
-    /// The queue to use while the agent is working. `None`: fail with
-    /// [`SessionError::Busy`](super::SessionError::Busy).
+    /// The queue while the agent is working. `None`: fail with [`SessionError::Busy`](super::SessionError::Busy).
     pub while_running: Option<Queue>,
     /// Repeated by [`SessionEvent::Injected`](crate::event::SessionEvent::Injected) once the message is in the
     /// conversation.
@@ -176,22 +168,20 @@ impl Default for PromptOptions {
 /// The queue in which a message waits (S1 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// For before the next model call.
+    /// Delivered before the next model call.
     Steering,
-    /// For when the agent has no other work.
+    /// Delivered when the agent has no other work.
     FollowUp,
 }
 
 /// Selects the conversation of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// A new conversation.
     New {
         /// The session from which it originates, if any.
         parent: Option<String>,
     },
     /// The latest one with the same working directory, or a new one (S1 10, `ContinueRecent`).
     ContinueRecent,
-    /// The one in this file.
     File(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! Usage of a session in its tree, from which the totals can be recomputed (decision 31).
+//! Usage of a session in its tree, from which the totals are recomputed (decision 31).
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ struct Call {
     estimated: bool,
 }
 
-/// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
+/// For a paid call without a message. `estimated`: the provider did not report the usage.
 pub(super) fn append_usage(
     tree: &mut SessionTree,
     model: &ModelInfo,
@@ -45,7 +45,7 @@ pub(super) fn store_meters(tree: &mut SessionTree, meters: &Meters) -> Result<()
     Ok(())
 }
 
-/// The totals of a session: the last stored ones, plus later entries on any branch.
+/// The last stored totals, plus later entries on any branch.
 pub(super) fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
     let mut meters = Meters::default();
     let add = |provider: &str, model: &str, usage: &Usage, meters: &mut Meters| {

@@ -32,10 +32,8 @@ use crate::resources::command;
 use crate::run_loop::RunLoop;
 use crate::tree::TreeError;
 
-/// Interval between retries while the disk is full.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
 
-/// An agent with its conversation.
 #[derive(Clone)]
 pub struct AgentSession {
     shared: Arc<Shared>,
@@ -48,8 +46,8 @@ enum ParsedPrompt {
 }
 
 impl AgentSession {
-    /// Opens a conversation. A call that a crash interrupted gets its result here, so that calls and results are
-    /// paired. Blocks while the file is read.
+    /// Opens a conversation. Adds the result of a call that a crash interrupted, so that calls and results are paired.
+    /// Blocks while the file is read.
     pub fn open(
         config: SessionConfig,
         start: Start,
@@ -62,8 +60,8 @@ impl AgentSession {
         Ok((Self { shared: Arc::new(shared) }, receiver))
     }
 
-    /// Gives the agent a message and lets it work until it has nothing more to do (S1 3). Queued messages take
-    /// precedence. Dropping the future aborts like [`Self::abort`].
+    /// Gives the agent a message and lets it work until no work is left (S1 3). Queued messages go first. Dropping the
+    /// future aborts like [`Self::abort`].
     pub async fn prompt(&self, text: &str, options: PromptOptions) -> Result<Prompted, SessionError> {
         let text = match self.command(text, &options).await? {
             ParsedPrompt::Prompt(text) => text,
@@ -101,8 +99,8 @@ impl AgentSession {
         })
     }
 
-    /// Continues without a new message: after a crash, after a failure, after a stop by the governor, or with queued
-    /// messages. Fails with [`SessionError::NothingToDo`] if the model has answered the last message.
+    /// Continues without a new message: after a crash, a failure, or a stop by the governor, or with queued messages.
+    /// Fails with [`SessionError::NothingToDo`] if the model has answered the last message.
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
@@ -117,7 +115,7 @@ impl AgentSession {
         Ok(self.work(run, None, due).await)
     }
 
-    /// Runs the loop on a separate task, so that it ends in order even if the caller goes away.
+    /// On a separate task, so that the loop completes even if the caller's future is dropped.
     async fn work(&self, run: Run, prompt: Option<Prompt>, due: bool) -> AgentOutcome {
         let unless_done = run.cancel.clone().drop_guard();
         let run_loop = RunLoop::new(Arc::clone(&self.shared), run.cancel);
@@ -126,19 +124,19 @@ impl AgentSession {
         worked.unwrap_or_else(|error| self.crashed(&error))
     }
 
-    /// Ends the run after a panic of the loop or the end of the runtime, so that no caller waits for it.
+    /// Ends the run after a panic of the loop or the end of the runtime, so that no caller waits forever.
     fn crashed(&self, error: &tokio::task::JoinError) -> AgentOutcome {
         let outcome = AgentOutcome::Failed(format!("the agent stopped unexpectedly: {error}"));
         self.shared.end_run(outcome.clone()).unwrap_or(outcome)
     }
 
-    /// Adds a message for before the next model call. The remaining tool calls are skipped (S1 3.4, decision 40).
-    /// While the agent is idle, the message waits for the next prompt. `while_running` is ignored.
+    /// Adds a message before the next model call, and skips the remaining tool calls (S1 3.4, decision 40). While the
+    /// agent is idle, the message waits for the next prompt. Ignores `while_running`.
     pub fn steer(&self, text: &str, options: PromptOptions) -> Result<(), SessionError> {
         self.enqueue(Queue::Steering, text, options)
     }
 
-    /// Adds a message for when the agent has no other work (S1 3.4).
+    /// Adds a message for the time when the agent has no other work (S1 3.4).
     pub fn follow_up(&self, text: &str, options: PromptOptions) -> Result<(), SessionError> {
         self.enqueue(Queue::FollowUp, text, options)
     }
@@ -159,8 +157,8 @@ impl AgentSession {
         self.shared.state().take_queued(&self.shared.events)
     }
 
-    /// Ends the agent's work. When this returns, every call has a result, `AgentEnd` was emitted and nothing runs.
-    /// Queued messages stay queued.
+    /// Ends the agent's work. On return, every call has a result, `AgentEnd` was emitted and no work is running. Queued
+    /// messages stay queued.
     pub async fn abort(&self) {
         let run = self.shared.state().run.clone();
         if let Some(run) = run {
@@ -169,27 +167,26 @@ impl AgentSession {
         }
     }
 
-    /// Changes the model from the next call on. Accepts the names of
+    /// Applies from the next call on. Accepts the names of
     /// [`ModelRegistry::resolve`](crate::model::registry::ModelRegistry::resolve).
     pub fn set_model(&self, name: &str) -> Result<ModelInfo, SessionError> {
         let model = self.shared.config.registry.resolve(name)?;
         self.shared.state().choose(model, &self.shared.events)
     }
 
-    /// Changes to the next or previous available model from the next call on.
+    /// Selects the next or previous available model from the next call on.
     pub fn cycle_model(&self, direction: CycleDirection) -> Result<ModelInfo, SessionError> {
         let mut state = self.shared.state();
         let model = self.shared.config.registry.cycle(&state.model, direction)?;
         state.choose(model, &self.shared.events)
     }
 
-    /// Changes the thinking level from the next call on. It has no effect on models that cannot think.
+    /// Applies from the next call on. Has no effect on models that cannot think.
     pub fn set_thinking_level(&self, level: ThinkingLevel) -> Result<(), SessionError> {
         self.shared.state().think(level, &self.shared.events)
     }
 
-    /// Compacts the conversation. While the agent is working, this happens before its next model call. Returns
-    /// afterwards.
+    /// Compacts the conversation, before the next model call if the agent is working, and returns afterwards.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<CompactionResult, SessionError> {
         let (reply, result) = oneshot::channel();
         let run = {
@@ -211,12 +208,12 @@ impl AgentSession {
             .unwrap_or_else(|_| Err(SessionError::Compaction("the agent was stopped before it".into())))
     }
 
-    /// Starts a new conversation. Returns its id.
+    /// Returns the conversation's id.
     pub fn new_session(&self, parent: Option<&str>) -> Result<String, SessionError> {
         self.switch(Start::New { parent: parent.map(str::to_owned) })
     }
 
-    /// Switches to another conversation in the same folder, with its model and thinking level. Returns its id.
+    /// In the same folder. Also restores the conversation's model and thinking level. Returns its id.
     pub fn switch_session(&self, session_id: &str) -> Result<String, SessionError> {
         if self.shared.state().tree.id() == session_id {
             return Ok(session_id.to_owned());
@@ -249,8 +246,8 @@ impl AgentSession {
         Ok(state.tree.id().to_owned())
     }
 
-    /// Moves back to this entry, on a new branch of the same session. Later entries stay in the tree. `None`: to
-    /// before the first message.
+    /// Resets to this entry, on a new branch of the same session. Later entries stay in the tree. `None`: to before the
+    /// first message.
     pub fn branch(&self, entry_id: Option<&str>) -> Result<(), SessionError> {
         let mut state = self.shared.state();
         state.idle()?;
@@ -264,7 +261,7 @@ impl AgentSession {
         state.restore(&self.shared.config.registry, &self.shared.events)
     }
 
-    /// Labels an entry. `None` removes the label (S1 9).
+    /// `None` removes the label (S1 9).
     pub fn label(&self, entry_id: &str, label: Option<&str>) -> Result<(), SessionError> {
         let mut state = self.shared.state();
         let entry = state::entry(entry_id)?;
@@ -272,7 +269,6 @@ impl AgentSession {
         Ok(())
     }
 
-    /// The current state.
     pub fn state(&self) -> AgentState {
         let mut state = self.shared.state();
         let (messages, context_tokens) = (state.view().messages(), state.context_tokens().value());
@@ -291,13 +287,12 @@ impl AgentSession {
         }
     }
 
-    /// The messages in the context.
     pub fn messages(&self) -> Vec<Arc<AgentMessage>> {
         self.shared.state().tree.context().messages
     }
 
-    /// Waits until the conversation is durable on disk, so that it survives a power loss. Does not block the loop or
-    /// the runtime. While the disk is full, it waits for space.
+    /// Waits until the conversation is durable on disk, without blocking the loop or the runtime. While the disk is
+    /// full, waits for space.
     pub async fn sync(&self) -> Result<(), SessionError> {
         loop {
             match self.sync_now().await {

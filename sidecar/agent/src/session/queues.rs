@@ -1,4 +1,4 @@
-//! Queued messages (S1 3.4). At any time, a message is either in its queue or in the conversation.
+//! Queued messages (S1 3.4). A message is always either in its queue or in the conversation.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::event::{Events, SessionEvent};
 use crate::message::{AgentMessage, now};
 
 impl State {
-    /// Whether anything is queued that continues the agent's work.
+    /// Whether a queued message continues the agent's work.
     pub(crate) fn waits(&self) -> bool {
         self.is_steered() || !self.follow_up.is_empty() || !self.compactions.is_empty()
     }
@@ -17,7 +17,6 @@ impl State {
         !self.steering.is_empty()
     }
 
-    /// Moves messages from their queue into the conversation.
     pub(crate) fn inject(&mut self, from: QueueSelection, events: &Events) -> Result<usize, SessionError> {
         self.flush_bash(events)?;
         let mut count = 0;
@@ -86,17 +85,15 @@ impl State {
     }
 }
 
-/// Selects the messages to move into the conversation.
+/// The messages to move into the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueSelection {
-    /// All steering messages.
     Steering,
     OneFollowUp,
-    /// All follow-ups.
     FollowUps,
 }
 
-/// Sets the time of a message to when the agent receives it, instead of when it was queued.
+/// Messages get the time at which the agent receives them, instead of when they were queued.
 fn stamped(message: AgentMessage) -> AgentMessage {
     match message {
         AgentMessage::User(mut user) => {

@@ -15,11 +15,10 @@ use crate::tool::SharedTool;
 pub(crate) struct Shared {
     pub(crate) config: SessionConfig,
     pub(crate) events: Events,
-    /// The system prompt, including the list of skills.
+    /// Includes the list of skills.
     pub(crate) system: String,
     resources: Arc<Resources>,
     tools: Vec<SharedTool>,
-    /// The tools as models see them.
     pub(crate) specs: Arc<[ToolSpec]>,
     /// Estimated tokens of the tools in a request.
     pub(crate) tools_tokens: u64,
@@ -51,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// Locked only briefly, and never across an await.
+    /// Never held across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,8 +59,8 @@ impl Shared {
         self.tools.iter().find(|tool| tool.spec().name == name).map(Arc::clone)
     }
 
-    /// Ends a run and emits its outcome, unless new work has arrived: then it returns `None` and the run continues.
-    /// Both are decided under one lock, so that no new work is left behind.
+    /// Ends a run and emits its outcome. If new work has arrived, returns `None` and the run continues. One lock covers
+    /// both, so that no new work is lost.
     pub(crate) fn end_run(&self, outcome: AgentOutcome) -> Option<AgentOutcome> {
         let mut state = self.state();
         let kept = state
@@ -74,7 +73,7 @@ impl Shared {
             (_, outcome) => outcome,
         };
         for request in state.compactions.drain(..) {
-            // The caller may be gone.
+            // The caller may have ended.
             let _ =
                 request.reply.send(Err(SessionError::Compaction("the agent was stopped before it".into())));
         }
@@ -88,7 +87,7 @@ impl Shared {
     }
 }
 
-/// Adds the resources of the loader after the existing ones.
+/// The existing resources take precedence.
 fn with_more(resources: &Arc<Resources>, loader: &ResourceLoader) -> Arc<Resources> {
     if *loader == ResourceLoader::default() {
         return Arc::clone(resources);

@@ -21,22 +21,20 @@ use crate::model::registry::{ModelRegistry, RegistryError};
 use crate::tool::SharedTool;
 use crate::tree::{EntryId, SessionTree};
 
-/// A run that is in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Run {
-    /// Cancelled to end the run.
     pub(crate) cancel: CancellationToken,
     /// Cancelled once the run has ended.
     pub(crate) done: CancellationToken,
 }
 
-/// A compaction that a caller waits for while the agent is working.
+/// A caller waits for this compaction while the agent is working.
 pub(crate) struct CompactionRequest {
     pub(crate) instructions: Option<String>,
     pub(crate) reply: oneshot::Sender<Result<CompactionResult, SessionError>>,
 }
 
-/// A compiled schema. `None` if the schema is not valid.
+/// `None` if the schema is not valid.
 pub(crate) type Schema = Option<Arc<jsonschema::Validator>>;
 
 pub(crate) struct State {
@@ -52,7 +50,7 @@ pub(crate) struct State {
     pub(crate) reserved: Decimal,
     pub(crate) run: Option<Run>,
     pub(crate) compactions: Vec<CompactionRequest>,
-    /// Commands that ended while the agent was working. They enter the conversation between its turns.
+    /// Commands that ended while the agent was working. They enter the conversation between turns.
     pub(crate) bash: VecDeque<AgentMessage>,
     pub(crate) schemas: HashMap<String, Schema>,
     pub(crate) closed: bool,
@@ -101,7 +99,7 @@ impl State {
         Ok(state)
     }
 
-    /// Switches to another conversation. Queued messages stay queued.
+    /// Queued messages stay queued.
     pub(crate) fn switch(
         &mut self,
         tree: SessionTree,
@@ -134,7 +132,7 @@ impl State {
         }
     }
 
-    /// Changes the model for later calls.
+    /// Applies to later calls.
     pub(crate) fn choose(&mut self, model: ModelInfo, events: &Events) -> Result<ModelInfo, SessionError> {
         if model != self.model {
             self.tree.append_model_change(&model.provider, &model.id)?;
@@ -147,7 +145,7 @@ impl State {
         Ok(model)
     }
 
-    /// Changes the thinking level for later calls.
+    /// Applies to later calls.
     pub(crate) fn think(&mut self, level: ThinkingLevel, events: &Events) -> Result<(), SessionError> {
         if level != self.thinking {
             self.tree.append_thinking_level(level)?;
@@ -192,7 +190,6 @@ impl State {
         Ok(())
     }
 
-    /// Adds a message and emits the event.
     pub(crate) fn append(&mut self, message: AgentMessage, events: &Events) -> Result<EntryId, SessionError> {
         let id = self.tree.append_message(message.clone())?;
         events.emit(SessionEvent::MessageEnd { entry_id: id.to_string(), message });
@@ -212,7 +209,7 @@ impl State {
         Ok(())
     }
 
-    /// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
+    /// For a paid call without a message. `estimated`: the provider did not report the usage.
     pub(crate) fn append_usage(
         &mut self,
         model: &ModelInfo,
@@ -244,7 +241,6 @@ impl State {
         Ok(metering::store_meters(&mut self.tree, &self.meters)?)
     }
 
-    /// The current conversation.
     pub(crate) fn view(&mut self) -> &ConversationView {
         self.view.follow(&self.tree);
         &self.view
@@ -255,7 +251,7 @@ impl State {
         self.view().tokens()
     }
 
-    /// The compiled schema of a tool's arguments. Without a valid schema, only the tool itself checks them.
+    /// The compiled schema of a tool's arguments. Without a valid schema, only the tool checks them.
     pub(crate) fn schema(&mut self, tool: &SharedTool) -> Schema {
         let spec = tool.spec();
         if let Some(known) = self.schemas.get(&spec.name) {
@@ -270,19 +266,17 @@ impl State {
     }
 }
 
-/// A message that begins a run.
 pub(crate) struct Prompt {
     pub(crate) message: AgentMessage,
     pub(crate) tag: Option<String>,
 }
 
-/// Parses the id of an entry.
 pub(super) fn entry(id: &str) -> Result<EntryId, SessionError> {
     EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
 }
 
-/// The file of a session in a folder of sessions. A string that is not an id is rejected, because it could be a path
-/// to anywhere.
+/// The file of a session in a folder of sessions. Rejects a string that is not an id, because it could be a path to any
+/// place.
 pub(super) fn file_of(dir: &Path, session_id: &str) -> Result<PathBuf, SessionError> {
     let unknown = || SessionError::Session(session_id.to_owned());
     let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;

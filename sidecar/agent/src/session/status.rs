@@ -1,5 +1,3 @@
-//! Results and state of a session.
-
 use std::path::PathBuf;
 
 use pilothouse_domain::value::ThinkingLevel;
@@ -12,7 +10,6 @@ use crate::model::info::ModelInfo;
 use crate::model::registry::RegistryError;
 use crate::tree::TreeError;
 
-/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The operation requires an idle agent.
@@ -20,12 +17,11 @@ pub enum SessionError {
     Busy,
     #[error("the session is closed")]
     Closed,
-    /// There is no work to continue.
+    /// No work to continue.
     #[error("the conversation has no work to continue")]
     NothingToDo,
     #[error(transparent)]
     Model(#[from] RegistryError),
-    /// The compaction failed.
     #[error("the conversation could not be summarised: {0}")]
     Compaction(String),
     /// The input is not a command, or there is no shell.
@@ -42,18 +38,16 @@ pub enum SessionError {
     Entry(String),
 }
 
-/// What happened to a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompted {
-    /// The agent worked on it until it had nothing more to do.
+    /// The agent worked on the prompt until no work was left.
     Ended(AgentOutcome),
-    /// The prompt waits in a queue.
     Queued,
     /// The prompt was a command of an extension (S1 8), with this result.
     Command(String),
 }
 
-/// A summary that replaces earlier messages (S1 5, `Compact`).
+/// Replaces earlier messages (S1 5, `Compact`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactionResult {
     pub summary: String,
@@ -63,12 +57,10 @@ pub struct CompactionResult {
     pub tokens_before: u64,
 }
 
-/// A queued message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queued {
     pub queue: Queue,
     pub message: AgentMessage,
-    /// The tag from [`PromptOptions::tag`](super::PromptOptions::tag).
     pub tag: Option<String>,
 }
 
@@ -76,11 +68,9 @@ pub struct Queued {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentState {
     pub session_id: String,
-    /// Path of the session file.
     pub file: PathBuf,
-    /// The entry after which the next one is added.
+    /// The next entry follows this one.
     pub leaf: Option<String>,
-    /// Whether the agent is working.
     pub running: bool,
     pub model: ModelInfo,
     pub thinking: ThinkingLevel,
@@ -88,9 +78,7 @@ pub struct AgentState {
     pub messages: usize,
     /// Tokens in the context, counted or estimated.
     pub context_tokens: u64,
-    /// Waiting steering messages.
     pub steering: usize,
-    /// Waiting follow-ups.
     pub follow_up: usize,
     /// Usage and cost so far.
     pub meters: Meters,

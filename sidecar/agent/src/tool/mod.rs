@@ -13,18 +13,16 @@ use tokio_util::sync::CancellationToken;
 use crate::message::UserContent;
 use crate::model::ToolSpec;
 
-/// A tool of an agent.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// Description for models.
     fn spec(&self) -> &ToolSpec;
 
-    /// Runs the tool. The arguments match its schema. After a cancellation through `context.cancelled`, it returns
-    /// soon and leaves no process behind.
+    /// Runs the tool. The arguments match its schema. After a cancellation through `context.cancelled`, it returns soon
+    /// and leaves no process running.
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput;
 }
 
-/// Context of a call.
 #[derive(Clone)]
 pub struct ToolContext {
     pub tool_call_id: String,
@@ -34,24 +32,21 @@ pub struct ToolContext {
     pub progress: mpsc::UnboundedSender<String>,
 }
 
-/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
     /// Content for the model.
     pub content: Vec<UserContent>,
-    /// Whether the call failed.
     pub is_error: bool,
-    /// Whether the agent's turn ends with this call, without another model call: the agent hands off its work.
+    /// Whether the agent's turn ends with this call, without another model call, because the agent hands off its work.
     pub ends_turn: bool,
 }
 
 impl ToolOutput {
-    /// A successful result.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![UserContent::Text { text: text.into() }], is_error: false, ends_turn: false }
     }
 
-    /// A failure. The text tells the model what to do.
+    /// The text tells the model what to do.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
@@ -59,7 +54,6 @@ impl ToolOutput {
 
 pub type SharedTool = Arc<dyn Tool>;
 
-/// Whether models accept this as the name of a tool.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=MAX_TOOL_NAME).contains(&name.len()) && name.bytes().all(allowed)

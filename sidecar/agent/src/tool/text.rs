@@ -1,8 +1,8 @@
 //! Limits and cleans the text that a tool returns.
 
-/// Most lines that a tool returns at once.
+/// Limit for one result of a tool.
 pub const MAX_LINES: usize = 2000;
-/// Most bytes that a tool returns at once.
+/// Limit for one result of a tool.
 pub const MAX_BYTES: usize = 50 * 1024;
 
 /// The longest end of a text within the limits: complete lines, or the end of the last one if it alone is too long.
@@ -26,13 +26,12 @@ pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Number of line breaks.
 pub(crate) fn newlines(bytes: &[u8]) -> u64 {
     bytes.split(|byte| *byte == b'\n').skip(1).fold(0, |count, _| count + 1)
 }
 
-/// The text that a terminal would display: without escape sequences and control characters, and with only the last
-/// state of lines that overwrite themselves.
+/// The text as a terminal displays it: without escape sequences and control characters, and with only the last state of
+/// lines that overwrite themselves.
 pub fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut line = 0;

@@ -7,10 +7,8 @@ use pilothouse_domain::value::ThinkingLevel;
 use super::entry::{Entry, EntryKind};
 use crate::message::{AgentMessage, UserContent, UserMessage};
 
-/// Text before a summary.
 pub const SUMMARY_BEGIN: &str =
     "The conversation before this point was compacted into the following summary:\n\n<summary>\n";
-/// Text after a summary.
 pub const SUMMARY_END: &str = "\n</summary>";
 
 /// The state of a conversation at its leaf (S1 9, `GetContext`).
@@ -19,14 +17,14 @@ pub struct Context {
     /// The messages since the last compaction, preceded by its summary. Includes commands that are hidden from the
     /// model (`!!`), which the caller must remove.
     pub messages: Vec<Arc<AgentMessage>>,
-    /// Provider and id of the current model. `None` if none was ever selected.
+    /// Provider and id. `None` if none was ever selected.
     pub model: Option<(String, String)>,
-    /// The current thinking level. `None` if none was ever selected.
+    /// `None` if none was ever selected.
     pub thinking: Option<ThinkingLevel>,
 }
 
 impl Context {
-    /// The state at the end of a path from a root.
+    /// `path` begins at a root.
     pub(super) fn of(path: &[&Entry]) -> Self {
         let mut context = Self::default();
         let mut answered_by = None;
@@ -62,12 +60,12 @@ pub(crate) struct Beginning {
     pub(crate) summary: Option<AgentMessage>,
     /// Index in the path of the first entry that is in the context unchanged.
     pub(crate) from: usize,
-    /// Index of the compaction. Token counts before it do not apply to the current context.
+    /// Index of the compaction. Earlier token counts do not apply to the current context.
     pub(crate) compacted_at: usize,
 }
 
 impl Beginning {
-    /// Computes it for a path from a root.
+    /// `path` begins at a root.
     pub(crate) fn of(path: &[&Entry]) -> Self {
         let last_compaction = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
             EntryKind::Compaction { summary, first_kept, .. } => Some((at, *entry, summary, *first_kept)),

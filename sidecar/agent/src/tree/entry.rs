@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::message::AgentMessage;
 
-/// The format version that this code writes, and the highest that it reads.
+/// This code writes this version, and reads no later one.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Id of an entry; unique in its session and all forks of it.
@@ -21,7 +21,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub struct EntryId(Uuid);
 
 impl EntryId {
-    /// Creates an id. Ids sort by creation time.
+    /// Ids sort by creation time.
     pub(super) fn mint() -> Self {
         Self(Uuid::now_v7())
     }
@@ -44,13 +44,12 @@ impl FromStr for EntryId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "session", rename_all = "camelCase")]
 pub struct Header {
-    /// Format version.
     pub version: u32,
     pub id: String,
     pub timestamp: Timestamp,
-    /// The working directory. Empty if the header line was lost.
+    /// Empty if the header line was lost.
     pub cwd: String,
-    /// The session from which this one was forked, or which it follows.
+    /// The session from which this one was forked, or which it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
@@ -67,7 +66,6 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum EntryKind {
@@ -79,9 +77,8 @@ pub enum EntryKind {
     },
     /// Later replies come from another model.
     ModelChange {
-        /// The provider's name in the registry.
+        /// The name in the registry.
         provider: String,
-        /// The model's id at its provider.
         model_id: String,
     },
     /// Later replies use another thinking level.
@@ -89,16 +86,15 @@ pub enum EntryKind {
     /// A summary of the earlier conversation (S1 6.1).
     Compaction {
         summary: String,
-        /// The first entry that stays in the context. `None` if no earlier entry does.
+        /// The first entry that stays in the context, if any.
         first_kept: Option<EntryId>,
         /// Tokens in the context before the compaction.
         tokens_before: u64,
     },
     /// A label of an entry (S1 9). It is not part of the conversation and does not move the leaf.
     Label {
-        /// The labelled entry.
         target: EntryId,
-        /// The label. `None` removes it.
+        /// `None` removes it.
         label: Option<String>,
     },
     /// Moves the leaf to an earlier entry. The next entry follows that one.
@@ -106,16 +102,15 @@ pub enum EntryKind {
         /// The new leaf. `None`: before the first entry.
         target: Option<EntryId>,
     },
-    /// Data of the program that uses the tree. Part of the conversation, but not of the context.
     Custom {
-        /// Identifies the owner and the type of the data.
+        /// Identifies the program and the type of its data.
         kind: String,
         data: Value,
     },
 }
 
 impl EntryKind {
-    /// The leaf after an entry of this kind, given the leaf before it.
+    /// `leaf` is the one before this entry.
     pub(super) fn leaf_after(&self, id: EntryId, leaf: Option<EntryId>) -> Option<EntryId> {
         match self {
             Self::Label { .. } => leaf,

@@ -2,10 +2,8 @@ use std::path::PathBuf;
 
 use super::EntryId;
 
-/// Why a session file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// A file system operation failed.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     /// A line other than the last is not valid. The file is unchanged.
@@ -27,13 +25,13 @@ pub enum TreeError {
     /// The entry is not on the path to the leaf.
     #[error("the entry {0} is not on the current branch")]
     NotOnPath(EntryId),
-    /// An append failed half-way and could not be undone. The session must be opened again.
+    /// An append failed in part and could not be undone. The session must be opened again.
     #[error("{}: an earlier write failed; open the session again", path.display())]
     Broken { path: PathBuf },
 }
 
 impl TreeError {
-    /// Whether the disk is full. The operation can be repeated when there is space.
+    /// The operation can be repeated when there is space.
     pub fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind as K;
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), K::StorageFull | K::QuotaExceeded | K::FileTooLarge))

@@ -12,28 +12,25 @@ use serde::Serialize;
 use super::TreeError;
 use super::entry::{Entry, FORMAT_VERSION, Header, now};
 
-/// An open session file. Its lock ends with the process, however the process ends.
+/// An open session file. The kernel releases its lock at any end of the process.
 #[derive(Debug)]
 pub(super) struct SessionFile {
     path: PathBuf,
     file: File,
     /// Bytes of complete lines.
     length: u64,
-    /// Bytes known to survive a power loss. 0 after opening, because it is unknown what an earlier process has
-    /// synced.
+    /// Bytes known to survive a power loss. 0 after opening, because it is unknown what an earlier process synced.
     synced: Arc<AtomicU64>,
-    /// Lines that did not fit on the full disk. They are written before any other, and are durable only then.
+    /// Lines that did not fit on the full disk. They precede all later lines, and are durable once they are written.
     pending: Vec<u8>,
-    /// An append failed half-way and could not be undone.
+    /// An append failed in part and could not be undone.
     broken: bool,
 }
 
-/// The content of a file.
 pub(super) struct Loaded {
     pub(super) file: SessionFile,
     pub(super) header: Header,
     pub(super) entries: Vec<Entry>,
-    /// Bytes of an incomplete line that were removed from the end.
     pub(super) torn: usize,
 }
 
@@ -72,7 +69,7 @@ impl SessionFile {
         })
     }
 
-    /// Opens a file and removes an incomplete line from its end.
+    /// Removes an incomplete line from the end.
     pub(super) fn open(path: &Path) -> Result<Loaded, TreeError> {
         let failed = |source| TreeError::Io { path: path.to_owned(), source };
         let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
@@ -84,7 +81,7 @@ impl SessionFile {
         if end == 0 && !could_be_header(&torn) {
             return Err(TreeError::Corrupt { path: path.to_owned(), line: 1, reason: "no header".into() });
         }
-        // Only the line break is missing, so the line is complete.
+        // Complete except for the line break.
         if !torn.is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(&torn).is_ok() {
             bytes.append(&mut torn);
             bytes.push(b'\n');
@@ -109,8 +106,7 @@ impl SessionFile {
         Ok(Loaded { file, header, entries, torn: torn.len() })
     }
 
-    /// Writes a header for a file that has none. Nothing else was written yet, so the session's id comes from the
-    /// file name.
+    /// Writes a header for a file that has none and no other content. The session's id comes from the file name.
     fn replace_header(&mut self) -> Result<Header, TreeError> {
         let id = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let header =
@@ -126,7 +122,7 @@ impl SessionFile {
         self.write(&line)
     }
 
-    /// What a power loss could still destroy. `None` if there is nothing.
+    /// `None` if a power loss could destroy no line.
     pub(super) fn unsynced(&mut self) -> Result<Option<Unsynced>, TreeError> {
         self.write_pending()?;
         if self.synced.load(Ordering::Acquire) >= self.length {
@@ -142,8 +138,8 @@ impl SessionFile {
         &self.path
     }
 
-    /// Writes a complete line or nothing: a failed write is undone. A line that does not fit on the full disk is kept
-    /// and written later.
+    /// Writes a complete line or nothing: a failed write is undone. Keeps a line that does not fit on the full disk,
+    /// and writes it later.
     fn write(&mut self, line: &[u8]) -> Result<(), TreeError> {
         self.pending.extend_from_slice(line);
         match self.write_pending() {
@@ -188,7 +184,7 @@ impl Unsynced {
         let Self { path, file, length, synced } = self;
         let failed = |source| TreeError::Io { path: path.clone(), source };
         file.sync_data().map_err(failed)?;
-        // The first time, the folder is synced as well, because the file may be new.
+        // The folder is synced the first time, because the file may be new.
         if synced.load(Ordering::Acquire) == 0
             && let Some(folder) = path.parent()
         {
@@ -199,7 +195,6 @@ impl Unsynced {
     }
 }
 
-/// Reads only the first line.
 pub(super) fn peek(path: &Path) -> Result<Header, TreeError> {
     let failed = |source| TreeError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
@@ -222,7 +217,7 @@ fn lock(file: &File, path: &Path) -> Result<(), TreeError> {
     })
 }
 
-/// Whether these bytes are the beginning of a header. Nothing else is ever removed or overwritten.
+/// Whether these bytes begin a header. Only such bytes are ever removed or overwritten.
 fn could_be_header(begun: &[u8]) -> bool {
     let header = br#"{"type":"session","#;
     let length = begun.len().min(header.len());
@@ -235,7 +230,7 @@ fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Parses complete lines. The header is `None` if there are none.
+/// The header is `None` if there are no complete lines.
 fn parse(path: &Path, bytes: &[u8]) -> Result<(Option<Header>, Vec<Entry>), TreeError> {
     let mut header = None;
     let mut entries = Vec::new();

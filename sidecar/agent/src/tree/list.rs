@@ -7,16 +7,14 @@ use std::time::SystemTime;
 use super::entry::Header;
 use super::{TreeError, file};
 
-/// A session file with its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
     pub path: PathBuf,
     pub header: Header,
-    /// When the file was last written.
     pub modified: SystemTime,
 }
 
-/// The sessions of a folder, latest first. Files that are not sessions are skipped. A missing folder has none.
+/// Latest first. Skips files that are not sessions. Empty for a missing folder.
 pub fn sessions(dir: &Path) -> Result<Vec<SessionSummary>, TreeError> {
     let failed = |source| TreeError::Io { path: dir.to_owned(), source };
     let listed = match fs::read_dir(dir) {

@@ -1,14 +1,14 @@
 //! The session tree: a whole conversation in an append-only file (S1 9).
 //!
 //! A file has a header line and one line per entry. Each entry refers to its predecessor, so a conversation can
-//! continue from any point without losing what came after that point. The *leaf* is the entry after which the
-//! conversation continues. It is the last entry of the file, unless that is a branch, which moves the leaf, or a
-//! label, which is not part of the conversation.
+//! continue from any point without losing the entries after it. The *leaf* is the entry after which the conversation
+//! continues: the last entry of the file, unless that is a branch, which moves the leaf, or a label, which is not part
+//! of the conversation.
 //!
-//! An entry is in the file when its `append_…` call returns. Each line is one write, so a process that dies at any
-//! moment loses at most the line that it was writing. A power loss may destroy what has not reached the disk. Syncing
-//! every line would take several times as long as the turn itself, so a caller that promises durability syncs at that
-//! point ([`SessionTree::unsynced`]).
+//! An entry is in the file when its `append_…` call returns. Each line is one write, so a process that dies loses at
+//! most the line that it was writing. A power loss may destroy lines that have not reached the disk. Syncing every line
+//! would take several times as long as the turn itself, so a caller that promises durability syncs at that point
+//! ([`SessionTree::unsynced`]).
 
 mod context;
 mod entry;
@@ -35,7 +35,7 @@ use self::file::{Loaded, SessionFile};
 pub use self::list::{SessionSummary, sessions};
 use crate::message::AgentMessage;
 
-/// A session, open for writing. No other process can open it meanwhile.
+/// A session, open for writing by this process only.
 #[derive(Debug)]
 pub struct SessionTree {
     file: SessionFile,
@@ -47,8 +47,7 @@ pub struct SessionTree {
 }
 
 impl SessionTree {
-    /// Creates a session for a working directory in a folder, which is created if it is missing. `parent` is the
-    /// session that it follows.
+    /// Creates a session for a working directory in a folder, which need not exist. The session continues `parent`.
     pub fn create(dir: &Path, cwd: &str, parent: Option<&str>) -> Result<Self, TreeError> {
         Self::create_with(dir, cwd, parent, Vec::new())
     }
@@ -72,19 +71,18 @@ impl SessionTree {
         Self::assemble(Loaded { file, header, entries, torn: 0 })
     }
 
-    /// Opens a session. An incomplete last line is removed; any other invalid line is an error.
+    /// Removes an incomplete last line; any other invalid line is an error.
     pub fn open(path: &Path) -> Result<Self, TreeError> {
         Self::assemble(SessionFile::open(path)?)
     }
 
-    /// Opens the latest session with this working directory in this folder, if there is one (S1 10,
-    /// `ContinueRecent`).
+    /// The latest session with this working directory in this folder (S1 10, `ContinueRecent`).
     pub fn continue_recent(dir: &Path, cwd: &str) -> Result<Option<Self>, TreeError> {
         let recent = sessions(dir)?.into_iter().find(|session| session.header.cwd == cwd);
         recent.map(|session| Self::open(&session.path)).transpose()
     }
 
-    /// Checks that entries refer only to earlier ones.
+    /// Fails if an entry does not refer to an earlier one.
     fn assemble(loaded: Loaded) -> Result<Self, TreeError> {
         let Loaded { file, header, entries, torn } = loaded;
         let mut index = HashMap::with_capacity(entries.len());
@@ -117,8 +115,8 @@ impl SessionTree {
         self.file.path()
     }
 
-    /// The written part that a power loss could still destroy, if any. Fails with [`TreeError::is_disk_full`] while
-    /// lines wait for space on the disk.
+    /// The written part that a power loss can destroy, if any. Fails with [`TreeError::is_disk_full`] while lines wait
+    /// for space on the disk.
     pub fn unsynced(&mut self) -> Result<Option<Unsynced>, TreeError> {
         self.file.unsynced()
     }
@@ -128,7 +126,6 @@ impl SessionTree {
         self.torn
     }
 
-    /// Appends a complete message.
     pub fn append_message(&mut self, message: AgentMessage) -> Result<EntryId, TreeError> {
         self.append(EntryKind::Message { message: Arc::new(message) })
     }
@@ -137,12 +134,11 @@ impl SessionTree {
         self.append(EntryKind::ModelChange { provider: provider.to_owned(), model_id: model.to_owned() })
     }
 
-    /// Appends a change of the thinking level.
     pub fn append_thinking_level(&mut self, level: ThinkingLevel) -> Result<EntryId, TreeError> {
         self.append(EntryKind::ThinkingLevelChange { thinking_level: level })
     }
 
-    /// Appends a summary of everything before `first_kept`, an entry on the path. `None`: of everything.
+    /// Summarises all entries before `first_kept`, which is on the path. `None`: all entries.
     pub fn append_compaction(
         &mut self,
         summary: &str,
@@ -159,24 +155,24 @@ impl SessionTree {
         self.append(EntryKind::Compaction { summary: summary.to_owned(), first_kept, tokens_before })
     }
 
-    /// Labels an entry. `None` removes the label (S1 9).
+    /// `None` removes the label (S1 9).
     pub fn append_label(&mut self, target: EntryId, label: Option<&str>) -> Result<EntryId, TreeError> {
         self.known(target)?;
         self.append(EntryKind::Label { target, label: label.map(str::to_owned) })
     }
 
-    /// Appends data that is not part of the context.
+    /// The data is not part of the context.
     pub fn append_custom(&mut self, kind: &str, data: Value) -> Result<EntryId, TreeError> {
         self.append(EntryKind::Custom { kind: kind.to_owned(), data })
     }
 
-    /// Moves the leaf to this entry. Later entries stay in the file.
+    /// Later entries stay in the file.
     pub fn branch(&mut self, target: EntryId) -> Result<(), TreeError> {
         self.known(target)?;
         self.move_leaf(Some(target))
     }
 
-    /// Moves the leaf to before the first entry. All entries stay in the file.
+    /// All entries stay in the file.
     pub fn reset_leaf(&mut self) -> Result<(), TreeError> {
         self.move_leaf(None)
     }
@@ -188,8 +184,7 @@ impl SessionTree {
         self.append(EntryKind::Branch { target }).map(|_| ())
     }
 
-    /// Creates a session with the conversation up to and including this entry, and its labels. This session is
-    /// unchanged.
+    /// Creates a session with the conversation up to and including this entry, and its labels.
     pub fn fork(&self, dir: &Path, at: EntryId) -> Result<Self, TreeError> {
         self.known(at)?;
         let mut entries: Vec<Entry> = self.path_to(Some(at)).into_iter().cloned().collect();
@@ -214,7 +209,6 @@ impl SessionTree {
         self.leaf
     }
 
-    /// All entries in file order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -223,7 +217,6 @@ impl SessionTree {
         self.index.get(&id).map(|at| &self.entries[*at])
     }
 
-    /// The entries from a root to the leaf.
     pub fn path(&self) -> Vec<&Entry> {
         self.path_to(self.leaf)
     }
@@ -234,13 +227,12 @@ impl SessionTree {
         path
     }
 
-    /// The entries from the leaf to a root.
     pub fn up(&self) -> impl Iterator<Item = &Entry> {
         self.up_from(self.leaf)
     }
 
     fn up_from(&self, end: Option<EntryId>) -> impl Iterator<Item = &Entry> {
-        // Terminates, because parents precede their children in the file.
+        // Parents precede their children in the file, so this terminates.
         std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
             entry.parent_id.and_then(|id| self.entry(id))
         })
@@ -251,7 +243,7 @@ impl SessionTree {
         Context::of(&self.path())
     }
 
-    /// The labels, in the order of the labelled entries.
+    /// In the order of the labelled entries.
     pub fn labels(&self) -> Vec<(EntryId, &str)> {
         let mut labels = HashMap::new();
         for entry in &self.entries {

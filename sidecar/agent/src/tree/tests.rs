@@ -78,7 +78,6 @@ fn texts(context: &Context) -> Vec<String> {
     texts.collect()
 }
 
-/// The state of a session.
 fn state(tree: &SessionTree) -> (Vec<Entry>, Option<EntryId>, Context) {
     (tree.entries().to_vec(), tree.leaf(), tree.context())
 }
@@ -130,7 +129,7 @@ fn branch_continues_at_an_earlier_entry_and_loses_nothing() {
     assert_eq!(tree.leaf(), Some(one));
     assert_eq!((texts(&tree.context()), tree.context().thinking), (vec!["one".to_owned()], None));
 
-    // The position of the leaf survives, although nothing was appended after the move.
+    // The leaf is restored, although the move is the last line.
     let file = tree.file().to_owned();
     drop(tree);
     let mut tree = SessionTree::open(&file).unwrap();
@@ -163,7 +162,7 @@ fn compaction_replaces_everything_before_the_kept_part() {
     tree.append_message(user("five")).unwrap();
     assert_eq!(texts(&tree.context()), [&summary("everything"), "five"]);
 
-    // Before the compactions, they have no effect.
+    // Has no effect before the compactions.
     tree.branch(two).unwrap();
     assert_eq!(texts(&tree.context()), ["one", "two"]);
 }
@@ -361,8 +360,8 @@ fn apply(mut tree: SessionTree, operation: Operation) -> SessionTree {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3))]
 
-    /// Whatever was written and wherever it was cut: the file opens with exactly its complete lines, in the state
-    /// after those lines, and can be continued.
+    /// A file with any content, cut at any byte, opens with its complete lines in the state after them, and can be
+    /// continued.
     #[test]
     fn truncated_session_recovers_its_complete_entries(
         operations in proptest::collection::vec(operation(), 1..10)
@@ -415,7 +414,7 @@ fn power_loss_takes_at_most_the_unsynced_entries() {
     assert!(tree.unsynced().unwrap().is_some(), "it is unknown whether the earlier process synced");
 }
 
-/// A small file system for this test. Not available where it may not be mounted; only root may mount it.
+/// A small file system. Needs root and the permission to mount it.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {

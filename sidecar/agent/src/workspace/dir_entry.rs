@@ -14,7 +14,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::WorkspaceError;
 
-/// A name in an open folder. The entry may not exist, and it is not a link.
+/// A name in an open folder. The entry may be missing, and is not a link.
 #[derive(Debug)]
 pub struct DirEntryHandle {
     base: PathBuf,
@@ -24,14 +24,12 @@ pub struct DirEntryHandle {
     name: Option<OsString>,
 }
 
-/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntryInfo {
     pub name: OsString,
     pub kind: DirEntryKind,
 }
 
-/// Type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirEntryKind {
     Folder,
@@ -46,18 +44,18 @@ impl DirEntryHandle {
         Self { base, relative, dir, name }
     }
 
-    /// Path relative to the working directory, without links. Empty for the working directory itself.
+    /// Without links. Empty for the working directory itself.
     pub fn relative(&self) -> &Path {
         &self.relative
     }
 
-    /// Absolute path without links. It may lead elsewhere by now, so use it only for display and with tools that
-    /// check it again.
+    /// Absolute path without links. Only for display and for tools that check it again, because an entry may have been
+    /// replaced.
     pub fn path(&self) -> PathBuf {
         if self.relative.as_os_str().is_empty() { self.base.clone() } else { self.base.join(&self.relative) }
     }
 
-    /// Opens the entry, a file or a folder, without blocking (a pipe would block).
+    /// Does not block, as a pipe would.
     fn open_any(&self) -> Result<File, WorkspaceError> {
         let flags =
             OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
@@ -65,7 +63,7 @@ impl DirEntryHandle {
         let opened = openat(&self.dir, name.as_os_str(), flags, Mode::empty());
         match opened {
             Ok(opened) => Ok(opened.into()),
-            // Not openable: a socket.
+            // A socket cannot be opened.
             Err(Errno::ENXIO) => Err(self.kind("neither a file nor a folder")),
             Err(errno) => Err((self.relative.as_path(), errno).into()),
         }
@@ -86,7 +84,6 @@ impl DirEntryHandle {
         if self.metadata(&file)?.is_dir() { Ok(file) } else { Err(self.kind("not a folder")) }
     }
 
-    /// Whether the entry is a folder.
     pub fn is_dir(&self) -> Result<bool, WorkspaceError> {
         let file = self.open_any()?;
         Ok(self.metadata(&file)?.is_dir())
@@ -96,7 +93,7 @@ impl DirEntryHandle {
     pub fn read_dir(&self) -> Result<Vec<DirEntryInfo>, WorkspaceError> {
         let failed = |error| WorkspaceError::io(&self.relative, error);
         let dir = self.open_dir()?;
-        // The open folder, wherever its path leads by now.
+        // This path names the open folder, even if it was moved.
         let open = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
         let listed = std::fs::read_dir(&open).or_else(|_| std::fs::read_dir(self.path())).map_err(failed)?;
         listed

@@ -1,12 +1,9 @@
-//! The environment of programs that an agent starts.
-
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Variables that programs need and that contain no secrets.
 const CHOSEN: [&str; 8] = ["PATH", "HOME", "LANG", "TERM", "TZ", "USER", "SHELL", "TMPDIR"];
 
-/// The environment of programs that an agent starts: an explicit list without keys.
+/// The environment of programs that an agent starts: an explicit list without secrets.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
@@ -16,7 +13,7 @@ impl Environment {
         Self::chosen(std::env::vars_os(), configured)
     }
 
-    /// The variables of `all` with selected names, with `LC_*` names, and with configured names.
+    /// As [`Self::of_this_process`], from the variables in `all`.
     pub fn chosen(all: impl IntoIterator<Item = (OsString, OsString)>, configured: &[String]) -> Self {
         let wanted = |name: &str| {
             CHOSEN.contains(&name) || name.starts_with("LC_") || configured.iter().any(|other| other == name)
@@ -27,7 +24,7 @@ impl Environment {
         Self(chosen.collect())
     }
 
-    /// Sets a variable from a configuration, unless its name marks it as a secret.
+    /// Ignores a name that marks a secret.
     #[must_use]
     pub fn with(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
         if !name.as_ref().to_str().is_none_or(is_secret) {
@@ -36,8 +33,7 @@ impl Environment {
         self
     }
 
-    /// Sets a variable that belongs to the program itself, such as its own API key. Only the given value is set;
-    /// nothing of this process's environment passes.
+    /// Sets a variable of the program itself, such as its own API key, which may be a secret.
     #[must_use]
     pub fn with_own(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
         if !name.as_ref().to_str().is_none_or(is_ours) {
@@ -58,7 +54,7 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Names that are rejected even if they are configured.
+/// Rejected even if configured.
 fn is_secret(name: &str) -> bool {
     name.to_ascii_uppercase().ends_with("_API_KEY") || is_ours(name)
 }

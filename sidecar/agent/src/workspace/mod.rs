@@ -1,8 +1,8 @@
 //! Limits of an agent's file tools, and the environment of its programs.
 //!
-//! A [`Workspace`] returns open files rather than paths. It walks a path name by name from an open folder, resolves
-//! symbolic links itself, and opens nothing outside the folder. If an entry is replaced by a link meanwhile, the
-//! access fails, so there is no gap between check and use.
+//! A [`Workspace`] returns open files instead of paths. It walks a path name by name from an open folder, resolves
+//! symbolic links itself, and opens no file outside the folder. If a link replaces an entry meanwhile, the access
+//! fails, so there is no gap between check and use.
 
 mod dir_entry;
 mod environment;
@@ -26,7 +26,6 @@ pub struct Workspace {
     readable: Vec<Place>,
 }
 
-/// An open folder.
 #[derive(Debug)]
 struct Place {
     /// Path without links.
@@ -36,7 +35,6 @@ struct Place {
     dir: OwnedFd,
 }
 
-/// Why a path was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// The path leads outside the working directory.
@@ -74,7 +72,7 @@ impl WorkspaceError {
 impl From<(&Path, Errno)> for WorkspaceError {
     fn from((path, errno): (&Path, Errno)) -> Self {
         match errno {
-            // The entry was replaced by a link since it was checked.
+            // A link has replaced the entry since it was checked.
             Errno::ELOOP => Self::Links(path.display().to_string()),
             _ => Self::io(path, errno),
         }
@@ -82,24 +80,22 @@ impl From<(&Path, Errno)> for WorkspaceError {
 }
 
 impl Workspace {
-    /// Opens a working directory, and further folders that may be read. Missing ones are skipped.
+    /// `readable` are further folders for reading. Skips missing ones.
     pub fn new(root: &Path, readable: &[PathBuf]) -> Result<Self, WorkspaceError> {
         let readable = readable.iter().filter_map(|path| Place::open(path).ok()).collect();
         Ok(Self { root: Place::open(root)?, readable })
     }
 
-    /// The working directory without links.
     pub fn root(&self) -> &Path {
         &self.root.path
     }
 
-    /// Resolves a path for reading.
     pub fn find(&self, path: &str) -> Result<DirEntryHandle, WorkspaceError> {
         let (place, relative) = self.place(path)?;
         walk::walk(place, &relative, walk::Missing::Fails)
     }
 
-    /// Resolves a path for writing. Creates missing folders.
+    /// Creates missing folders.
     pub fn find_to_write(&self, path: &str) -> Result<DirEntryHandle, WorkspaceError> {
         let (place, relative) = self.place(path)?;
         if !std::ptr::eq(place, &raw const self.root) {
@@ -108,7 +104,6 @@ impl Workspace {
         walk::walk(place, &relative, walk::Missing::IsCreated)
     }
 
-    /// Opens a file for reading.
     pub fn open(&self, path: &str) -> Result<File, WorkspaceError> {
         self.find(path)?.open()
     }
@@ -137,7 +132,7 @@ impl Place {
         Ok(Self { path, given: given.to_owned(), dir: dir.into() })
     }
 
-    /// The path relative to this folder, if it is inside.
+    /// `None` outside this folder.
     fn relative<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given)).ok()
     }

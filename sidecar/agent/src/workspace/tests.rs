@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A folder with a secret that contains a working directory.
+/// A folder with a secret and a working directory.
 struct Fixture {
     dir: tempfile::TempDir,
     workspace: Workspace,
@@ -44,7 +44,6 @@ impl Fixture {
         self.workspace.find_to_write(path)?.replace(b"written")
     }
 
-    /// Nothing outside has changed.
     fn assert_untouched(&self) {
         let mut names: Vec<_> =
             fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -79,7 +78,7 @@ fn paths_inside_the_workspace_are_resolved() {
     ] {
         assert_eq!(fixture.read(path).unwrap(), "inside", "{path}");
     }
-    // `..` returns to the folder that was walked through.
+    // `..` returns to the previous folder of the walk.
     assert_eq!(fixture.read("inner/../../file").unwrap(), "inside");
     assert_eq!(fixture.workspace.find("twice/file").unwrap().relative(), Path::new("a/b/file"));
 }
@@ -273,7 +272,7 @@ fn programs_get_a_chosen_environment_without_keys() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However links, `..` and names are combined, reads stay inside and nothing outside is written.
+    /// No combination of links, `..` and names reads or writes outside.
     #[test]
     fn no_path_leads_out(
         links in proptest::collection::vec((0..6_usize, path_strategy()), 0..6),

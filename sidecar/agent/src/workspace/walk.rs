@@ -13,14 +13,12 @@ use super::{DirEntryHandle, Place, WorkspaceError};
 /// Most links to follow on one path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// What to do if a folder is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Fails,
     IsCreated,
 }
 
-/// One step of the walk.
 enum Step {
     Up,
     Into(OsString),
@@ -85,7 +83,7 @@ fn push_steps(left: &mut Vec<Step>, path: &Path) {
     }));
 }
 
-/// Opens a folder that is not a link.
+/// Fails for a link.
 fn enter(here: BorrowedFd<'_>, name: &OsString, missing: Missing) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let open = || openat(here, name.as_os_str(), flags, Mode::empty());

@@ -93,7 +93,6 @@ async fn prompt_during_a_run_enters_the_named_queue() {
     assert_eq!(tags, ["now", "later"], "each sender hears when its message is in the conversation");
 }
 
-/// Blocks each model call until it is released.
 #[derive(Default)]
 struct Gate {
     asked: Notify,
@@ -289,7 +288,7 @@ async fn closed_session_starts_nothing_and_can_be_reopened() {
     ];
     for (at, refused) in refused.into_iter().enumerate() {
         let expected = match at {
-            // It has no work to continue, whether or not it is closed.
+            // The session has no work to continue, closed or not.
             3 => matches!(refused, Err(SessionError::Closed | SessionError::NothingToDo)),
             _ => matches!(refused, Err(SessionError::Closed)),
         };

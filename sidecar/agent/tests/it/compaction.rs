@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::*;
 
-/// No recent messages are kept by default, so that short conversations can be compacted.
+/// Keeps no recent messages by default, so that short conversations can be compacted.
 fn stage(model: Arc<Scripted>) -> Stage {
     let mut stage = Stage::new(model, vec![TestTool::echo()]);
     stage.config.context.keep_recent_tokens = 30;

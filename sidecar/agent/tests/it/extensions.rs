@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Changes everything that an extension can change.
+/// Uses every hook to change its input.
 #[derive(Default)]
 struct Meddler {
     seen: Mutex<Vec<String>>,

@@ -1,5 +1,5 @@
-//! Everything that an agent's programs start ends with them and with the agent, even if it left their process group
-//! and session.
+//! All descendants of an agent's programs end with the program and with the agent, even outside their process group and
+//! session.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +44,7 @@ fn program(dir: &Path, program: &str, script: &str) -> Program {
     program.args(["-c", script]).guarded_by(&guard())
 }
 
-/// Whether a process runs. A zombie does not.
+/// False for a zombie.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -129,7 +129,7 @@ async fn escaped_processes_end_with_an_aborted_or_dropped_command() {
 #[tokio::test]
 async fn self_respawning_process_is_ended_too() {
     let dir = tempfile::tempdir().unwrap();
-    // It also ends when its folder is deleted.
+    // The relay also ends when its folder is deleted.
     let relay = "[ -e relay.sh ] || exit; echo $$ >>lives; setsid sh relay.sh </dev/null >/dev/null 2>&1 &";
     std::fs::write(dir.path().join("relay.sh"), relay).unwrap();
     let lives = || std::fs::read_to_string(dir.path().join("lives")).unwrap_or_default().lines().count();
@@ -295,7 +295,7 @@ async fn extend(dir: &Path) -> External {
     External::start(ExternalConfig::new("test", server(dir)), Arc::new(|_| {})).await.unwrap()
 }
 
-/// The agent that the next test kills: this test program, started again by that test.
+/// The agent that the next test kills. That test starts this one as a process.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(user)) = (std::env::var_os(FOLDER).map(PathBuf::from), std::env::var(USER)) else {
@@ -349,14 +349,13 @@ async fn server_and_extension_processes_end_with_their_parent() {
     gone(pids).await;
 }
 
-/// A guard whose host has a lease of this length, and the lease file.
 fn leased(dir: &Path, length: Duration) -> (Guard, LeaseFile) {
     let path = dir.join("lease");
     let lease = LeaseFile::create(&path, boot_time() + length).unwrap();
     (guard().leased(Some(path)), lease)
 }
 
-/// The host does nothing at all, as if it were stopped.
+/// The host does nothing, as if it were stopped.
 #[tokio::test]
 async fn expired_lease_ends_everything_whatever_the_host_does() {
     let dir = tempfile::tempdir().unwrap();
@@ -386,7 +385,7 @@ async fn renewed_lease_keeps_a_program_and_an_expired_one_starts_none() {
     assert!(!dir.path().join("started").exists());
 }
 
-/// A killed guard cannot end anything, but the processes that it leaves hold the lock themselves.
+/// The processes of a killed guard hold the lock themselves.
 #[tokio::test]
 async fn lock_is_held_until_the_last_process_ends() {
     let dir = tempfile::tempdir().unwrap();

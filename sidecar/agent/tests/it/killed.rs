@@ -19,7 +19,7 @@ const STEPS: usize = 15;
 const FOLDER: &str = "PILOTHOUSE_TEST_KILLED_FOLDER";
 const URL: &str = "PILOTHOUSE_TEST_KILLED_URL";
 
-/// The process that is killed: this test program, started again by the other test.
+/// The process that the other test starts and kills.
 #[tokio::test]
 async fn child() {
     let (Ok(folder), Ok(url)) = (std::env::var(FOLDER), std::env::var(URL)) else { return };
@@ -63,7 +63,7 @@ async fn repeatedly_killed_agent_resumes_the_same_conversation() {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        // Early lives are shorter, so that the end is reached as well.
+        // Early lives are shorter, so that some process reaches the end.
         let life = Duration::from_micros(rand::rng().random_range(15_000..80_000 + kills * 6_000));
         if let Ok(status) = tokio::time::timeout(life, child.wait()).await {
             assert!(status.unwrap().success(), "it ends on its own without an error");

@@ -1,4 +1,4 @@
-//! The agent from outside: the promises of S1, clause by clause.
+//! The requirements of S1, tested through the public API.
 
 // Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -23,7 +23,6 @@ use crate::support::*;
 
 const APIS: [Api; 3] = [Api::AnthropicMessages, Api::OpenaiChat, Api::OpenaiResponses];
 
-/// A server, and the model port connected to it.
 struct Line {
     server: ModelServer,
     model: GenaiModel,
@@ -54,7 +53,6 @@ impl Line {
         .await
     }
 
-    /// The body of the last prompt.
     fn body(&self) -> Value {
         self.server.prompts().last().unwrap().body.clone()
     }
@@ -318,7 +316,6 @@ async fn refusals_and_output_limits_are_distinguished() {
     }
 }
 
-/// The error for a failure.
 async fn failed(api: Api, failure: Failure) -> ModelError {
     let line = Line::new(api, [Step::text("a longer answer in several pieces").failing([failure])]).await;
     line.ask(request("small", vec![user("go")])).await.expect_err("it fails")

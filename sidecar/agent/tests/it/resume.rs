@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Truncates a session's file after this many lines and some bytes of the next one.
 fn cut(file: &std::path::Path, lines: usize, bytes: usize) {
     let text = std::fs::read_to_string(file).unwrap();
     let mut all = text.split_inclusive('\n');

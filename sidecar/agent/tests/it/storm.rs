@@ -1,5 +1,5 @@
-//! Any interleaving of steering, follow-ups, aborts, failures and compactions keeps calls and results paired, and
-//! loses no message (decision 40).
+//! Any interleaving of steering, follow-ups, aborts, failures and compactions keeps calls and results paired, and loses
+//! no message (decision 40).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,6 @@ enum Act {
     Settle,
 }
 
-/// The model's next behaviour.
 #[derive(Debug, Clone)]
 enum Does {
     Say,
@@ -149,7 +148,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
                 }
             }
             Act::Restart => {
-                // The sidecar keeps queued messages; here they continue in the new process.
+                // In place of the sidecar, the test keeps the queued messages.
                 settle(&mut tasks, &open).await;
                 let waiting = open.session.take_queued();
                 let file = file(&open.session);
@@ -172,7 +171,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
         }
     }
     settle(&mut tasks, &open).await;
-    // All queued messages are delivered now, whatever failed before.
+    // After this, all queued messages are delivered.
     for _ in 0..100 {
         let waiting = open.session.state();
         if waiting.steering + waiting.follow_up == 0 {
@@ -184,7 +183,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     let distinct: BTreeSet<usize> = said.iter().copied().collect();
     assert_eq!(distinct, (1..=sent).collect(), "a message is lost");
     assert_eq!(said.len(), sent, "a message is delivered twice: {said:?}");
-    // In the tree, too, each call has one result.
+    // In the tree, each call has one result as well.
     let all = lines(&file(&open.session));
     let calls =
         all.iter().flat_map(|line| line["message"]["content"].as_array().cloned().unwrap_or_default());
@@ -197,7 +196,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     assert_eq!(ran, runs.load(Ordering::Relaxed), "a result is lost or was made up");
 }
 
-/// Waits until nothing is running.
+/// Returns when no work is running.
 async fn settle(tasks: &mut Vec<tokio::task::JoinHandle<()>>, open: &Open) {
     for task in tasks.drain(..) {
         within(task).await.unwrap();

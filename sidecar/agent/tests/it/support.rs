@@ -19,7 +19,6 @@ use pilothouse_domain::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-/// The scripted model's reaction to a request.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Say(AssistantMessage),
@@ -181,7 +180,6 @@ pub(crate) fn overflow() -> Reply {
     Reply::Fail(ModelError::ContextOverflow { message: "too long".into() })
 }
 
-/// The behaviour of a tool.
 type Does = dyn Fn(Value, ToolContext) -> ToolOutput + Send + Sync;
 
 /// A tool with the given behaviour. `echo` takes a text and an optional number.
@@ -311,7 +309,6 @@ impl Stage {
     }
 }
 
-/// An open session with its events.
 pub(crate) struct Open {
     pub(crate) session: AgentSession,
     pub(crate) events: mpsc::UnboundedReceiver<SessionEvent>,
@@ -341,7 +338,6 @@ impl Open {
         })
     }
 
-    /// The events so far.
     pub(crate) fn told(&mut self) -> Vec<SessionEvent> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
@@ -384,7 +380,6 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), future).await.expect("it takes too long")
 }
 
-/// The lines of a session's file.
 pub(crate) fn lines(file: &Path) -> Vec<Value> {
     std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// An event in short form.
 fn short(event: &SessionEvent) -> String {
     let of = |result: &ToolResultMessage| {
         format!("{} {}", result.tool_call_id, if result.is_error { "error" } else { "ok" })

@@ -22,10 +22,9 @@ use crate::process::{Ending, Program, log_complaints};
 const MAX_LINE: u64 = 16 * 1024 * 1024;
 /// Most lines that may wait for the program to read them.
 const MAX_WAITING: usize = 256;
-/// Number of consecutive timeouts after which a program is considered dead.
+/// After this number of consecutive timeouts, a program counts as dead.
 const MAX_SLOW: u32 = 3;
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     #[error("it is gone")]
@@ -36,7 +35,6 @@ pub(super) enum RequestError {
     Refused(String),
 }
 
-/// The connection to a program.
 pub(super) struct Connection {
     shared: Arc<Shared>,
     next: AtomicU64,
@@ -53,7 +51,7 @@ struct Shared {
 struct Alive {
     lines: mpsc::Sender<String>,
     waiting: HashMap<u64, Waiting>,
-    /// Dropping it ends the program and everything that it started.
+    /// Dropping it ends the program and its descendants.
     _program: AbortOnDropHandle<()>,
 }
 
@@ -63,7 +61,7 @@ struct Waiting {
 }
 
 impl Connection {
-    /// Starts a program. The receiver yields its hello.
+    /// The receiver yields the program's hello.
     pub(super) fn open(
         name: &str,
         program: &Program,
@@ -143,12 +141,10 @@ impl Connection {
         self.shared.alive().is_some()
     }
 
-    /// Ends the program without a notice.
     pub(super) fn end(&self) {
         drop(self.shared.alive().take());
     }
 
-    /// Publishes a notice for people.
     pub(super) fn notice(&self, text: &str) {
         self.shared.notice(text);
     }
@@ -172,7 +168,7 @@ impl Drop for Cancel<'_> {
         let unanswered =
             self.shared.alive().as_mut().is_some_and(|alive| alive.waiting.remove(&self.id).is_some());
         if unanswered {
-            // If the program does not read, other requests will find out.
+            // If the program does not read, other requests detect it.
             _ = self.shared.send_line(&ToProgram::Cancel { id: self.id });
         }
     }

@@ -2,7 +2,7 @@
 //! describes the protocol.
 //!
 //! Every wait has a configured limit. An extension that does not answer in time is skipped. One that repeatedly does
-//! not answer, that ends, or that writes something invalid is disabled with a notice.
+//! not answer, ends, or writes an invalid line is disabled with a notice.
 
 mod connection;
 mod protocol;
@@ -32,10 +32,9 @@ pub use self::protocol::PROTOCOL;
 /// Receives sentences for people about problems with an extension.
 pub type Notify = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Configuration of a program that extends the agent.
+/// A program that extends the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// Name for notices.
     pub name: String,
     pub program: Program,
     /// Time limit for its hello.
@@ -67,7 +66,7 @@ impl ExternalConfig {
 pub enum ExternalError {
     #[error("failed to start the extension {name}: {source}")]
     Start { name: String, source: std::io::Error },
-    /// It did not send a valid hello.
+    /// The program did not send a valid hello.
     #[error("the extension {name} did not say hello: {reason}")]
     Hello {
         name: String,
@@ -84,7 +83,7 @@ pub struct External {
 }
 
 impl External {
-    /// Starts a program and waits for its hello. Unusable parts of the hello are skipped with a notice.
+    /// Starts a program and waits for its hello. Skips unusable parts of it with a notice.
     pub async fn start(config: ExternalConfig, notify: Notify) -> Result<Self, ExternalError> {
         let (name, cwd) = (config.name.clone(), config.program.cwd.clone());
         let opened = Connection::open(&name, &config.program, notify.clone());
@@ -101,7 +100,6 @@ impl External {
         Ok(Self { config, hello, connection: Arc::new(connection) })
     }
 
-    /// Whether the extension is still usable.
     pub fn is_alive(&self) -> bool {
         self.connection.is_alive()
     }

@@ -8,10 +8,8 @@ use serde_json::Value;
 use crate::message::UserContent;
 use crate::tool::is_tool_name;
 
-/// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// Messages of the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ToProgram<'a> {
@@ -24,13 +22,12 @@ pub(super) enum ToProgram<'a> {
         #[serde(flatten)]
         request: Request<'a>,
     },
-    /// The agent no longer waits for the answer to this request.
+    /// The agent does not wait for the answer to this request any more.
     Cancel {
         id: u64,
     },
 }
 
-/// Requests of the agent.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "hook", rename_all = "snake_case")]
 pub(super) enum Request<'a> {
@@ -70,7 +67,6 @@ pub(super) enum Request<'a> {
     },
 }
 
-/// Messages of the program.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum FromProgram {
@@ -82,7 +78,6 @@ pub(super) enum FromProgram {
         #[serde(flatten)]
         answer: Value,
     },
-    /// A tool wrote output.
     Progress {
         id: u64,
         text: String,
@@ -148,7 +143,7 @@ pub(super) struct CommandLine {
 }
 
 impl Hello {
-    /// Removes tools that models would reject and commands that cannot be typed. Returns a sentence for each.
+    /// Removes tools that models would reject and commands that nobody can type. Returns a sentence for each.
     pub(super) fn leave_out_unusable(&mut self) -> Vec<String> {
         let mut unusable = Vec::new();
         self.tools.retain(|tool| {

@@ -11,7 +11,7 @@ use super::protocol::{Request, ToolResponse, ToolSpecLine};
 use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-/// Time limit of a call. Tools may take long and can be cancelled; this only prevents waiting forever.
+/// Tools may take long and can be cancelled. The limit prevents an endless wait.
 const MAX_DURATION: Duration = Duration::from_hours(24);
 
 pub(super) struct ExternalTool {

@@ -1,5 +1,5 @@
-//! HTTP connections to providers. They are shared by successive models, because loading a machine's certificates,
-//! which are several hundred files, would delay the first request.
+//! HTTP connections to providers, shared by successive models: loading a machine's certificates, which are several
+//! hundred files, would delay the first request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 pub struct Connections(Arc<OnceCell<Client>>);
 
 impl Connections {
-    /// Creates the client in the background, before a request needs it. If that fails, the request tries again and
+    /// Creates the client in the background, before a request needs it. After a failure, the request tries again and
     /// reports the error.
     pub fn prepare(&self) {
         let connections = self.clone();
@@ -29,7 +29,7 @@ impl Connections {
     }
 }
 
-/// Runs on a separate thread, because a sidecar has only one thread for everything else.
+/// On a separate thread, because a sidecar has only one for all other work.
 async fn make() -> Result<Client, ModelError> {
     let made = tokio::task::spawn_blocking(|| {
         reqwest::Client::builder()

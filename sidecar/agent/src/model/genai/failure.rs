@@ -12,7 +12,7 @@ use crate::message::now;
 use crate::model::ModelError;
 use crate::model::registry::ProviderConfig;
 
-/// Most characters of a provider's message to keep.
+/// Limit of a provider's message, in characters.
 const WORDS: usize = 500;
 
 pub(super) fn rejected(message: String) -> ModelError {
@@ -23,7 +23,7 @@ pub(super) fn broken(message: &str) -> ModelError {
     ModelError::Transient { message: message.into(), status: None, retry_after: None }
 }
 
-/// Converts an error of the `genai` crate. The result never contains the key.
+/// Never contains the key.
 pub(super) fn of(error: &Error, provider: &ProviderConfig, frames: &Frames) -> ModelError {
     let error_response = error_response(error, frames);
     let error_response =
@@ -31,7 +31,6 @@ pub(super) fn of(error: &Error, provider: &ProviderConfig, frames: &Frames) -> M
     error_response.into_model_error()
 }
 
-/// A provider's error response.
 struct ErrorResponse {
     status: Option<u16>,
     headers: HeaderMap,
@@ -106,7 +105,7 @@ impl ErrorResponse {
         ModelError::Rejected { message: message.clone(), status }
     }
 
-    /// Whether its code or type is one of `names`.
+    /// Whether the code or type is one of `names`.
     fn is(&self, names: &[&str]) -> bool {
         ["code", "type"].iter().any(|field| {
             self.error.get(field).and_then(Value::as_str).is_some_and(|name| names.contains(&name))
@@ -175,7 +174,7 @@ impl ErrorResponse {
         at.or_else(|| after().or_else(|| self.retry_after()).map(|after| now() + after))
     }
 
-    /// The wait that the provider asks for: in milliseconds, in seconds, or until a date.
+    /// The requested wait: in milliseconds, in seconds, or until a date.
     fn retry_after(&self) -> Option<Duration> {
         let positive = |number: &str, unit: f64| {
             let number: f64 = number.trim().parse().ok()?;
@@ -198,7 +197,7 @@ fn words(error: &Value) -> Option<String> {
     Some(message.chars().take(WORDS).collect())
 }
 
-/// The root cause of a failed connection. The outer errors only repeat that it failed, and the URL.
+/// The root cause of a failed connection. The outer errors only add the URL.
 fn innermost(error: &(dyn std::error::Error + 'static), otherwise: &str) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

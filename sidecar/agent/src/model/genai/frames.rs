@@ -1,5 +1,4 @@
-//! Extracts from a stream what the `genai` crate does not pass on: refusals, why a response failed, and the order of
-//! its blocks.
+//! Extracts from a stream what the `genai` crate omits: refusals, why a response failed, and the order of its blocks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +9,6 @@ use tokio::sync::Notify;
 use super::layout::Layout;
 use crate::message::Usage;
 
-/// Inspects each frame on arrival.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     state: Mutex<StreamState>,
@@ -32,7 +30,7 @@ impl Frames {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the first frame, which shows that the provider answers, even if it only thinks. Completes once.
+    /// Waits for the first frame, which shows that the provider answers, even if the model only thinks. Completes once.
     pub(super) async fn first(&self) {
         self.first.notified().await;
     }
@@ -52,17 +50,14 @@ impl Frames {
         self.state().begun.take()
     }
 
-    /// Handles a piece of text.
     pub(super) fn text(&self, piece: &str) {
         self.state().layout.text(piece);
     }
 
-    /// Handles a piece of a call.
     pub(super) fn call(&self, id: &str) {
         self.state().layout.call(id);
     }
 
-    /// Removes and returns the order of the blocks.
     pub(super) fn layout(&self) -> Layout {
         std::mem::take(&mut self.state().layout)
     }

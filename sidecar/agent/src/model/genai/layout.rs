@@ -17,14 +17,12 @@ enum Block {
     Text(String),
     /// A thought that is sent back later. The `genai` crate preserves the order of these.
     Thinking,
-    /// The call with this id.
     Call(String),
 }
 
 impl Layout {
     /// Handles a frame that may begin a block: `content_block_start` of Anthropic, `response.output_item.added` and,
-    /// for thoughts, `.done` of Responses. Chat Completions has no such frames; there the pieces themselves indicate
-    /// their kind.
+    /// for thoughts, `.done` of Responses. Chat Completions has no such frames; there the pieces indicate their kind.
     pub(super) fn frame(&mut self, kind: &str, frame: &Value) {
         let text = |pointer: &str| frame.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let block = match (kind, text("/content_block/type"), text("/item/type")) {
@@ -43,7 +41,6 @@ impl Layout {
         self.blocks.push(block);
     }
 
-    /// Handles a piece of text.
     pub(super) fn text(&mut self, piece: &str) {
         match self.blocks.last_mut() {
             Some(Block::Text(text)) => text.push_str(piece),
@@ -51,7 +48,6 @@ impl Layout {
         }
     }
 
-    /// Handles a piece of a call.
     pub(super) fn call(&mut self, id: &str) {
         let known = |block: &Block| matches!(block, Block::Call(call) if call == id);
         if !self.blocks.iter().any(known) {
@@ -59,8 +55,8 @@ impl Layout {
         }
     }
 
-    /// Sorts the blocks by the order in which they began. If the pieces do not match what the `genai` crate
-    /// collected, the crate's order is kept.
+    /// Sorts the blocks by the order in which they began. Keeps the crate's order if the pieces do not match what it
+    /// collected.
     pub(super) fn arrange(self, content: Vec<AssistantContent>) -> Vec<AssistantContent> {
         let said: String = self.blocks.iter().filter_map(Block::said).collect();
         let collected: String = content.iter().filter_map(text_of).collect();
@@ -78,7 +74,7 @@ impl Layout {
         let mut arranged = Vec::with_capacity(self.blocks.len());
         let places = self.blocks.iter().filter(|block| **block == Block::Thinking).count();
         if places != thoughts.len() {
-            // Thoughts that are only shown and never sent back have no position.
+            // Thoughts that are never sent back have no position.
             arranged.append(&mut thoughts);
         }
         let mut thoughts = thoughts.into_iter();

@@ -31,12 +31,10 @@ pub struct GenaiModel {
 }
 
 impl GenaiModel {
-    /// Creates a model with its own connections.
     pub fn new(registry: Arc<ModelRegistry>) -> Self {
         Self::over(Connections::default(), registry)
     }
 
-    /// Creates a model with shared connections.
     pub const fn over(connections: Connections, registry: Arc<ModelRegistry>) -> Self {
         Self { registry, connections }
     }
@@ -126,7 +124,7 @@ impl Reading {
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };
             match event {
-                // Emitted before there is a connection.
+                // The crate emits it before there is a connection.
                 ChatStreamEvent::Start
                 | ChatStreamEvent::Heartbeat
                 | ChatStreamEvent::ThoughtSignatureChunk(_) => {}

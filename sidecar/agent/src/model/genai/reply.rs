@@ -61,7 +61,7 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
             })),
             ContentPart::ThoughtSignature(next) if api == Api::AnthropicMessages => signature = Some(next),
             ContentPart::ThoughtSignature(encrypted) => {
-                // The summary belongs to all thoughts together, so only one shows it.
+                // The summary covers all thoughts, so only one shows it.
                 let thinking = if shown { String::new() } else { reasoning.clone().unwrap_or_default() };
                 shown = true;
                 content.push(AssistantContent::Thinking { thinking, signature: Some(encrypted) });

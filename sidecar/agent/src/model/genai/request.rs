@@ -21,7 +21,6 @@ use crate::model::{ModelError, ModelRequest, ToolSpec};
 /// Prefix of the signature of a thought that its provider did not show.
 pub(super) const REDACTED: &str = "redacted:";
 
-/// URL and key of a request.
 pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTarget, ModelError> {
     let key = provider.api_key.as_ref();
     let key = key.ok_or_else(|| failure::rejected(format!("the provider `{}` has no key", provider.name)))?;
@@ -39,7 +38,6 @@ pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTa
     })
 }
 
-/// Options of a request.
 pub(super) fn options(
     provider: &ProviderConfig,
     request: &ModelRequest,
@@ -47,8 +45,7 @@ pub(super) fn options(
     frames: &Arc<Frames>,
 ) -> ChatOptions {
     let most = u32::try_from(request.max_output_tokens).unwrap_or(u32::MAX);
-    // The `genai` crate interprets the end of some model names as an effort and removes it. The body restores the
-    // full name.
+    // The `genai` crate interprets the end of some model names as an effort and removes it. The body restores the name.
     let mut body = json!({ "model": request.model });
     let effort = effort(provider.api, request.thinking, thinks, most);
     if effort.is_none() && ReasoningEffort::from_model_name(&request.model).0.is_some() {
@@ -75,7 +72,7 @@ pub(super) fn options(
 /// Thinking counts as output. At least half of the limit is left for the reply.
 fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<ReasoningEffort> {
     if !thinks || level == ThinkingLevel::Off {
-        // For Anthropic, thinking is disabled explicitly. Other providers keep their default.
+        // Anthropic needs an explicit value to disable thinking. Other providers keep their default.
         return (api == Api::AnthropicMessages).then_some(ReasoningEffort::Zero);
     }
     let effort = match level {
@@ -101,7 +98,6 @@ fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<Rea
     })
 }
 
-/// Converts the conversation.
 pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     let anthropic = api == Api::AnthropicMessages;
@@ -201,7 +197,7 @@ fn assistant(reply: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart>
     parts
 }
 
-/// One message for each thought with what follows it, because the `genai` crate moves the thoughts of a message to
+/// One message for each thought with the blocks after it, because the `genai` crate moves the thoughts of a message to
 /// its beginning.
 fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
     let mut pieces: Vec<Vec<ContentPart>> = vec![Vec::with_capacity(parts.len())];
@@ -218,7 +214,7 @@ fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
     pieces
 }
 
-/// Providers accept only objects, whatever the model wrote.
+/// Providers accept only objects as arguments.
 fn object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),

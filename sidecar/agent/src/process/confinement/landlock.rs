@@ -30,7 +30,7 @@ pub(super) fn support() -> Support {
     }
 }
 
-/// Denies all file access that is not granted. A kernel that cannot enforce this is an error.
+/// Denies all file access without a grant. Fails if the kernel cannot enforce this.
 fn ruleset() -> Result<Ruleset, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -47,7 +47,7 @@ pub(super) fn confine_thread(grants: &[Grant]) -> io::Result<()> {
     for grant in grants {
         ruleset = match grant {
             Grant::Read(path) => add(ruleset, path, AccessFs::from_read(FILES)),
-            // Creating devices is never granted: root could reach every disk with them.
+            // Excludes creating devices, through which root could reach every disk.
             Grant::Write(path) => {
                 let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
                 add(ruleset, path, AccessFs::from_all(FILES) & !devices)
@@ -61,7 +61,7 @@ pub(super) fn confine_thread(grants: &[Grant]) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds a rule. Paths that no longer exist or that are links need none.
+/// A path that does not exist any more or is a link needs no rule.
 fn add(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
     let failed =
         |e: io::Error| io::Error::new(e.kind(), format!("{} cannot be granted: {e}", path.display()));

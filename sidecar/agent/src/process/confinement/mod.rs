@@ -1,11 +1,11 @@
 //! Which files an agent's programs may read and write, enforced by the kernel.
 //!
 //! On Linux this uses Landlock (version 3 of its ABI or later), which needs no privileges. Landlock can only grant
-//! access, and a grant on a folder covers everything below it. A folder that contains a hidden one is therefore never
-//! granted itself; its other entries are granted one by one ([`Confinement::grants`]). On macOS it uses a profile of
+//! access, and a grant on a folder includes all its content. A folder that contains a hidden one is therefore not
+//! granted; its other entries are granted one by one ([`Confinement::grants`]). On macOS it uses a profile of
 //! `sandbox-exec`, which can deny access. Other systems have no confinement.
 //!
-//! A confined program gains no privileges (`no_new_privs`), mounts nothing, and cannot signal or trace outside
+//! A confined program gains no privileges (`no_new_privs`), mounts no file systems, and cannot signal or trace outside
 //! processes, as far as the kernel supports it (version 6 of the ABI). Sockets in the file system are not covered: a
 //! server behind a socket acts with its own rights.
 
@@ -22,13 +22,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
     Nothing,
-    /// File access.
     Files,
     /// File access, and signals to outside processes.
     FilesAndSignals,
 }
 
-/// What the kernel can enforce.
 pub fn support() -> Support {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return landlock::support();
@@ -42,8 +40,8 @@ pub fn support() -> Support {
     return Support::Nothing;
 }
 
-/// Devices and shared memory that every program may use. Others are hidden: a user who may read a disk could read
-/// every file through it.
+/// Devices and shared memory that every program may use. Others are hidden: through a disk, a user could read every
+/// file.
 const DEVICES: [&str; 12] = [
     "/dev/null",
     "/dev/zero",
@@ -73,7 +71,7 @@ fn devices() -> impl Iterator<Item = PathBuf> {
 /// File access of an agent's programs. All paths are absolute and contain no symbolic links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Paths that must not be read or written. Everything else may be read and executed.
+    /// Not accessible. All other paths may be read and executed.
     hidden: Vec<PathBuf>,
     /// Folders inside `hidden` that may be read.
     readable: Vec<PathBuf>,
@@ -81,7 +79,6 @@ pub struct Confinement {
     writable: Vec<PathBuf>,
 }
 
-/// Why a path must not be granted.
 #[derive(Debug, thiserror::Error)]
 pub enum GrantError {
     #[error("{path} cannot be resolved: {source}")]
@@ -112,7 +109,7 @@ pub enum Grant {
 }
 
 impl Confinement {
-    /// Hides these files and folders, whether or not they exist.
+    /// The paths need not exist.
     pub fn hiding(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
         let mut hidden: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -156,13 +153,12 @@ impl Confinement {
         Ok(())
     }
 
-    /// The current grants. They do not include entries that are created later in a folder which contains a hidden
-    /// one.
+    /// The current grants. They exclude entries that are created later in a folder which contains a hidden one.
     pub fn grants(&self) -> io::Result<Vec<Grant>> {
         let mut grants = Vec::new();
         self.grant_reading(Path::new("/"), &mut grants)?;
         grants.extend(self.readable.iter().cloned().map(Grant::Read));
-        // A path that has become a link since it was resolved leads elsewhere.
+        // A path that has become a link since then has another target.
         let unchanged = |path: &PathBuf| path.canonicalize().is_ok_and(|now| now == *path);
         let writable = self.writable.iter().filter(|path| unchanged(path)).cloned();
         grants.extend(devices().chain(writable).map(Grant::Write));
@@ -180,7 +176,7 @@ impl Confinement {
         }
         for entry in path.read_dir()? {
             let entry = entry?;
-            // The target of a link is granted at its own location or not at all.
+            // A link's target has its own grant or none.
             if !entry.file_type()?.is_symlink() {
                 self.grant_reading(&entry.path(), grants)?;
             }
@@ -188,16 +184,16 @@ impl Confinement {
         Ok(())
     }
 
-    /// Confines this thread and everything that it starts from now on.
+    /// Includes everything that the thread starts from now on.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn confine_thread(&self) -> io::Result<()> {
         landlock::confine_thread(&self.grants()?)
     }
 
-    /// Starts a confined command. This process is not confined.
+    /// This process is not confined.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(super) fn spawn(&self, mut command: std::process::Command) -> io::Result<std::process::Child> {
-        // Confinement is inherited from the thread, so no code needs to run between fork and exec.
+        // Programs inherit the thread's confinement, so no code runs between fork and exec.
         let started = std::thread::scope(|scope| {
             let confined = || self.confine_thread().and_then(|()| command.spawn());
             std::thread::Builder::new()
@@ -208,7 +204,7 @@ impl Confinement {
         started?
     }
 
-    /// Starts a confined command. This process is not confined.
+    /// This process is not confined.
     #[cfg(target_os = "macos")]
     pub(super) fn spawn(&self, command: std::process::Command) -> io::Result<std::process::Child> {
         profile::sandboxed(self, &command).spawn()
@@ -221,7 +217,7 @@ impl Confinement {
     }
 }
 
-/// The path without links. Missing parts are kept as written.
+/// Resolves links. Missing parts are kept as written.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {

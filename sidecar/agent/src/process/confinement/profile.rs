@@ -8,7 +8,6 @@ use super::{Confinement, DEVICES};
 #[cfg(target_os = "macos")]
 pub(super) const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// Wraps a command in `sandbox-exec`.
 #[cfg(target_os = "macos")]
 pub(super) fn sandboxed(confinement: &Confinement, command: &std::process::Command) -> std::process::Command {
     use std::os::unix::process::CommandExt as _;

@@ -10,16 +10,16 @@ use nix::unistd::{Pid, getpid};
 
 use crate::process::tree;
 
-/// How long killed processes may take to disappear. Only a stuck system call, or a user who may not be signalled, can
-/// exceed it.
+/// How long killed processes may take to disappear. Only a stuck system call, or a user who may not be signalled,
+/// exceeds it.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// Interval until the next search for processes that started meanwhile: initially, and whenever one was found.
+/// Interval until the next search for new processes: initially, and whenever one was found.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Longest such interval.
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Kills the current descendants of this process. Returns whether any was not in `known`. Outside Linux, only the
-/// process group that `program` leads can be ended.
+/// Kills the current descendants of this process. Returns whether any was not in `known`. Outside Linux, only ends the
+/// process group that `program` leads.
 pub(super) fn kill_below(program: Pid, known: &mut BTreeSet<Pid>) -> bool {
     if cfg!(not(any(target_os = "linux", target_os = "android"))) {
         let _ = nix::sys::signal::killpg(program, Signal::SIGKILL);
@@ -32,7 +32,7 @@ pub(super) fn kill_below(program: Pid, known: &mut BTreeSet<Pid>) -> bool {
     more
 }
 
-/// Ends this process like the program ended: with the same exit code or, if possible, by the same signal.
+/// Uses the program's exit code or, if possible, the signal that ended it.
 pub(super) fn exit_like(status: Option<WaitStatus>) -> ExitCode {
     let signal = match status {
         Some(WaitStatus::Exited(_, code)) => return u8::try_from(code).unwrap_or(1).into(),
@@ -40,7 +40,7 @@ pub(super) fn exit_like(status: Option<WaitStatus>) -> ExitCode {
         // The program was killed but has not been reaped.
         _ => Signal::SIGKILL,
     };
-    // The program itself has written a core dump, if that was enabled.
+    // The program has written a core dump if that was enabled.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = nix::sys::prctl::set_dumpable(false);
     let _ = SigSet::all().thread_unblock();

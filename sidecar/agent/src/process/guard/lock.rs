@@ -4,9 +4,8 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// A shared lock on a file, held twice: by this process, and by everything that it starts. The second lock persists
-/// if this process is killed and leaves processes behind; the first one persists if a program releases the lock that
-/// it inherited.
+/// A shared lock on a file, held twice: by this process, and by everything that it starts. The second lock persists if
+/// this process is killed and leaves processes behind; the first one persists if a program releases its inherited lock.
 #[derive(Debug)]
 pub(super) struct Lock {
     _own: File,
@@ -14,8 +13,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Fails if another process holds the lock exclusively, because it waits for the end of all processes that share
-    /// the lock.
+    /// Fails if another process holds the lock exclusively, to wait for the end of all processes that share it.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
         let (own, inherited) = (shared(path)?, shared(path)?);
         make_inheritable(&inherited)?;
@@ -40,8 +38,7 @@ fn make_inheritable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Outside Linux, a guard does not end processes that leave its group, and they would hold the lock for as long as
-/// they run.
+/// Outside Linux, a guard does not end processes that leave its group, and they would hold the lock until they end.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn make_inheritable(_: &File) -> io::Result<()> {
     Ok(())

@@ -1,10 +1,9 @@
-//! The guard: a process between an agent and a program that it runs, which ends everything that the program ever
-//! started.
+//! The guard: a process between an agent and a program that it runs, which ends the program with all its descendants.
 //!
 //! A process group is not sufficient, because a process can leave it with `setsid`. The guard adopts orphans below it
-//! (`PR_SET_CHILD_SUBREAPER`), so that everything remains its descendant. It ends all descendants when the program
-//! ends, when it is ordered to, and when the process that started it has ended for any reason, which it detects by
-//! the closing of a pipe, its *leash* (decision 15). It exits when nothing is left, with the program's exit status.
+//! (`PR_SET_CHILD_SUBREAPER`), so that they remain its descendants. It ends all descendants when the program ends, when
+//! it is ordered to, and when its starter has ended for any reason, which closes a pipe, its *leash* (decision 15). It
+//! exits when no process is left, with the program's exit status.
 //!
 //! It applies its [`Confinement`](super::Confinement) to the program, and not to itself.
 //!
@@ -49,7 +48,7 @@ pub(super) const SKIP_LINGER: u8 = b'h';
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Runs a program, and exits like the program once nothing of it is left. `arguments` follow the subcommand.
+/// Runs a program, and exits like the program once no process of it is left. `arguments` follow the subcommand.
 ///
 /// Options:
 ///
@@ -62,7 +61,7 @@ const NOT_FOUND: u8 = 127;
 /// - `--linger <ms>`: how long leftover processes may run after the program has ended.
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let started = GuardOptions::read(arguments).and_then(|options| {
-        // A signal to the starter's process group must not end the guard before its work is done.
+        // A signal to the starter's process group must not end the guard too early.
         let _ = setsid();
         become_subreaper()?;
         let expiry = options.lease.as_deref().map(LeaseFile::open).transpose()?;
@@ -88,7 +87,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     };
     let GuardOptions { leash, grace, linger, .. } = options;
     let Ok(events) = (EventSources { program, leash, expiry }).start() else {
-        // No thread could be started. A program must not run without a guard.
+        // No thread could be started, and a program must not run without a guard.
         end::kill_below(program, &mut BTreeSet::new());
         return CANNOT_RUN.into();
     };
@@ -117,14 +116,13 @@ fn start(options: &GuardOptions) -> io::Result<Pid> {
         Some(confinement) => confinement.spawn(command)?,
         None => command.spawn()?,
     };
-    // Only the program keeps the streams, so that the other side sees when the program closes them.
+    // The program must be the only holder of the streams, so that the other side sees when it closes them.
     let _ = dup2_stdin(&nothing);
     let _ = dup2_stdout(&nothing);
     let _ = dup2_stderr(&nothing);
     i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
-/// A running program, and the events about it.
 struct Guarded {
     program: Pid,
     events: Receiver<GuardEvent>,
@@ -133,7 +131,6 @@ struct Guarded {
     all_ended: bool,
 }
 
-/// Why everything must end.
 enum StopReason {
     /// The program has ended, and its leftovers are gone or may not linger.
     ProgramEnded,
@@ -162,7 +159,7 @@ impl Guarded {
         end::exit_like(self.status)
     }
 
-    /// Waits until the program has ended and its leftovers had their time, or until everything must end.
+    /// Waits until the program has ended and its leftovers had their time, or until all processes must end.
     fn wait(&mut self, linger: Duration) -> StopReason {
         let mut skips_linger = linger.is_zero();
         while self.status.is_none() || !skips_linger {

@@ -10,7 +10,6 @@ use nix::unistd::close;
 
 use crate::process::{AgentUser, Confinement};
 
-/// What to run and how.
 #[derive(Debug)]
 pub(super) struct GuardOptions {
     pub(super) leash: Option<File>,

@@ -26,13 +26,12 @@ pub(super) enum GuardEvent {
     Terminate,
     /// Leftovers may not linger.
     SkipLinger,
-    /// The program has ended. The flag is true if no descendant of it is left.
+    /// The flag is true if no descendant of the program is left.
     Ended(WaitStatus, bool),
     /// No descendant of this process is left, and none can appear.
     AllEnded,
 }
 
-/// The inputs of the event sources.
 pub(super) struct EventSources {
     pub(super) program: Pid,
     pub(super) leash: Option<File>,
@@ -68,8 +67,8 @@ fn spawn_thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().stack_size(64 * 1024).spawn(work).map(drop)
 }
 
-/// Blocks signals that would end this process and leave the guarded ones behind. Called after the program has
-/// started, which would inherit the mask.
+/// Blocks signals that would end this process before the guarded ones. Called after the start of the program, which
+/// would inherit the mask.
 fn block_signals() -> SigSet {
     let mut blocked = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
@@ -126,7 +125,7 @@ fn reap(program: Pid, sender: &Sender<GuardEvent>) {
         }
         match reaped {
             Ok(status @ (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..))) if pid == program => {
-                // Sent below, together with whether anything is left.
+                // Sent below, with the flag.
                 ended = Some(status);
                 flags = Some(WaitPidFlag::WNOHANG);
             }

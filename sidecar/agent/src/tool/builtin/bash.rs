@@ -12,7 +12,7 @@ use crate::model::ToolSpec;
 use crate::tool::text::{MAX_BYTES, MAX_LINES};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-/// Longest time limit of a command in seconds: one day.
+/// In seconds: one day.
 const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 
 pub(super) struct Bash {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-/// After this time the diff is complete but not the shortest.
+/// A diff that takes longer is complete but not the shortest.
 const TIME_TO_MINIMIZE: Duration = Duration::from_secs(1);
 
 pub(super) fn unified(old: &str, new: &str) -> String {

@@ -15,7 +15,7 @@ use crate::tool::text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// Largest file to edit.
+/// In bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 pub(super) struct Edit {
@@ -29,7 +29,6 @@ struct Arguments {
     edits: Vec<Replacement>,
 }
 
-/// A passage and its replacement.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Replacement {
     pub(super) old_text: String,
@@ -104,7 +103,7 @@ fn edit(workspace: &Workspace, Arguments { path, edits }: &Arguments) -> Answer 
         done = range.end;
     }
     edited.push_str(&content[done..]);
-    // Resolved again for writing, because only the working directory is writable.
+    // Resolved again, because only the working directory is writable.
     let target = workspace.find_to_write(path).map_err(|error| error.to_string())?;
     target.replace(edited.as_bytes()).map_err(|error| error.to_string())?;
     let diff = unified(&content, &edited);
@@ -113,7 +112,7 @@ fn edit(workspace: &Workspace, Arguments { path, edits }: &Arguments) -> Answer 
     Ok(ToolOutput::text(format!("Edited {}:\n{shown}{cut}", entry.relative().display())))
 }
 
-/// Finds the passages. Returns the replacements in order.
+/// Returns the replacements in order.
 pub(super) fn locate(content: &str, edits: &[Replacement]) -> Result<Vec<Change>, String> {
     // The comparison ignores carriage returns; positions refer to the original content.
     let plain = Plain::of(content);
@@ -155,7 +154,7 @@ pub(super) fn locate(content: &str, edits: &[Replacement]) -> Result<Vec<Change>
     Ok(changes.into_iter().map(|(_, change)| change).collect())
 }
 
-/// All positions of a passage, including overlapping ones.
+/// Includes overlapping ones.
 fn overlapping_matches<'a>(text: &'a str, passage: &'a str) -> impl Iterator<Item = usize> + 'a {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -168,7 +167,7 @@ fn overlapping_matches<'a>(text: &'a str, passage: &'a str) -> impl Iterator<Ite
 /// A text with all line ends converted to `\n`, and the positions of the removed carriage returns.
 struct Plain {
     text: String,
-    /// Positions in `text` before which a `\r` was removed.
+    /// In `text`, the positions before which a `\r` was removed.
     left_out: Vec<usize>,
 }
 

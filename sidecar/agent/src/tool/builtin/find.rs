@@ -12,7 +12,6 @@ use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// Default limit of paths.
 const MAX_PATHS: usize = 1000;
 
 pub(super) struct Find {

@@ -17,9 +17,8 @@ use crate::tool::text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// Default limit of matching lines.
 const MAX_MATCHES: usize = 100;
-/// Most bytes to show of a line.
+/// In bytes.
 const MAX_LINE: usize = 500;
 
 pub(super) struct Grep {
@@ -108,7 +107,7 @@ fn grep(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
             if !fits || !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
-            // Opened through the workspace, because the entry may be a link by now. Unreadable files are skipped.
+            // Opened through the workspace, because the entry may be a link now. Skips unreadable files.
             if let Some(Ok(file)) = entry.path().to_str().map(|path| workspace.open(path)) {
                 found.search(&mut searcher, &matcher, &file, &path);
             }
@@ -123,12 +122,11 @@ fn grep(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
     Ok(ToolOutput::text(found.finish(&arguments.pattern)))
 }
 
-/// The matching lines, formatted.
 struct Found<'a> {
     text: String,
     matches: usize,
     most: usize,
-    /// The note on why the output ends early, if it does.
+    /// Why the output ends early.
     full: Option<String>,
     cancelled: &'a CancellationToken,
     path: &'a Path,

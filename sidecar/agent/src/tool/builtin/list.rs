@@ -11,7 +11,6 @@ use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::{DirEntryInfo, DirEntryKind, Workspace};
 
-/// Default limit of names.
 const MAX_NAMES: usize = 1000;
 
 pub(super) struct List {

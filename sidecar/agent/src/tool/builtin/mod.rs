@@ -35,14 +35,14 @@ pub fn builtin_tools(workspace: &Arc<Workspace>, bash: &BashRunner) -> Vec<Share
     ]
 }
 
-/// A result, or a sentence about why the tool failed.
+/// The error is a sentence.
 type Answer = Result<ToolOutput, String>;
 
 fn spec(name: &str, description: &str, input_schema: Value) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema }
 }
 
-/// Runs blocking work outside the runtime's threads. On cancellation the work is notified and not waited for.
+/// Runs blocking work outside the runtime's threads. A cancellation notifies the work and does not wait for it.
 async fn blocking<A: DeserializeOwned + Send + 'static>(
     arguments: Value,
     context: &ToolContext,
@@ -65,5 +65,4 @@ async fn blocking<A: DeserializeOwned + Send + 'static>(
     }
 }
 
-/// Result of a cancelled call.
 const STOPPED: &str = "The call was stopped.";

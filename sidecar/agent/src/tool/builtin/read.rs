@@ -18,7 +18,7 @@ use crate::tool::text::{MAX_BYTES, MAX_LINES, head, newlines};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// Largest image to return. Providers accept 5 MB of base64.
+/// In bytes. Providers accept 5 MB of base64.
 const MAX_IMAGE: u64 = 3_700_000;
 
 pub(super) struct Read {
@@ -88,11 +88,10 @@ fn read(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
 /// A range of lines of a file.
 struct Part {
     bytes: Vec<u8>,
-    /// Number of lines of the whole file.
     total: u64,
-    /// Number of complete lines in `bytes`.
+    /// Complete lines in `bytes`.
     shown: u64,
-    /// Whether even the first line does not fit.
+    /// Whether the first line alone is too long.
     cut: bool,
 }
 

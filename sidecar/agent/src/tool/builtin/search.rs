@@ -8,7 +8,7 @@ use ignore::{DirEntry, WalkBuilder};
 use crate::workspace::{DirEntryHandle, Workspace};
 
 /// All entries below a folder that no `.gitignore` excludes, sorted by name. Includes hidden files but not `.git`.
-/// Links are listed and not followed.
+/// Lists links without following them.
 pub(super) fn walk(workspace: &Workspace, below: &DirEntryHandle) -> impl Iterator<Item = DirEntry> + use<> {
     let is_repository = workspace.root().ancestors().any(|folder| folder.join(".git").exists());
     let path = below.path();
@@ -38,7 +38,7 @@ pub(super) fn glob(workspace: &Workspace, pattern: &str) -> Result<Gitignore, St
     builder.build().map_err(|error| format!("`{pattern}` is no glob: {error}"))
 }
 
-/// The path to display: relative to the working directory, or absolute outside of it.
+/// Relative to the working directory, or absolute outside of it.
 pub(super) fn shown(workspace: &Workspace, entry: &DirEntry) -> PathBuf {
     let path = entry.path();
     path.strip_prefix(workspace.root()).unwrap_or(path).to_owned()

@@ -46,7 +46,7 @@ impl Fixture {
         self.call_unchecked(name, arguments).await
     }
 
-    /// Calls a tool with arguments that may violate the schema, as a model may do.
+    /// The arguments may violate the schema, as a model's may.
     async fn call_unchecked(&self, name: &str, arguments: Value) -> ToolOutput {
         let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();
         let (progress, _) = mpsc::unbounded_channel();
@@ -97,7 +97,7 @@ async fn read_shows_a_part_of_a_long_file_and_how_to_continue() {
     let wide = fixture.text("read", json!({"path": "wide.txt"})).await;
     assert!(wide.len() < MAX_BYTES + 300 && wide.contains("[Line 1 of 2 is longer"), "{}", wide.len());
     assert_eq!(fixture.text("read", json!({"path": "wide.txt", "offset": 2})).await, "second\n");
-    // As many complete lines as fit.
+    // Returns as many complete lines as fit.
     fixture.file("kilobytes.txt", format!("{}\n", "y".repeat(1023)).repeat(100));
     let lines = fixture.text("read", json!({"path": "kilobytes.txt"})).await;
     assert!(
@@ -370,7 +370,7 @@ proptest! {
         prop_assert_eq!(patched(&content, &diff), edited, "{}", diff);
     }
 
-    /// An edit leaves everything else unchanged, byte for byte, whatever the line ends.
+    /// An edit leaves all other bytes unchanged, with any line ends.
     #[test]
     fn edit_changes_only_its_passage(
         before in "[ab\r\n]{0,20}",
