@@ -143,7 +143,7 @@ fn an_interrupt_ends_the_turn_of_a_subagent_in_any_order() {
         translator.line(&task_started(true));
         translator.line(&answers("call", &json!("Launched."), &json!({"status": "async_launched"})));
         translator.interrupt_requested();
-        // The main loop had ended before the interrupt reached it; its subagent had not.
+        // The main loop ended before the interrupt; its subagent did not.
         let mut lines = [success(), task_updated("killed")];
         if !result_first {
             lines.reverse();
@@ -162,7 +162,7 @@ fn background_call_result_does_not_end_its_subagent() {
     translator.line(&task_started(false));
     let launched = answers("call", &json!("Launched."), &json!({"status": "async_launched"}));
     assert_eq!(names(&translator.line(&launched)), ["tool_result"]);
-    // Nor by an interrupt of the main loop.
+    // An interrupt of the main loop does not end the subagent.
     assert_eq!(names(&translator.line(&interrupted_result())), ["notice"]);
     assert_eq!(names(&translator.line(&task_updated("killed"))), ["subagent_ended"]);
 }
@@ -536,7 +536,7 @@ fn exhausted_plan_keeps_the_turn_open_until_resumed() {
         rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
         "overageStatus": "rejected", "overageDisabledReason": "out_of_credits", "isUsingOverage": false}));
     assert_eq!(names(&translator.line(&used_up)), ["notice"]);
-    // If it continues too early, the same is reported again, although the runtime does not repeat its rate limit.
+    // A premature continuation reports the quota again, although the runtime does not repeat its rate limit.
     for _ in 0..2 {
         assert_eq!(names(&translator.line(&synthetic)), ["notice"]);
         let stopped = translator.line(&result);
@@ -604,7 +604,7 @@ fn refused_prompt_and_process_exit_complete_no_compaction() {
     assert_eq!(names(&translator.line(&init())), ["turn_started"], "the next process does not compact");
 }
 
-/// A process that resumes a conversation may count from zero. Some versions continue their count (decision 31).
+/// A process that resumes a conversation may count from zero or continue the count (decision 31).
 #[test]
 fn totals_continue_whatever_base_a_new_process_uses() {
     let spent = |usd: f64| json!({"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": usd}});

@@ -13,7 +13,7 @@ fn steps(file: &str) -> Vec<PlaybackStep> {
     load(file).segments()[0].playback(PlaybackOptions::new(options()))
 }
 
-/// Event names and waits for people, without wait times.
+/// Event names and waits for people, without times.
 fn outline(steps: &[PlaybackStep]) -> Vec<String> {
     steps
         .iter()
@@ -50,7 +50,7 @@ fn playback_waits_for_recorded_answers_decisions_and_messages() {
         ["assistant_message", "usage_update", &outline[answer], "tool_result"]
     );
 
-    // The decision changes the mode, so the change comes after it.
+    // The decision changes the mode, so the change follows it.
     let plan = at("plan toolu_07c75b932db943");
     assert_eq!(
         outline[plan - 2..=plan + 2],
@@ -160,7 +160,6 @@ fn unanswered_recorded_question_is_not_awaited() {
     assert_eq!(outline(&steps).last().unwrap(), "session_end");
 }
 
-/// Builders for recorded lines.
 mod line {
     use serde_json::{Value, json};
 
@@ -188,7 +187,6 @@ mod line {
     }
 }
 
-/// The outline of playing these lines.
 fn played(lines: &[Value]) -> Vec<String> {
     let text: Vec<_> = lines.iter().map(Value::to_string).collect();
     let recording = Recording::parse(&text.join("\n")).unwrap();

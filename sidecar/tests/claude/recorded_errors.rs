@@ -13,7 +13,6 @@ fn run(name: &str) -> Run {
     translate(load(ERRORS).segment(name).unwrap_or_else(|| panic!("no run {name}")))
 }
 
-/// The single `session_end` of a run: error flag, reason, message.
 fn end(run: &Run) -> (bool, String, String) {
     assert_eq!(run.session_ends().len(), 1, "{:?}", run.names());
     assert!(!run.names().contains(&"turn_completed"), "{:?}", run.names());
@@ -21,7 +20,6 @@ fn end(run: &Run) -> (bool, String, String) {
     (end.is_error, end.reason.clone(), end.message.clone().unwrap_or_default())
 }
 
-/// The turn completed and the conversation continues.
 fn assert_completed(run: &Run) {
     assert_eq!(run.names().last(), Some(&"turn_completed"), "{:?}", run.names());
     assert_eq!(run.names().iter().filter(|name| **name == "turn_started").count(), 1);
@@ -56,7 +54,7 @@ fn every_error_line_is_accounted_for() {
     }
     let expected = BTreeMap::from([
         (Ignored::RecorderMarker, 19),
-        // Each follows a result that has already reported the error.
+        // Each repeats the error of the preceding result.
         (Ignored::RepeatedThrow, 7),
         (Ignored::StatusPing, 2),
         (Ignored::Replay, 1),
@@ -117,7 +115,7 @@ fn success_with_an_error_flag_is_an_error_with_its_text() {
         assert!(message.starts_with(begins), "{message}");
         assert_eq!(message, result.value["result"].as_str().unwrap());
         assert_eq!(run.signals, [Signal::TurnEnded(TurnEnd::Failed)]);
-        // Text that the runtime writes on the agent's behalf is not a message of the agent.
+        // The runtime writes it on the agent's behalf, so it is not a message of the agent.
         assert_eq!(run.texts().len(), 0);
         assert_eq!(run.notices_named("api_error").len(), 1);
         assert_eq!(run.usage().len(), 0);

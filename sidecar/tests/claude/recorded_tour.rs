@@ -287,7 +287,7 @@ fn denial_reported_twice_is_emitted_once() {
 
 #[test]
 fn totals_match_the_results_exactly() {
-    // The literal as it is in the file, not changed by any number parser.
+    // The literal of the file, without the rounding of a number parser.
     let text = raw_text(SDK_TOUR);
     let literal = text.split("\"total_cost_usd\":").nth(1).unwrap().split(',').next().unwrap().trim();
     assert_eq!(literal, "0.084861");

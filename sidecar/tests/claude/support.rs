@@ -22,7 +22,6 @@ pub(crate) fn raw(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The text of a recording.
 pub(crate) fn raw_text(file: &str) -> String {
     std::fs::read_to_string(path(file)).unwrap()
 }
@@ -35,7 +34,6 @@ pub(crate) fn options() -> Options {
     Options::new("run").unwrap()
 }
 
-/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) events: Vec<RawEvent>,

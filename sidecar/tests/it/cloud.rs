@@ -1,8 +1,8 @@
 //! A fake of AWS for the gateway's run: credentials, SQS and S3.
 //!
 //! For SQS it implements the JSON protocol of `SendMessageBatch`, `ReceiveMessage` with long polls, and
-//! `DeleteMessageBatch`, with the errors of a deleted queue and of expired credentials; for S3, `PutObject` by path.
-//! It checks whose credentials signed a request, but not the signature. Received messages are not hidden.
+//! `DeleteMessageBatch`, with the errors of a deleted queue and of expired credentials; for S3, `PutObject` by path. It
+//! checks whose credentials signed a request, but not the signature, and does not hide received messages.
 //! [`crate::real_sqs`] tests the real protocol.
 
 use std::time::Duration;
@@ -26,11 +26,9 @@ pub(crate) struct CloudState {
     pub(crate) granted: u32,
     /// Credentials up to this number have expired.
     pub(crate) spent: u32,
-    /// Whether the command queue is deleted.
     pub(crate) queue_gone: bool,
     /// Requests that were refused because of their credentials.
     pub(crate) refused: u32,
-    /// The launch for a container.
     pub(crate) launch: Option<SidecarLaunch>,
     /// Credentials to grant instead of those for this fake.
     pub(crate) elsewhere: Option<RunCredentials>,

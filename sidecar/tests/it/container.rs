@@ -21,7 +21,6 @@ fn environment(gateway: &Gateway, home: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A gateway with a launch for the container, and the container.
 fn started(gateway: &Gateway, folders: &Folders) -> (PathBuf, Sidecar) {
     let home = folders.root().join("var");
     let mut launch = folders.launch(gateway);

@@ -1,4 +1,4 @@
-//! Every event arrives once and in order, whatever the gateway and the process do.
+//! Every event arrives once and in order, despite failures of the gateway and the process.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn unreliable_gateway_gets_everything_once_and_in_order() {
 async fn drain_after_a_kill_sends_the_rest_in_order_and_reports_it() {
     let (gateway, folders, sidecar) = playing(json!([turn(json!([much(2000)]))])).await;
     gateway.sees_nth("assistant_message", 20).await;
-    // From now on nothing is accepted, while the agent continues.
+    // The gateway accepts no events, while the agent continues.
     gateway.status(Some(503));
     let before = gateway.delivered().len();
     let spool = folders.run().join("spool.db");
@@ -55,7 +55,7 @@ async fn drain_after_a_kill_sends_the_rest_in_order_and_reports_it() {
     sidecar.ended().await;
     let left = unsent();
     gateway.status(None);
-    // The response to the first batch is lost as well. Still nothing is delivered twice.
+    // The response to the first batch is lost as well, but no event is delivered twice.
     gateway.plan([Plan::LoseResponse, Plan::Part(2)]);
     assert_eq!(folders.drain().await.code(), Some(0));
     assert_complete(&gateway);
@@ -148,7 +148,7 @@ async fn expired_lease_stops_the_agent_and_leaves_events_to_drain() {
     assert_eq!(story.last().unwrap(), "notice lease_expired", "after it, the agent did nothing");
 }
 
-/// Events, heartbeats, blobs and waiting for commands share it.
+/// Events, heartbeats, blobs and waiting for commands share one connection.
 #[tokio::test]
 async fn a_sidecar_needs_one_connection() {
     let tool = json!({ "tool": { "name": "Bash", "result": "0123456789abcdef".repeat(20_000) } });
@@ -159,7 +159,7 @@ async fn a_sidecar_needs_one_connection() {
     assert_eq!((gateway.connections(), gateway.blobs().len()), (1, 1));
 }
 
-/// As on a worker, whose server may be away for minutes.
+/// As on a worker, whose server may be unreachable for minutes.
 #[tokio::test]
 async fn sidecar_without_a_lease_keeps_its_agent_during_an_outage() {
     let gateway = Gateway::start().await;
@@ -218,7 +218,7 @@ async fn signal_stops_the_agent_and_sends_all_events() {
 
 #[tokio::test]
 async fn ending_sidecar_still_sends_requested_replays() {
-    // Given a sidecar that has stopped its agent and waits until everything is accepted
+    // The sidecar has stopped its agent and waits until all events are accepted.
     let gap = json!({ "gap": { "step": { "say": "missing" } } });
     let (gateway, _folders, sidecar) =
         playing(json!([turn(json!([gap, { "say": "after" }, much(10_000)]))])).await;
@@ -227,11 +227,9 @@ async fn ending_sidecar_still_sends_requested_replays() {
     gateway.refuse_events(true);
     gateway.send(Command::Stop {});
     gateway.until("a taken stop", |g| (g.undeleted() == 0).then_some(())).await;
-    // When a replay asks for a missing event
     gateway.send(Command::Replay { from_sequence: missing, to_sequence: missing });
     gateway.until("a taken replay", |g| (g.undeleted() == 0).then_some(())).await;
     gateway.refuse_events(false);
-    // Then it is sent before the end
     assert_eq!(sidecar.ended().await.code(), Some(0));
     let at = gateway.sees("assistant_message text missing").await;
     assert_eq!(gateway.delivered()[at].sequence, missing);

@@ -25,15 +25,14 @@ use uuid::Uuid;
 
 use crate::cloud::{self, CloudState};
 
-/// Long enough for the slowest machine. Only failing tests wait this long.
+/// For the slowest machine. Only failing tests wait this long.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
-/// How the gateway handles a request with events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plan {
     /// Responds with this status and accepts nothing.
     Refuse(u16),
-    /// Accepts everything and responds with 500.
+    /// Accepts all events and responds with 500.
     LoseResponse,
     /// Accepts the first few.
     Part(usize),
@@ -57,7 +56,7 @@ impl Delivered {
         self.body["type"].as_str().unwrap_or("?")
     }
 
-    /// A short form: the type, and what distinguishes events of that type.
+    /// The type, and the details that distinguish events of that type.
     pub(crate) fn short(&self) -> String {
         let b = &self.body;
         let part = |v: &Value| v.as_str().map(|s| format!(" {s}")).unwrap_or_default();
@@ -208,7 +207,6 @@ impl Gateway {
         id
     }
 
-    /// Sends a command with this id and attempt.
     pub(crate) fn send_as(&self, command_id: CommandId, attempt: u8, command: Command) {
         self.send_text(self.envelope(command_id, attempt, command));
     }
@@ -241,7 +239,6 @@ impl Gateway {
         self.look(|inner| inner.commands.len())
     }
 
-    /// Waits until `done` returns a value.
     pub(crate) async fn until<T>(&self, what: &str, done: impl FnMut(&Self) -> Option<T>) -> T {
         self.until_within(DEADLINE, what, done).await
     }
@@ -269,12 +266,12 @@ impl Gateway {
         waited.unwrap_or_else(|_| panic!("waited for {what} in vain; there was {:#?}", self.story()))
     }
 
-    /// Waits for the first event whose short form begins with `short`, and returns its position.
+    /// Returns the position of the first event whose short form begins with `short`.
     pub(crate) async fn sees(&self, short: &str) -> usize {
         self.sees_nth(short, 1).await
     }
 
-    /// Waits for the nth such event, from 1. Looks at each event only once.
+    /// The nth such event, from 1. Inspects each event only once.
     pub(crate) async fn sees_nth(&self, short: &str, n: usize) -> usize {
         let (mut looked, mut found) = (0, 0);
         self.until(short, |g| {
@@ -293,7 +290,6 @@ impl Gateway {
         .await
     }
 
-    /// Waits for the acknowledgement of this step of a command.
     pub(crate) async fn acknowledged(&self, id: CommandId, step: &str) -> Delivered {
         let id = id.to_string();
         self.until(&format!("{step} of {id}"), |g| {
@@ -329,7 +325,6 @@ fn read(gateway: &Gateway, deduplication_id: String, sealed: String) -> (Option<
     (envelope.sequence, delivered)
 }
 
-/// The result of a request with events.
 pub(crate) enum Taken {
     /// These positions were accepted.
     Accepted(Vec<usize>),
@@ -385,7 +380,7 @@ async fn events(
     }
 }
 
-/// Waits for commands. Returns none if `stop` says so.
+/// Returns none if `stop` is true.
 pub(crate) async fn commands(
     gateway: &Gateway,
     max: usize,
@@ -418,7 +413,7 @@ async fn receive(
     Ok(Json(ReceivedCommands { messages }))
 }
 
-/// Deletes commands. Returns false if that must fail.
+/// Returns false if the deletion must fail.
 pub(crate) fn remove(gateway: &Gateway, receipts: Vec<String>) -> bool {
     gateway.with(|inner| {
         if inner.lose_deletes {
@@ -443,7 +438,6 @@ async fn delete(
     }
 }
 
-/// Stores a blob.
 pub(crate) fn keep(gateway: &Gateway, sha256: String, bytes: &[u8]) {
     assert_eq!(pilothouse_wire::keys::sha256_hex(bytes), sha256);
     gateway.with(|inner| {
@@ -463,7 +457,6 @@ async fn blob(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The event of a delivery.
 pub(crate) fn event(delivered: &Delivered) -> RawEvent {
     serde_json::from_value(delivered.body.clone()).unwrap()
 }

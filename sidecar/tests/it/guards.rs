@@ -1,4 +1,4 @@
-//! Everything that a sidecar's processes start ends with them and with the sidecar, even if it left their process
+//! All descendants of a sidecar's processes end with the process and with the sidecar, even outside their process
 //! group, session and parent (decision 15).
 
 use std::path::Path;
@@ -34,7 +34,6 @@ pub(crate) async fn gone(gateway: &Gateway, pid: i32) {
     gateway.until("the end of the escaped process", |_| (!runs(pid)).then_some(())).await;
 }
 
-/// How a process is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Interrupt,
@@ -43,7 +42,7 @@ enum End {
 }
 
 impl End {
-    /// Ends the process. A requested end is complete when this returns; after a kill, the process ends on its own.
+    /// Waits for a requested end; a killed process ends later.
     async fn of(self, gateway: &Gateway, sidecar: &Sidecar, pid: i32) {
         let command = match self {
             Self::Interrupt => Command::Interrupt {},
@@ -106,7 +105,7 @@ async fn escaped_processes_of_native_bash_end() {
     }
 }
 
-/// A call ends only when none of its processes is left, also if the model has set a limit.
+/// A call ends only when no process of it is left, even with a limit of the model.
 #[tokio::test]
 async fn escaped_processes_of_bash_end_before_its_result() {
     let limited = json!({ "command": format!("{ESCAPE}; sleep 600"), "timeout": 2 });
@@ -254,7 +253,7 @@ async fn acp_pause_stops_commands_and_resume_continues_them() {
         stage.gateway.acknowledged(resume, "done").await;
         let continues = |_: &Gateway| state(pid).filter(|state| *state != 'T');
         stage.gateway.until("the command continues", continues).await;
-        // A paused process ends without running any further.
+        // A paused process ends without being continued.
         let pause = stage.gateway.send(Command::Pause {});
         stage.gateway.acknowledged(pause, "done").await;
         End::Interrupt.of(&stage.gateway, &stage.sidecar, pid).await;

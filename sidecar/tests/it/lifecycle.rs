@@ -1,4 +1,4 @@
-//! Commands: acknowledged in two steps, and answered in the same way when they are repeated.
+//! Commands: acknowledged in two steps; a repetition gets the same answer.
 
 use pilothouse_domain::value::{Answer, MessagePriority};
 use pilothouse_wire::Command;
@@ -121,7 +121,7 @@ async fn pause_suspends_and_resume_continues() {
     gateway.sees_nth("assistant_message", 10).await;
     let pause = gateway.send(Command::Pause {});
     let done = gateway.acknowledged(pause, "done").await;
-    // Heartbeats continue; nothing else happens.
+    // Only heartbeats continue.
     let beats = gateway.heartbeats();
     gateway.until("more heartbeats", |g| (g.heartbeats() > beats + 2).then_some(())).await;
     assert_eq!(gateway.delivered().last().unwrap().sequence, done.sequence, "silence after `done`");

@@ -1,5 +1,5 @@
-//! A sidecar that is stopped, or whose control plane is away (decision 13): what ends its agent, what pauses it, and
-//! what has no effect.
+//! A sidecar that is stopped, or whose control plane is unreachable (decision 13): what ends its agent, what pauses it,
+//! and what has no effect.
 
 use nix::sys::signal::Signal;
 use pilothouse_model_server::{ModelServer, Script, Step};
@@ -94,7 +94,7 @@ async fn guard_ends_the_agent_of_a_stopped_sidecar_at_lease_expiry() {
     assert!(runs(pid), "accepted heartbeats renew the lease");
     stop(&gateway, &sidecar).await;
     gone(&gateway, pid).await;
-    // When it continues, it finds the lease expired and starts nothing more.
+    // After the continuation, the lease has expired and no work begins.
     sidecar.signal(Signal::SIGCONT);
     assert_eq!(sidecar.ended().await.code(), Some(4));
     assert!(!noticed(&gateway, "lease_expired"), "it published beyond its lease");
@@ -188,7 +188,7 @@ async fn control_plane_pause_outlasts_an_outage() {
     assert_complete(&gateway);
 }
 
-/// The machine slept, or the process was stopped. No request failed, so nothing is offline.
+/// The machine slept, or the process was stopped. No request failed.
 #[tokio::test]
 async fn suspended_sidecar_does_not_count_as_offline() {
     let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(2000), { "say": "after" }]))])).await;

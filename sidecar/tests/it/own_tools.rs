@@ -37,7 +37,6 @@ type Asked = (String, Option<String>, Option<String>, Value);
 /// Status, headers, body.
 type Reply = (u16, Vec<(&'static str, &'static str)>, Value);
 
-/// Recorded requests and prepared responses.
 #[derive(Default)]
 struct Fake {
     asked: Vec<Asked>,
@@ -60,7 +59,6 @@ async fn reply(State(fake): State<Shared>, uri: Uri, headers: HeaderMap, body: B
     response
 }
 
-/// The tools of a run, and an agent that is connected to them.
 struct Given {
     launch: SidecarLaunch,
     fake: Shared,
@@ -113,7 +111,6 @@ impl Given {
         self.fake.lock().unwrap().asked.clone()
     }
 
-    /// All events of this type.
     async fn told(&self, kind: &str) -> Vec<Value> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let body = |text: &str| {

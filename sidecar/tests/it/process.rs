@@ -32,7 +32,6 @@ fn somebody(home: &Path) -> Option<AgentUser> {
     Some(format!("10002:10002:{}", home.display()).parse().unwrap())
 }
 
-/// The output of a shell script run with `processes`.
 async fn says(processes: &Processes, script: &str) -> String {
     let mut shell = processes.command("/bin/sh").unwrap();
     shell.command().args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).current_dir("/");
@@ -89,7 +88,7 @@ async fn process_that_ignores_termination_is_killed() {
     gone(stubborn).await;
 }
 
-/// A shell plays the sidecar: it holds the other end of the leash and is killed.
+/// A shell in place of the sidecar holds the other end of the leash and is killed.
 #[tokio::test]
 async fn process_ends_when_the_sidecar_is_killed() {
     let script = format!(
@@ -159,7 +158,7 @@ async fn agent_user_has_its_folders_and_cannot_read_the_sidecar() {
     assert_eq!(says(&as_agent, &write).await, "x");
     assert_eq!(says(&as_agent, "grep NoNewPrivs /proc/self/status").await, "NoNewPrivs:\t1");
 
-    // The same applies to what the sidecar does for the agent in its own process.
+    // The same applies to the work of the sidecar's own process for the agent.
     let thread = AgentThread::start(Rights::OfUser(user)).unwrap();
     let (secret, file) = (run.join("launch.json"), own.join("made"));
     let (refused, also, made) = thread

@@ -1,5 +1,5 @@
-//! The same against SQS and S3 of a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p
-//! pilothouse-sidecar --run-ignored all -E 'test(real_sqs::)'`. The gateway of these tests only grants credentials.
+//! SQS and S3 of a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p pilothouse-sidecar
+//! --run-ignored all -E 'test(real_sqs::)'`. The gateway of these tests only grants credentials.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,7 @@ impl Cloud {
 
     async fn remove(&self) {
         for queue in [&self.granted.events_queue_url, &self.granted.commands_queue_url] {
-            // One may be deleted already.
+            // A queue may be deleted already.
             let _ = self.client.delete_queue().queue_url(queue).send().await;
         }
     }

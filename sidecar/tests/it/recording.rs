@@ -1,4 +1,4 @@
-//! Plays a recorded run of Claude Code, with the translation's waits for people.
+//! Plays a recorded run of Claude Code, and waits for people where the recording did.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::MessagePriority;

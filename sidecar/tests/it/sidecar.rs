@@ -15,7 +15,6 @@ use uuid::Uuid;
 
 use crate::gateway::{DEADLINE, Gateway};
 
-/// The folders of a run.
 pub(crate) struct Folders {
     root: tempfile::TempDir,
     adapter: String,
@@ -124,7 +123,6 @@ impl Folders {
         Sidecar { child: program().arg("run").arg(self.run()).envs(variables).spawn().unwrap() }
     }
 
-    /// Runs `drain` to completion.
     pub(crate) async fn drain(&self) -> ExitStatus {
         Sidecar { child: self.command("drain") }.ended().await
     }
@@ -141,7 +139,6 @@ pub(crate) struct Sidecar {
 }
 
 impl Sidecar {
-    /// Starts `container` with an environment.
     pub(crate) fn container(environment: &[(&str, String)]) -> Self {
         let variables = environment.iter().map(|(name, value)| (name, value));
         Self { child: program().arg("container").envs(variables).spawn().unwrap() }
@@ -161,7 +158,6 @@ impl Sidecar {
     }
 }
 
-/// A gateway, and a sidecar that plays `steps`.
 pub(crate) async fn playing(steps: Value) -> (Gateway, Folders, Sidecar) {
     playing_options(json!({ "script": { "steps": steps } })).await
 }
@@ -219,7 +215,7 @@ pub(crate) fn turn(steps: Value) -> Value {
     json!({ "turn": { "steps": steps } })
 }
 
-/// Enough output to be in the middle of for a while, with a millisecond between messages.
+/// Output that takes a while, with a millisecond between messages.
 pub(crate) fn much(times: u32) -> Value {
     json!({ "repeat": { "times": times, "steps": [{ "say": "line" }, { "wait": 1 }] } })
 }

@@ -1,4 +1,4 @@
-//! A sidecar that uses the queues directly keeps the same promises.
+//! A sidecar that uses the queues directly gives the same guarantees.
 
 use pilothouse_wire::Command;
 use pilothouse_wire::keys::sha256_hex;

@@ -1,4 +1,4 @@
-//! Messages: for the running turn, for after it, or refused.
+//! Messages: for the running turn, for later, or refused.
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;

@@ -25,14 +25,13 @@ fn coverage(command: &str, threshold: &str) -> Value {
     json!({ "type": "CoverageThreshold", "threshold": threshold, "customCommand": command })
 }
 
-/// A sidecar whose agent is between two turns.
+/// The agent is between two turns.
 async fn resting() -> (Gateway, Folders, Sidecar) {
     let (gateway, folders, sidecar) = playing(json!([turn(json!([{ "say": "Done." }]))])).await;
     gateway.sees("turn_completed").await;
     (gateway, folders, sidecar)
 }
 
-/// The results of the validation with command `id`.
 async fn results(gateway: &Gateway, id: CommandId) -> Vec<Value> {
     let body = gateway
         .until("a result", |gateway| {
@@ -66,7 +65,7 @@ async fn until_gone(gateway: &Gateway, pid: Pid) {
     polled.until("the end of a process", gone).await;
 }
 
-/// Whether the process has ended, possibly as a zombie that its new parent has not reaped.
+/// The process may be a zombie that its new parent has not reaped.
 fn is_gone(pid: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None) == Err(Errno::ESRCH) || state.contains(") Z ")
@@ -144,7 +143,7 @@ async fn validation_output_is_bounded_and_its_end_is_kept() {
     assert!(output.starts_with("first") && output.ends_with("coverage: 88%") && output.len() < 4000);
 }
 
-/// A command that exceeds the limit is ended with everything that it started. Later criteria have no time left.
+/// A command that exceeds the limit ends with all its descendants. Later criteria have no time left.
 #[tokio::test]
 async fn timeout_ends_all_processes_of_a_command() {
     let (gateway, folders, _sidecar) = resting().await;
@@ -200,7 +199,7 @@ async fn new_commands_abort_a_running_validation() {
     assert!(sidecar.ended().await.success());
 }
 
-/// A killed sidecar leaves no process behind, whatever its process group (decision 15).
+/// Processes in any group end with a killed sidecar (decision 15).
 #[tokio::test]
 async fn validation_processes_die_with_the_sidecar() {
     let (gateway, folders, sidecar) = resting().await;
@@ -212,7 +211,7 @@ async fn validation_processes_die_with_the_sidecar() {
     until_gone(&gateway, pid).await;
 }
 
-/// A validation that a sidecar's death interrupted is repeated by the next process, even without an agent.
+/// If a sidecar dies during a validation, the next process repeats it, even without an agent.
 #[tokio::test]
 async fn validation_resumes_in_the_next_process_of_the_run() {
     let (gateway, folders, sidecar) = resting().await;

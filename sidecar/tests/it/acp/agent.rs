@@ -1,7 +1,7 @@
-//! A fake ACP agent, for behaviour that real agents do not show on request. It fakes responses and mistakes; the
-//! adapter that handles them is real. Its prompts are instructions.
+//! A fake ACP agent, for behaviour that real agents do not show on request. Its prompts are instructions. The adapter
+//! that handles its responses and mistakes is real.
 //!
-//! The agent is this test program. The adapter starts it to run only [`main`], an ignored test.
+//! The agent is this test program, in which the adapter runs only [`main`], an ignored test.
 
 use std::io::Write as _;
 use std::process::exit;
@@ -25,7 +25,7 @@ struct Fake {
 #[test]
 #[ignore = "the fake agent, which the adapter starts"]
 fn main() {
-    // The line already contains the test's name.
+    // Ends the line, which begins with the test's name.
     println!();
     let can = std::env::var("FAKE_CAN").unwrap_or_default();
     let mut fake = Fake {
@@ -100,7 +100,6 @@ impl Fake {
         Self::write(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}));
     }
 
-    /// The answer to what was asked last.
     fn response(&mut self) -> Value {
         let id = self.asked;
         loop {
@@ -141,7 +140,6 @@ impl Fake {
         outcome["optionId"].as_str().or(outcome["outcome"].as_str()).unwrap().to_owned()
     }
 
-    /// Opens a conversation.
     fn open(&mut self, params: &Value) {
         let servers = params["mcpServers"].as_array().unwrap().iter();
         self.servers =
@@ -178,7 +176,7 @@ impl Fake {
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]}));
             }
-            // It can resume only conversations in its memory.
+            // Resumes only conversations in its memory.
             Some("session/resume") => Self::write(
                 &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32002, "message": "Resource not found"}}),
             ),
@@ -247,7 +245,7 @@ impl Fake {
                 Self::result("c1", if chosen == "yes" { "completed" } else { "failed" }, &chosen);
                 if chosen == "cancelled" {
                     Self::say("the permission was cancelled");
-                    // opencode ends its turn as usual if it sees the withdrawal before the cancellation.
+                    // Like opencode, which ends its turn as usual if the withdrawal arrives before the cancellation.
                     return Some(if self.can("ends-turn") { "end_turn" } else { "cancelled" });
                 }
             }
@@ -339,7 +337,7 @@ impl Fake {
         Some("end_turn")
     }
 
-    /// Asks before it announces the call, as a busy agent does; or never announces it.
+    /// Asks before it announces the call, as a busy agent does, or never announces it.
     fn ask_early(&mut self, name: &str, announces: bool) -> &'static str {
         let call = format!("early{name}");
         self.send_permission(&call);
@@ -362,7 +360,7 @@ impl Fake {
         let mut running = shell.args(["-c", &command]).spawn().unwrap();
         self.until_cancelled();
         if how == "waiting" {
-            // Ends its turn together with its command, which it does not end.
+            // Ends its turn with its command still running.
             running.wait().unwrap();
         } else {
             // The command ends with the agent, or before the test is over.

@@ -20,7 +20,7 @@ fn programs() -> Vec<PathBuf> {
     named.iter().flat_map(std::env::split_paths).collect()
 }
 
-/// Options that start it with its own home and the scripted model.
+/// The agent gets its own home and the scripted model.
 fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     let home = stage.folders.root().join("agent-home");
     fs::create_dir_all(&home).unwrap();

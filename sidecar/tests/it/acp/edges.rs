@@ -83,7 +83,6 @@ async fn huge_messages_and_outputs_arrive_whole() {
     assert_eq!(size(&stage.event("tool_result").await["content"]), 5 * 1024 * 1024);
 }
 
-/// Size of a content, inline or in a blob.
 fn size(content: &Value) -> u64 {
     content.as_str().map_or_else(|| content["size"].as_u64().unwrap_or(0), |text| text.len() as u64)
 }

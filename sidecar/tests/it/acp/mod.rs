@@ -17,14 +17,12 @@ use serde_json::{Value, json};
 use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, config};
 
-/// A sidecar that drives an ACP agent.
 pub(crate) struct Stage {
     pub(crate) gateway: Gateway,
     pub(crate) folders: Folders,
     pub(crate) sidecar: Sidecar,
 }
 
-/// Writes the launch file of a run with an ACP agent.
 fn launch(gateway: &Gateway, folders: &Folders) {
     let mut launch = folders.launch(gateway);
     launch.request.adapter = "acp".into();
@@ -37,7 +35,6 @@ pub(crate) fn workspace(folders: &Folders) -> std::path::PathBuf {
     folders.root().join("workspace")
 }
 
-/// Options that start the fake agent with these capabilities.
 fn fake(can: &str) -> Value {
     let program = std::env::current_exe().unwrap();
     json!({
@@ -57,7 +54,6 @@ impl Stage {
         Self { gateway, folders, sidecar }
     }
 
-    /// A sidecar whose fake agent begins with `prompt`.
     pub(crate) async fn playing(can: &str, prompt: &str) -> Self {
         let stage = Self::empty().await;
         stage.begin(fake(can), false, Some(prompt), |_| {});
@@ -84,7 +80,7 @@ impl Stage {
         self.gateway.send(Command::Begin(Box::new(begin)))
     }
 
-    /// All events except for the log and the agent's capabilities.
+    /// Without the log and the agent's capabilities.
     pub(crate) fn told(&self) -> Vec<String> {
         let mut story = self.gateway.story();
         story.retain(|s| {
@@ -102,7 +98,6 @@ impl Stage {
         story
     }
 
-    /// The latest capabilities of the agent.
     pub(crate) fn abilities(&self) -> Value {
         let told = self.gateway.delivered();
         told.iter().rfind(|e| e.kind() == "sidecar_ready").unwrap().body["capabilities"].clone()

@@ -20,8 +20,8 @@ fn program() -> Option<PathBuf> {
     Some(installed)
 }
 
-/// Options that start it with its own home and the scripted model. A proxy that does not exist blocks its requests
-/// for plug-ins and updates.
+/// The agent gets its own home and the scripted model. A proxy that does not exist blocks its requests for plug-ins and
+/// updates.
 fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     let home = stage.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();

@@ -80,7 +80,7 @@ async fn a_permission_for_a_call_without_announcement_is_asked_for() {
     assert_eq!(asked["questions"][0]["question"], "May the agent use execute: touch x?");
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
-    // An interrupt also withdraws a request that still waits for its announcement.
+    // An interrupt also withdraws a request that waits for its announcement.
     stage.gateway.send(message("ask-alone 2", MessagePriority::Queued));
     stage.gateway.sees_nth("turn_started", 2).await;
     let interrupt = stage.gateway.send(Command::Interrupt {});
@@ -240,7 +240,7 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
 
 #[tokio::test]
 async fn agent_is_held_before_a_call_that_exceeds_its_allowance() {
-    // No table has the price of its model. It is learned from the first two dollars: the third call takes one as well.
+    // No table has the model's price. It is learned from the first two dollars; the third call takes one as well.
     let stage = Stage::empty().await;
     stage.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2.5".into()));
     let held = stage.event("budget_exceeded").await;
@@ -254,7 +254,7 @@ async fn agent_is_held_before_a_call_that_exceeds_its_allowance() {
 
 #[tokio::test]
 async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
-    // This agent reports no cost, and its model has no price.
+    // The agent reports no cost, and its model has no price.
     let mut options = fake("");
     options["agent"] = "codex".into();
     let stage = Stage::empty().await;

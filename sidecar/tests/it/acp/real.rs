@@ -22,7 +22,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// Options that start it with its own home and the scripted model.
+/// The agent gets its own home and the scripted model.
 fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     let home = stage.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
@@ -133,7 +133,7 @@ async fn real_agent_is_paused_with_its_connection_open() {
     let pause = stage.gateway.send(Command::Pause {});
     stage.gateway.acknowledged(pause, "done").await;
     let told = stage.told().len();
-    // The model continues its answer to an agent that is idle.
+    // The model continues its answer although the agent is idle.
     model.open("half");
     let beats = stage.gateway.heartbeats();
     stage.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;

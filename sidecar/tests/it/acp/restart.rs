@@ -1,4 +1,4 @@
-//! A new process in the same conversation: after a kill, after an end between turns, and for a new configuration. And
+//! A new process in the same conversation: after a kill, after an end between turns, and for a new configuration. Also
 //! compaction.
 
 use pilothouse_domain::CommandId;
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{Stage, fake};
 use crate::sidecar::{config, message};
 
-/// Options of a fake agent with little time to end an interrupted turn.
 fn impatient(can: &str) -> Value {
     let mut options = fake(can);
     options["cancelSeconds"] = 1.into();
@@ -128,7 +127,7 @@ async fn impossible_reload_is_refused_and_keeps_the_configuration() {
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
 
-    // It fails to start with the new configuration, and starts with the old one.
+    // The agent fails to start with the new configuration, and starts with the old one.
     let id = reload(&stage, "load", "", "/opt/broken");
     stage.gateway.acknowledged(id, "invalid").await;
     stage.gateway.send(message("servers", MessagePriority::Queued));
@@ -149,7 +148,7 @@ async fn compaction_is_an_agent_command_and_no_turn() {
     stage.gateway.sees("question_asked").await;
     assert_eq!(stage.abilities()["compaction"], true);
     let id = compact(&stage, "the tests");
-    // It waits for the end of the turn, and messages wait for its own end.
+    // The compaction waits for the end of the turn, and messages wait for the end of the compaction.
     let said = stage.gateway.send(message("say after", MessagePriority::Queued));
     stage.gateway.acknowledged(said, "received").await;
     let answers = vec![pilothouse_domain::value::Answer {
@@ -195,7 +194,7 @@ async fn reported_abilities_match_the_agent() {
     let can = stage.abilities();
     let yes = ["steerMidTurn", "pause", "approvals", "modelSwitch", "allowance"];
     let all = can.as_object().unwrap();
-    // Whether its spend is known shows only in its turns.
+    // Its turns show whether its spend is known.
     let of_the_agent = all.iter().filter(|(name, can)| **can == true && *name != "unmetered");
     let told: Vec<_> = of_the_agent.map(|(name, _)| name.as_str()).collect();
     let expected: std::collections::BTreeSet<_> = yes.into();

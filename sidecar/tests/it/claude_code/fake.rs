@@ -1,6 +1,6 @@
-//! A fake binary for behaviour that the real one does not show on request. It implements the protocol: it answers
-//! control requests like the recordings, and plays lines that follow the binary's published types. It fakes a failing
-//! start, an exceeded quota, confirmations of a newer version, and text outside the protocol.
+//! A fake binary for behaviour that the real one does not show on request: a failing start, an exceeded quota,
+//! confirmations of a newer version, and text outside the protocol. It answers control requests like the recordings,
+//! and plays lines that follow the binary's published types.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -33,7 +33,6 @@ struct Fake {
     _sidecar: Sidecar,
 }
 
-/// A sidecar whose binary is this program.
 async fn of_program(program: &str) -> Fake {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "claude");
@@ -44,7 +43,6 @@ async fn of_program(program: &str) -> Fake {
     Fake { gateway, folders, _sidecar: sidecar }
 }
 
-/// A sidecar whose binary answers each message with these lines.
 async fn playing(steps: Value) -> Fake {
     let steps = serde_json::to_string(&steps.to_string()).unwrap();
     let fake = of_program(&PROGRAM.replace("STEPS", &steps)).await;
@@ -56,7 +54,7 @@ fn init() -> Value {
     json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
 }
 
-/// The model has received the message (`--replay-user-messages`).
+/// The confirmation that the model has the message (`--replay-user-messages`).
 fn replay() -> Value {
     json!({ "type": "user", "isReplay": true, "uuid": "{uuid}", "session_id": "s", "parent_tool_use_id": null,
         "message": { "role": "user", "content": "" } })
@@ -92,8 +90,8 @@ async fn failed_start_is_reported_with_the_last_output() {
     assert!(refused.body["message"].as_str().unwrap().contains("no usable licence"), "{}", refused.body);
 }
 
-/// Reports like the real binary that its conversation is lost, and ends after each turn. Each start adds its command
-/// line to the file `started`.
+/// Like the real binary, reports that its conversation is lost. Ends after each turn. Each start adds its command line
+/// to the file `started`.
 const FORGETFUL: &str = r#"
 open("started", "a").write(json.dumps(sys.argv) + "\n")
 if "--resume" in sys.argv:

@@ -22,11 +22,10 @@ use serde_json::{Value, json};
 use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config};
 
-/// API key of the model. It must not become visible.
+/// Must not become visible.
 const KEY: &str = "sk-ant-a-key-that-nobody-sees";
 const MODEL: &str = "claude-sonnet-4-5";
 
-/// Path of Claude Code, if there is one.
 pub(crate) fn binary() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_CLAUDE").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude");
@@ -37,7 +36,6 @@ pub(crate) fn binary() -> Option<PathBuf> {
     found
 }
 
-/// A sidecar with Claude Code, its model and its control plane.
 pub(crate) struct Agent {
     pub(crate) gateway: Gateway,
     pub(crate) folders: Folders,
@@ -70,14 +68,12 @@ impl Agent {
         Some(Self { gateway, folders, model, sidecar, binary, with })
     }
 
-    /// An agent whose model gives these answers.
     async fn says(steps: impl IntoIterator<Item = Step>) -> Option<Self> {
         let agent = Self::idle(Script::of(steps)).await?;
         agent.begin(|_| {});
         Some(agent)
     }
 
-    /// An agent with a changed `begin`.
     async fn with(steps: impl IntoIterator<Item = Step>, change: impl FnOnce(&mut Begin)) -> Option<Self> {
         let agent = Self::idle(Script::of(steps)).await?;
         agent.begin(change);
@@ -130,7 +126,6 @@ impl Agent {
             .collect()
     }
 
-    /// The events of a type.
     fn events(&self, kind: &str) -> Vec<Value> {
         self.gateway.delivered().into_iter().filter(|e| e.kind() == kind).map(|e| e.body).collect()
     }
@@ -152,7 +147,7 @@ impl Agent {
     }
 }
 
-/// The home is an empty folder, so that a person's shell profile has no effect.
+/// The home is empty, so that a person's shell profile has no effect.
 fn environment(
     model: &ModelServer,
     binary: &Path,
@@ -200,7 +195,6 @@ async fn begun(agent: &Agent, name: &str) -> i32 {
     agent.gateway.until(name, id).await
 }
 
-/// Ends such a command.
 fn let_go(agent: &Agent, name: &str) {
     std::fs::write(agent.work().join(name), "go\n").unwrap();
 }

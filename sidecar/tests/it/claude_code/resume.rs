@@ -43,7 +43,7 @@ async fn sidecar_killed_in_a_tool_resumes_with_paired_results() {
 async fn process_that_ends_after_a_turn_restarts_on_a_message() {
     let Some(agent) = Agent::says([Step::text("the word is heron"), Step::text("two")]).await else { return };
     agent.gateway.sees("turn_completed").await;
-    // It saves its conversation before it reports the end of the turn.
+    // Claude Code saves its conversation before it reports the end of the turn.
     processes_end(&agent).await;
     agent.gateway.send(message("again", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
@@ -84,7 +84,7 @@ async fn lost_conversation_restarts_with_an_account_of_it() {
     }
     assert_eq!(meters, [first_meter, last["meterId"].clone()], "{usage:#?}");
     assert!(agent.events("turn_started").windows(2).all(|two| two[0]["turnId"] != two[1]["turnId"]));
-    // The next run knows all of it when the conversation is lost once more.
+    // If the conversation is lost once more, the next run knows both parts.
     agent.gateway.sees("turn_completed").await;
     agent.sidecar.signal(nix::sys::signal::Signal::SIGSTOP);
     assert!(forgotten(agent.folders.root()) > 0);
@@ -95,7 +95,6 @@ async fn lost_conversation_restarts_with_an_account_of_it() {
     assert!(at("do the work") < at("use British spelling") && at("use British spelling") < at("kestrel"));
 }
 
-/// Kills the agent's processes.
 async fn processes_end(agent: &Agent) {
     let claude = processes_in(&agent.work());
     assert!(!claude.is_empty());

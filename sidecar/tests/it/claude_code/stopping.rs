@@ -1,5 +1,4 @@
-//! Pause and interrupt provably stop, and a process that dies ends with everything that it started (decisions 15 and
-//! 29).
+//! Pause and interrupt provably stop, and a process that dies ends with all its descendants (decisions 15 and 29).
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -132,13 +131,13 @@ async fn interrupt_stops_background_subagents() {
     ];
     let Some(agent) = Agent::idle(Script { conversations, ..Script::default() }).await else { return };
     agent.begin(|_| {});
-    // Its result may arrive before or after the interrupt. The turn ends in the same way.
+    // The turn ends in the same way if the tool's result arrives before the interrupt.
     agent.gateway.sees("assistant_message text it looks").await;
     agent.asked(3).await;
     let interrupt = agent.gateway.send(Command::Interrupt {});
     agent.gateway.acknowledged(interrupt, "done").await;
     agent.gateway.sees("subagent_ended").await;
-    // The report of its end is refused: Claude Code reports that and begins nothing.
+    // Claude Code reports that its prompt was refused, and begins no turn.
     agent.gateway.sees("notice informational").await;
     let story = agent.story();
     assert_eq!(story.iter().filter(|line| *line == "notice interrupted").count(), 1, "{story:#?}");
@@ -193,7 +192,6 @@ async fn a_stop_ends_the_agent_and_its_tools() {
     assert!(agent.sidecar.ended().await.success());
 }
 
-/// The parent of a process.
 fn parent_of(process: i32) -> Pid {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();

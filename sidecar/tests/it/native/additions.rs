@@ -1,4 +1,4 @@
-//! Additions of a configuration: MCP servers and extensions, which are separate programs.
+//! MCP servers and extensions of a configuration, which are separate programs.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;

@@ -20,12 +20,11 @@ use serde_json::{Value, json};
 use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config};
 
-/// API key of the model. It must not become visible.
+/// Must not become visible.
 const KEY: &str = "sk-ant-a-key-that-nobody-sees";
 /// The agents' initial model.
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-/// A sidecar with its native agent, its model and its control plane.
 struct Agent {
     gateway: Gateway,
     folders: Folders,
@@ -43,7 +42,6 @@ impl Agent {
         Self { gateway, folders, model, sidecar }
     }
 
-    /// An agent whose model gives these answers.
     async fn says(steps: impl IntoIterator<Item = Step>) -> Self {
         let agent = Self::idle(Script::of(steps)).await;
         agent.begin(|_| {});
@@ -142,7 +140,6 @@ async fn begun(agent: &Agent, name: &str) {
     agent.gateway.until(name, |_| mark.exists().then_some(())).await;
 }
 
-/// Ends such a command.
 fn let_go(agent: &Agent, name: &str) {
     std::fs::write(agent.work().join(name), "go\n").unwrap();
 }

@@ -26,7 +26,7 @@ async fn call_beyond_the_allowance_is_held_until_it_is_raised() {
     assert!(needed > 0.000_001);
     assert!(agent.requests().is_empty(), "the model was not asked");
 
-    // Too little: it stays held. The report is repeated, because another attempt was made.
+    // Too little: the agent stays held, and reports it again after another attempt.
     let little = agent.gateway.send(allow("0.000002"));
     agent.gateway.acknowledged(little, "done").await;
     agent.gateway.sees_nth("budget_exceeded", 2).await;

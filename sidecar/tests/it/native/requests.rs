@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::Agent;
 
-/// The nth call of a tool.
 async fn call(agent: &Agent, tool: &str, nth: usize) -> pilothouse_domain::ToolCallId {
     let at = agent.gateway.sees_nth(&format!("assistant_message tool {tool}"), nth).await;
     agent.gateway.delivered()[at].body["content"]["toolCallId"].as_str().unwrap().parse().unwrap()

@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::{Agent, bash, begun, waiting};
 use crate::sidecar::message;
 
-/// The messages of a request as text.
 fn said(request: &Value) -> String {
     request["messages"].to_string()
 }

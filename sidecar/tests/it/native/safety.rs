@@ -95,7 +95,7 @@ async fn container_tools_run_as_a_user_without_sidecar_access() {
         assert_eq!(folders.work().join(file).metadata().unwrap().uid(), 10002, "{file}");
     }
 
-    // The agent wrote what a validation runs, so it runs with the agent's rights.
+    // Runs with the agent's rights, because the agent wrote the validated code.
     let command = "test \"$(id -u)\" = 10002 && ! env | grep -q PILOTHOUSE_TOKEN";
     let criteria =
         serde_json::from_value(json!([{ "type": "CustomCommand", "customCommand": command }])).unwrap();
