@@ -8,7 +8,6 @@ use crate::{
     script::{Conversation, Progress, Script, Step},
 };
 
-/// Progress of the conversations.
 #[derive(Debug, Default)]
 pub(crate) struct Director {
     taken: HashSet<(String, usize)>,
@@ -16,10 +15,9 @@ pub(crate) struct Director {
     seen: HashMap<String, u64>,
 }
 
-/// The selection for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
-    /// Name of the conversation, with the key after `#` if the marker has one.
+    /// With the key after `#` if the marker has one.
     pub(crate) conversation: String,
     /// Index of the step; `None` for the script's default reply.
     pub(crate) index: Option<usize>,
@@ -31,7 +29,7 @@ pub(crate) struct Choice {
 }
 
 impl Director {
-    /// Selects a step and records it. The error says what the script lacks.
+    /// Selects a step and records it. The error describes what is missing in the script.
     pub(crate) fn choose(&mut self, script: &Script, prompt: &Prompt) -> Result<Choice, String> {
         let Some(Selection { conversation, key, since }) = select_conversation(script, prompt) else {
             return otherwise(script, "", "no conversation of the script matches this request");
@@ -86,7 +84,7 @@ struct Selection<'a> {
 }
 
 fn select_conversation<'a>(script: &'a Script, prompt: &Prompt) -> Option<Selection<'a>> {
-    // The latest marker wins. A runtime that repeats a text (a reminder, a summary) repeats its marker, too.
+    // The latest marker applies. A runtime that repeats a text (a reminder, a summary) repeats its marker, too.
     let named = prompt.user_texts().find_map(|(since, text)| {
         let (_, marker) = text.rsplit_once("[[script:")?;
         let (key, _) = marker.split_once("]]")?;

@@ -33,7 +33,6 @@ pub enum Failure {
     },
     /// The connection breaks after some pieces of the reply.
     Cut {
-        /// Number of complete pieces.
         #[serde(default)]
         pieces: usize,
         /// Whether half of the next event is still sent.
@@ -42,17 +41,15 @@ pub enum Failure {
     },
     /// The stream ends normally after some pieces, without its final event.
     Short {
-        /// Number of pieces.
         #[serde(default)]
         pieces: usize,
     },
     /// An error event after some pieces. Without streaming it equals [`Self::Overloaded`].
     ErrorEvent {
-        /// Number of pieces before the error.
         #[serde(default)]
         pieces: usize,
     },
-    /// The conversation does not fit into the context window.
+    /// The conversation exceeds the context window.
     Overflow {
         /// Whether the output limit contributes to the overflow, for which Anthropic has another message.
         #[serde(default)]
@@ -60,7 +57,7 @@ pub enum Failure {
     },
     /// The quota of the subscription is exceeded.
     QuotaExceeded {
-        /// Seconds until the quota resets. Not reported if absent.
+        /// In seconds. Not reported if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resets_in: Option<u64>,
     },

@@ -8,7 +8,7 @@ use std::{
 
 use crate::script::{Script, ScriptError};
 
-/// The prompt of the task. The script matches this text.
+/// The script matches this text.
 pub const TASK: &str = "make the tests pass";
 
 /// Creates a small calculator in Python with two bugs. Its tests need only `python3`.
@@ -25,7 +25,6 @@ pub fn make_the_tests_pass() -> Result<Script, ScriptError> {
     Script::parse(include_str!("../../fixtures/broken-calculator.json"))
 }
 
-/// Whether the tests of a folder pass.
 pub fn tests_pass(folder: &Path) -> io::Result<bool> {
     let mut tests = Command::new("python3");
     Ok(tests.args(["-B", "-m", "unittest", "-q"]).current_dir(folder).output()?.status.success())

@@ -1,4 +1,4 @@
-//! Serves a script: `pilothouse-model-server <script.json> [--port PORT]`. Prints its address and serves until it is
+//! Serves a script: `pilothouse-model-server <script.json> [--port PORT]`. Prints its address and runs until it is
 //! stopped.
 //!
 //! `POST /_script/open/GATE` opens a gate; `GET /_script/requests` lists the requests so far.

@@ -11,15 +11,13 @@ pub(crate) struct Prompt {
     /// Whether to stream the reply.
     pub(crate) stream: bool,
     pub(crate) system: String,
-    /// The conversation, in order.
     pub(crate) turns: Vec<Turn>,
     /// Names of the offered tools.
     pub(crate) tools: Vec<String>,
     /// Output limit in tokens.
     pub(crate) max_output: Option<u64>,
-    /// Whether it requests caching (Anthropic; OpenAI always caches).
+    /// Whether the request enables caching (Anthropic; OpenAI always caches).
     pub(crate) caches: bool,
-    /// Whether the model should think.
     pub(crate) thinks: bool,
     /// Whether the end of a stream should report the usage.
     pub(crate) wants_usage: bool,
@@ -34,16 +32,15 @@ pub(crate) struct Prompt {
 pub(crate) enum Turn {
     User(String),
     Assistant,
-    /// The result of a call.
     Result {
-        /// Id of the call.
+        /// The id of the call.
         id: String,
         text: String,
     },
 }
 
 impl Prompt {
-    /// All user texts, latest first, with their index among the turns.
+    /// Latest first, with their index among the turns.
     pub(crate) fn user_texts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.turns.iter().enumerate().rev().filter_map(|(index, turn)| match turn {
             Turn::User(text) => Some((index, text.as_str())),
@@ -65,7 +62,6 @@ impl Prompt {
         self.turns[index.min(self.turns.len())..].iter().filter(|turn| **turn == Turn::Assistant).count()
     }
 
-    /// Tool results, latest first.
     pub(crate) fn results(&self) -> impl Iterator<Item = (&str, &str)> {
         self.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Result { id, text } => Some((id.as_str(), text.as_str())),
@@ -90,7 +86,6 @@ impl InvalidRequest {
         Self { status: 400, message: message.into(), param: None }
     }
 
-    /// Sets the invalid parameter.
     pub(crate) fn at(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self

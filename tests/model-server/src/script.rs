@@ -16,8 +16,7 @@ pub struct Script {
     /// The reply if no conversation has a step for a request. Default: a 400 with an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Step>,
-    /// Size of the context window in tokens. Larger requests overflow with the provider's error. Requests are
-    /// estimated at four bytes per token.
+    /// In tokens. Larger requests overflow with the provider's error. A request has one token per four bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
     /// The models to list.
@@ -29,7 +28,6 @@ pub struct Script {
     pub key: Option<String>,
 }
 
-/// Why a script is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("failed to parse the script")]
@@ -49,7 +47,6 @@ impl Script {
         Self::checked(serde_json::from_value(value)?)
     }
 
-    /// A script of one conversation.
     pub fn of(steps: impl IntoIterator<Item = Step>) -> Self {
         let conversation = Conversation { steps: steps.into_iter().collect(), ..Conversation::default() };
         Self { conversations: vec![conversation], ..Self::default() }
@@ -71,18 +68,18 @@ impl Script {
 
 /// One conversation: a sequence of steps.
 ///
-/// The last marker `[[script:NAME]]` in a user's text selects it. Without a marker, the first conversation whose
-/// conditions all hold is selected. `[[script:NAME#anything]]` counts its steps separately for each key, for sessions
-/// that play the same conversation concurrently.
+/// Selected by the last marker `[[script:NAME]]` in a user's text, or without a marker, if it is the first conversation
+/// whose conditions all hold. `[[script:NAME#anything]]` counts its steps separately for each key, for sessions that
+/// play the same conversation concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conversation {
     /// Name for markers.
     pub name: String,
-    /// A text that some user text of the conversation must contain.
+    /// A text that some user text must contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// A tool that the request must offer. Distinguishes the same task for different agents.
+    /// A tool that the request must offer, which distinguishes agents with the same task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offers: Option<String>,
     /// Restricts the conversation to requests to this model.
@@ -97,7 +94,7 @@ pub struct Conversation {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Progress {
-    /// Each step once, in order, whatever the request.
+    /// Each step once, in order, for any request.
     #[default]
     Order,
     /// By the request's history: the number of the model's replies since the conversation began is the number of
@@ -114,9 +111,8 @@ pub struct Step {
     /// of order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Whether the step can be played repeatedly. For steps with `when`, and for the last one.
+    /// For steps with `when`, and for the last one: whether the step can be played repeatedly.
     pub repeat: bool,
-    /// The thought before the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
     /// The provider's signature of the thought. Default: a generated one.
@@ -194,14 +190,12 @@ impl Step {
         self
     }
 
-    /// Adds a gate after the first piece.
     #[must_use]
     pub fn waiting_inside(mut self, gate: impl Into<String>) -> Self {
         self.wait_inside = Some(gate.into());
         self
     }
 
-    /// Sets the usage.
     #[must_use]
     pub fn taking(mut self, usage: Tokens) -> Self {
         self.usage = Some(usage);
@@ -209,12 +203,11 @@ impl Step {
     }
 }
 
-/// A tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Tool {
     pub name: String,
-    /// The arguments. Strings may contain placeholders:
+    /// Strings may contain placeholders:
     /// - `{{result}}`: the last result of a tool
     /// - `{{result:ID}}`: the result of the call with this `id` in the script
     /// - `{{result~REGEX}}`: the first group of a regular expression's match in the last result
@@ -224,10 +217,10 @@ pub struct Tool {
     /// The arguments as they are sent, valid or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<String>,
-    /// Text before this call, after everything earlier.
+    /// Text after everything before this call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
-    /// A name for the call, for `{{result:ID}}`. It becomes part of the call's id.
+    /// For `{{result:ID}}`. Becomes part of the call's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -252,7 +245,6 @@ pub struct Tokens {
 pub enum Stop {
     /// The reply is complete.
     End,
-    /// Tools are called.
     ToolUse,
     /// The output limit was reached.
     Length,

@@ -27,8 +27,8 @@ pub(crate) fn reply(prompt: &Prompt) -> Option<Step> {
     if names {
         return says("Scripted work");
     }
-    // Further side requests, for example whether there is a new topic, or which folder a command concerns. All have a
-    // schema.
+    // Further side requests with a schema, for example whether there is a new topic, or which folder a command
+    // concerns.
     if prompt.system.contains("isNewTopic") {
         return says(r#"{"isNewTopic":false,"title":null}"#);
     }

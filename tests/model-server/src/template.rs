@@ -6,16 +6,13 @@ use serde_json::Value;
 
 use crate::prompt::Prompt;
 
-/// The values of placeholders.
 pub(crate) struct Source<'a> {
-    /// The request to answer.
     pub(crate) prompt: &'a Prompt,
     /// Values of `{{var:NAME}}`.
     pub(crate) vars: &'a BTreeMap<String, String>,
 }
 
 impl Source<'_> {
-    /// Fills in all strings of a value.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -27,7 +24,7 @@ impl Source<'_> {
         }
     }
 
-    /// Fills in a text. Unknown placeholders stay unchanged.
+    /// Unknown placeholders stay unchanged.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -61,7 +58,7 @@ impl Source<'_> {
         let call = call.trim().strip_prefix(':').map(str::trim);
         let wanted = |id: &str| call.is_none_or(|call| id.ends_with(&format!("_{call}")));
         let (_, text) = self.prompt.results().find(|(id, _)| wanted(id))?;
-        // Runtimes append reminders for the model, which are not part of the result.
+        // Runtimes append reminders, which are not part of the result.
         let text = text.split("<system-reminder>").next().unwrap_or(text);
         let Some(pattern) = pattern else { return Some(text.trim().to_owned()) };
         let found = regex_lite::Regex::new(pattern).ok()?.captures(text)?;

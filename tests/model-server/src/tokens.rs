@@ -6,7 +6,7 @@ use crate::{
 };
 
 const BYTES_A_TOKEN: usize = 4;
-/// Tokens that are never cached: the end of the last message.
+/// Tokens at the end of the last message, which are never cached.
 const UNCACHED: u64 = 4;
 
 /// Estimated tokens of a text.
@@ -19,8 +19,8 @@ pub(crate) fn of_bytes(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(BYTES_A_TOKEN)).unwrap_or(u64::MAX)
 }
 
-/// The usage of a step: as scripted, or estimated from the sizes of request and answer. `cached` is how many tokens
-/// of the conversation were seen before.
+/// As scripted, or estimated from the sizes of request and answer. `cached` is the number of tokens of the conversation
+/// in earlier requests.
 pub(crate) fn usage(step: &Step, prompt: &Prompt, cached: u64) -> Tokens {
     if let Some(given) = step.usage {
         return given;

@@ -8,13 +8,12 @@ use crate::{
     prompt::InvalidRequest,
 };
 
-/// The response to an invalid request.
 pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     Refusal::new(refused.status, body(kind(refused.status), &refused.message))
 }
 
-/// The response for a failure. `None` for failures within a stream and for those that never end. `size` and `window`
-/// are the requested and the available tokens.
+/// `None` for failures within a stream and for those that never end. `size` and `window` are the requested and the
+/// available tokens.
 pub(crate) fn failure(failure: &Failure, size: u64, window: u64) -> Option<Refusal> {
     let refusal = match failure {
         Failure::RateLimited { .. } => {

@@ -66,7 +66,7 @@ pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), InvalidRequest> {
     Ok(())
 }
 
-/// Checks that the thoughts before the latest calls are sent back together with them.
+/// Checks that clients return the thoughts before the latest calls.
 pub(super) fn thought(turns: &[Merged<'_>]) -> Result<(), InvalidRequest> {
     let Some(last) = turns.iter().rfind(|turn| turn.role == "assistant") else { return Ok(()) };
     let thought = format!("{CALL}{THOUGHT}");

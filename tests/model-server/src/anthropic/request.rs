@@ -1,4 +1,4 @@
-//! Checks requests to Anthropic Messages like Anthropic.
+//! Validates requests to Anthropic Messages with Anthropic's rules.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -10,11 +10,10 @@ use crate::{
     reply,
 };
 
-/// The beta feature that permits system messages between turns.
+/// Beta feature: system messages between turns.
 const SYSTEM_BETWEEN: &str = "mid-conversation-system";
 
-/// Parses a request. `betas` is the header `anthropic-beta`; `signatures` are those that the script assigned to
-/// thoughts.
+/// `betas` is the header `anthropic-beta`; `signatures` are those that the script assigned to thoughts.
 pub(crate) fn read(
     body: &Value,
     betas: &str,
@@ -56,7 +55,7 @@ pub(crate) fn read(
     Ok(prompt)
 }
 
-/// Checks the output limit, which requests for counting tokens need not have.
+/// Not required in requests for counting tokens.
 pub(crate) fn limits(body: &Value) -> Result<(), InvalidRequest> {
     let max =
         body["max_tokens"].as_u64().ok_or_else(|| InvalidRequest::invalid("max_tokens: Field required"))?;
@@ -80,11 +79,9 @@ pub(crate) fn limits(body: &Value) -> Result<(), InvalidRequest> {
     Ok(())
 }
 
-/// Consecutive messages of one role, merged.
 pub(super) struct Merged<'a> {
     /// `user` or `assistant`.
     pub(super) role: &'a str,
-    /// Index of the first message.
     pub(super) place: usize,
     pub(super) content: Vec<Block<'a>>,
 }
@@ -101,7 +98,7 @@ fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Inv
     for (place, message) in messages.iter().enumerate() {
         let role = match message["role"].as_str() {
             Some(role @ ("user" | "assistant")) => role,
-            // It is between turns and separates no call from its result.
+            // Between turns, where it separates no call from its result.
             Some("system") if betas.contains(SYSTEM_BETWEEN) && place > 0 => continue,
             Some(other) => {
                 let words = format!(

@@ -76,7 +76,6 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     events
 }
 
-/// An error within a stream.
 pub(crate) fn error_event() -> Event {
     named("error", json!({ "error": { "type": "overloaded_error", "message": "Overloaded" } }))
 }

@@ -8,7 +8,6 @@ use crate::{
     prompt::InvalidRequest,
 };
 
-/// The response to an invalid request.
 pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     let code = (refused.status == 401).then_some("invalid_api_key");
     let mut body = body("invalid_request_error", code, &refused.message);
@@ -16,9 +15,8 @@ pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     Refusal::new(refused.status, body)
 }
 
-/// The response for a failure. `None` for failures within a stream and for those that never end. `input` is the name
-/// of the field that overflows: `messages` or `input`. `size` and `window` are the requested and the available
-/// tokens.
+/// `None` for failures within a stream and for those that never end. `input` is the name of the field that overflows:
+/// `messages` or `input`. `size` and `window` are the requested and the available tokens.
 pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) -> Option<Refusal> {
     let refusal = match failure {
         Failure::RateLimited { .. } => {
@@ -62,7 +60,7 @@ pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) ->
             Refusal::new(429, body("insufficient_quota", Some("insufficient_quota"), words))
         }
         Failure::QuotaExceeded { resets_in: Some(seconds) } => {
-            // Subscriptions respond like this. An account without credit gets the other error, without a time.
+            // As for subscriptions. An account without credit gets the other error, without a time.
             let mut body = body("usage_limit_reached", None, "The usage limit has been reached");
             body["error"]["resets_at"] = json!(epoch_seconds(*seconds));
             body["error"]["resets_in_seconds"] = json!(seconds);

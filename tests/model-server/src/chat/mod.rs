@@ -8,5 +8,4 @@ pub(crate) use errors::{error, failure};
 pub(crate) use request::{checked_name, read};
 pub(crate) use response::{complete, error_event, events};
 
-/// Prefix of call ids.
 pub(crate) const CALL: &str = "call_";

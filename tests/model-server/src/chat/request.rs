@@ -1,4 +1,4 @@
-//! Checks requests to Chat Completions like OpenAI.
+//! Validates requests to Chat Completions with OpenAI's rules.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(crate) fn read(body: &Value) -> Result<Prompt, InvalidRequest> {
         structured: matches!(body["response_format"]["type"].as_str(), Some("json_schema" | "json_object")),
         ..Prompt::default()
     };
-    // Calls that wait for their results. No other message may come first.
+    // Calls without results, which no other message may precede.
     let mut open: Vec<&str> = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
@@ -74,7 +74,7 @@ fn unanswered(open: &[&str], place: usize) -> InvalidRequest {
     InvalidRequest::invalid(words).at(format!("messages.[{place}].role"))
 }
 
-/// The text of a message that must have content.
+/// Fails without content.
 fn content(message: &Value, place: usize) -> Result<String, InvalidRequest> {
     match &message["content"] {
         Value::String(text) => Ok(text.clone()),
@@ -107,7 +107,6 @@ fn content(message: &Value, place: usize) -> Result<String, InvalidRequest> {
     }
 }
 
-/// The call ids of an assistant message.
 fn calls(message: &Value, place: usize) -> Result<Vec<&str>, InvalidRequest> {
     let Some(calls) = message["tool_calls"].as_array() else {
         content(message, place)?;

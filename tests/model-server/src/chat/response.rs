@@ -93,7 +93,6 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     events
 }
 
-/// An error within a stream.
 pub(crate) fn error_event() -> Event {
     let words = "The server had an error while processing your request. Sorry about that!";
     Event::data(

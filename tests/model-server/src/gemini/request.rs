@@ -1,10 +1,10 @@
-//! Checks requests to `generateContent` like Gemini.
+//! Validates requests to `generateContent` with Gemini's rules.
 
 use serde_json::Value;
 
 use crate::prompt::{InvalidRequest, Prompt, Turn};
 
-/// Parses a request. The path contains the model and the method: `/v1beta/models/MODEL:streamGenerateContent`.
+/// The path contains the model and the method: `/v1beta/models/MODEL:streamGenerateContent`.
 pub(crate) fn read(path: &str, body: &Value) -> Result<Prompt, InvalidRequest> {
     let (_, named) = path.rsplit_once('/').unwrap_or_default();
     let (model, method) = named.split_once(':').unwrap_or((named, ""));
@@ -26,7 +26,7 @@ pub(crate) fn read(path: &str, body: &Value) -> Result<Prompt, InvalidRequest> {
         structured: generation["responseMimeType"] == "application/json",
         ..Prompt::default()
     };
-    // Number of calls that wait for their responses, which must follow together in the next turn.
+    // Calls without responses, which must follow together in the next turn.
     let mut open = 0;
     for content in contents {
         let parts = content["parts"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -33,18 +33,16 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     events
 }
 
-/// An error within a stream.
 pub(crate) fn error_event() -> Event {
     Event::data(&body(500, "INTERNAL", "An internal error has occurred."))
 }
 
-/// The response to an invalid request.
 pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     let status = if refused.status == 401 { "UNAUTHENTICATED" } else { "INVALID_ARGUMENT" };
     Refusal::new(refused.status, body(refused.status, status, &refused.message))
 }
 
-/// The response for a failure. `None` for failures within a stream and for those that never end.
+/// `None` for failures within a stream and for those that never end.
 pub(crate) fn failure(failure: &Failure, window: u64) -> Option<Refusal> {
     let (code, status, words) = match failure {
         Failure::RateLimited { .. } | Failure::QuotaExceeded { .. } => {

@@ -1,4 +1,4 @@
-//! Checks requests to Responses like OpenAI.
+//! Validates requests to Responses with OpenAI's rules.
 
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ fn answered(prompt: &mut Prompt) {
     }
 }
 
-/// Checks that each call is followed by one output, and each output preceded by its call.
+/// Checks that one output follows each call, and its call precedes each output.
 fn pairing(items: &[Value]) -> Result<(), InvalidRequest> {
     let ids = |kind: &'static str| {
         let items = items.iter().enumerate().filter(move |(_, item)| item["type"] == kind);

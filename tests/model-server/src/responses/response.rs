@@ -35,7 +35,6 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     stream.events
 }
 
-/// An error within a stream.
 pub(crate) fn error_event() -> Event {
     let words = "The server had an error while processing your request. Sorry about that!";
     let data = json!({
@@ -44,7 +43,6 @@ pub(crate) fn error_event() -> Event {
     Event::named("error", &data)
 }
 
-/// An item of the output.
 enum Part<'a> {
     Reasoning { id: String, text: &'a str },
     Message { id: String, text: &'a str, refuses: bool },

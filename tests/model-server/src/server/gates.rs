@@ -22,7 +22,6 @@ impl Gates {
         self.with(name, |gate| gate.send_replace(false));
     }
 
-    /// Waits until a gate is open.
     pub(crate) async fn pass(&self, name: &str) {
         let mut gate = self.with(name, watch::Sender::subscribe);
         // A gate lives as long as the server, so this fails only when nobody waits for a reply.

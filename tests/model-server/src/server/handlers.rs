@@ -31,18 +31,16 @@ use crate::{
     side_requests, tokens,
 };
 
-/// Default size of the context window.
+/// Default size of the context window, in tokens.
 const WINDOW: u64 = 200_000;
 
-/// An unparsed request.
 pub(super) struct Incoming {
     pub(super) method: Method,
     /// Path and query.
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
-    /// The body; null if it is not JSON.
+    /// Null if it is not JSON.
     pub(super) body: Value,
-    /// Size of the body in bytes.
     pub(super) bytes: usize,
 }
 
@@ -57,12 +55,11 @@ impl Incoming {
         }
     }
 
-    /// A header; empty if it is missing.
+    /// Empty if it is missing.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The request in recorded form.
     pub(super) fn record(&self, dialect: Dialect, kind: Kind) -> Request {
         let headers = self.headers.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -145,7 +142,7 @@ async fn play(
                 exchange.end(Outcome::Sent);
                 return ([(header::CONTENT_TYPE, "text/html")], "<html>Bad gateway</html>").into_response();
             }
-            // Failures within a stream are part of its course; others are separate responses.
+            // Failures within a stream are part of it; others are separate responses.
             Failure::Cut { .. } | Failure::Short { .. } | Failure::ErrorEvent { .. } if prompt.stream => {}
             _ => {
                 let size = tokens::of_bytes(prompt.bytes);
@@ -257,14 +254,13 @@ pub(super) fn complete(mut exchange: Exchange, body: &Value) -> Response {
     Json(body).into_response()
 }
 
-/// Responds with an error.
 pub(super) fn refuse(mut exchange: Exchange, refusal: Refusal) -> Response {
     exchange.status(refusal.status);
     exchange.end(Outcome::Sent);
     refusal.into_response()
 }
 
-/// A unique id, also across server processes, because conversations outlive servers.
+/// Unique across server processes, because conversations outlive servers.
 fn next_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let since = jiff::Timestamp::now().as_microsecond();

@@ -1,5 +1,3 @@
-//! The server and its control by tests.
-
 mod gates;
 mod handlers;
 mod record;
@@ -26,12 +24,10 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts on a free port.
     pub async fn start(script: Script) -> std::io::Result<Self> {
         Self::start_on(script, 0).await
     }
 
-    /// Starts on a given port.
     pub async fn start_on(script: Script, port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
@@ -43,7 +39,7 @@ impl ModelServer {
         });
         let router = routes::router(Arc::clone(&shared));
         let serving = tokio::spawn(async move {
-            // Ends with its task. Clients report connection errors themselves.
+            // Ends with its task. Clients report connection errors.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { address, shared, serving })
@@ -73,7 +69,7 @@ impl ModelServer {
         self.requests().into_iter().filter(|request| request.kind == Kind::Prompt).collect()
     }
 
-    /// Waits for this many prompts and returns them. The caller sets the time limit.
+    /// Without a time limit, which the caller sets.
     pub async fn wait_for(&self, prompts: usize) -> Vec<Request> {
         let enough =
             |all: &[Request]| all.iter().filter(|request| request.kind == Kind::Prompt).count() >= prompts;
@@ -81,7 +77,6 @@ impl ModelServer {
         self.prompts()
     }
 
-    /// Waits until `fits` accepts the requests.
     pub async fn wait_until(&self, mut fits: impl FnMut(&[Request]) -> bool) -> Vec<Request> {
         let mut changes = self.shared.records.changes();
         loop {
@@ -101,19 +96,18 @@ impl ModelServer {
         self.shared.gates.close(gate);
     }
 
-    /// Sets the value of `{{var:NAME}}`.
     pub fn set(&self, name: &str, value: impl Into<String>) {
         let mut script = self.shared.script.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut script).vars.insert(name.to_owned(), value.into());
     }
 
-    /// Replaces the script. Resets the progress, and keeps the recorded requests.
+    /// Resets the progress, and keeps the recorded requests.
     pub fn play(&self, script: Script) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
         *self.shared.director.lock().unwrap_or_else(PoisonError::into_inner) = Director::default();
     }
 
-    /// Serves until the task is cancelled. Used by the program.
+    /// For the program: serves until the task is cancelled.
     pub async fn serve(mut self) {
         let _ = (&mut self.serving).await;
     }

@@ -11,26 +11,23 @@ use tokio::sync::watch;
 
 use crate::script::Tokens;
 
-/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub dialect: Dialect,
-    /// The purpose of the request.
     pub kind: Kind,
     pub method: String,
     /// Path and query.
     pub path: String,
     /// Headers with lower-case names.
     pub headers: BTreeMap<String, String>,
-    /// The body; null if it was not JSON.
+    /// Null if it was not JSON.
     pub body: Value,
     /// The conversation of the script that answers it.
     pub conversation: Option<String>,
-    /// Index of the step within its conversation.
     pub step: Option<usize>,
     /// The tokens that the reply reports; `None` until there is one.
     pub usage: Option<Tokens>,
-    /// The response's status; `None` until there is a response.
+    /// `None` until there is a response.
     pub status: Option<u16>,
     pub outcome: Outcome,
     /// The provider's message, if the request was rejected before the script was consulted.
@@ -45,13 +42,12 @@ impl Request {
         self.body.to_string()
     }
 
-    /// Whether this is a prompt that violated the protocol. Tests can assert that there is none.
+    /// Whether this is a prompt that violated the protocol.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 }
 
-/// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Anthropic,
@@ -63,21 +59,17 @@ pub enum Dialect {
     None,
 }
 
-/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A prompt for the script.
     Prompt,
     /// A side request of a runtime: for a title, or to check the quota.
     Side,
     /// Counts the tokens of a prompt.
     Count,
-    /// Lists the models.
     Models,
     Other,
 }
 
-/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It waits, or its reply is being sent.
@@ -90,7 +82,6 @@ pub enum Outcome {
     Gone,
 }
 
-/// All recorded requests.
 #[derive(Debug)]
 pub(crate) struct Records {
     all: Mutex<Vec<Request>>,
@@ -108,7 +99,6 @@ impl Records {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notifies of each change.
     pub(crate) fn changes(&self) -> watch::Receiver<usize> {
         self.changes.subscribe()
     }
@@ -129,7 +119,6 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Records a request.
     pub(crate) fn begin(records: &Arc<Records>, request: Request) -> Self {
         let place = records.change(|all| {
             all.push(request);
@@ -143,12 +132,10 @@ impl Exchange {
         self.records.change(|all| all[self.place].usage = Some(usage));
     }
 
-    /// Records the status.
     pub(crate) fn status(&self, status: u16) {
         self.records.change(|all| all[self.place].status = Some(status));
     }
 
-    /// Records the outcome.
     pub(crate) fn end(&mut self, outcome: Outcome) {
         self.is_over = true;
         self.records.change(|all| all[self.place].outcome = outcome);

@@ -1,5 +1,3 @@
-//! The routes of the server.
-
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::{
@@ -19,7 +17,7 @@ use super::{
 };
 use crate::{anthropic, chat, director::Director, prompt::InvalidRequest, script::Script, tokens};
 
-/// Largest accepted body, as for the providers.
+/// In bytes, as for the providers.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// The models to list by default.
 const MODELS: [&str; 3] = ["claude-sonnet-4-5", "claude-haiku-4-5", "gpt-5"];
@@ -34,7 +32,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The current script.
     pub(super) fn script(&self) -> Arc<Script> {
         Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -22,7 +22,7 @@ fn fixture_script_makes_the_tests_pass_step_by_step() {
     assert_eq!(green, vec![vec![false, false, true]; 2], "of each agent: red, half mended, green");
 }
 
-/// Runs a tool call. Returns whether the tests passed, if it ran them.
+/// Returns whether the tests passed, if the call ran them.
 fn play(folder: &Path, input: &Value) -> Option<bool> {
     let field = |names: &[&str]| names.iter().find_map(|name| input[*name].as_str());
     if let Some(command) = field(&["command"]).filter(|command| command.contains("unittest")) {

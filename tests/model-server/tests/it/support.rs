@@ -6,15 +6,13 @@ use pilothouse_model_server::{ModelServer, Script};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
-/// Time limit of every wait.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Starts a server with a script.
 pub(crate) async fn serve(script: Value) -> ModelServer {
     ModelServer::start(Script::from_value(script).unwrap()).await.unwrap()
 }
 
-/// A script of one conversation.
 #[allow(clippy::needless_pass_by_value, reason = "it is written where it is made")]
 pub(crate) fn steps(steps: Value) -> Value {
     json!({ "conversations": [{ "steps": steps }] })
@@ -25,7 +23,6 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens in time")
 }
 
-/// A request to Anthropic Messages.
 pub(crate) fn messages(server: &ModelServer, body: &Value) -> RequestBuilder {
     let url = format!("{}/v1/messages", server.base_url());
     reqwest::Client::new()
@@ -35,7 +32,6 @@ pub(crate) fn messages(server: &ModelServer, body: &Value) -> RequestBuilder {
         .json(body)
 }
 
-/// A request to one of OpenAI's paths.
 pub(crate) fn openai(server: &ModelServer, path: &str, body: &Value) -> RequestBuilder {
     let url = format!("{}/{path}", server.openai_base_url());
     reqwest::Client::new().post(url).bearer_auth("test").json(body)
@@ -47,19 +43,18 @@ pub(crate) fn asked(messages: Value) -> Value {
     json!({ "model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": messages })
 }
 
-/// A single user text.
 pub(crate) fn says(text: &str) -> Value {
     json!([{ "role": "user", "content": text }])
 }
 
-/// Sends a request. Returns status and JSON.
+/// Returns status and JSON.
 pub(crate) async fn send(request: RequestBuilder) -> (u16, Value) {
     let response = soon(request.send()).await.unwrap();
     let status = response.status().as_u16();
     (status, soon(response.json()).await.unwrap())
 }
 
-/// The events of a stream: names (empty if there is none) and data.
+/// Names (empty if there is none) and data.
 pub(crate) async fn events(request: RequestBuilder) -> Vec<(String, Value)> {
     let response = soon(request.send()).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -79,7 +74,7 @@ pub(crate) async fn read(mut response: Response) -> (String, bool) {
     }
 }
 
-/// Parses server-sent events. Data that is not JSON stays text.
+/// Data that is not JSON stays text.
 pub(crate) fn parse(text: &str) -> Vec<(String, Value)> {
     let event = |block: &str| {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
