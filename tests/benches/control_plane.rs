@@ -90,7 +90,7 @@ impl ServerProcess {
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .tempdir()
             .unwrap();
-        // A process that does nothing replaces the sidecar, so that only the control plane is measured.
+        // The sidecar is a process without work, so that the figures cover only the control plane.
         let sidecar = data.path().join("sidecar.sh");
         std::fs::write(&sidecar, "#!/bin/sh\nexec sleep 600\n").unwrap();
         std::fs::set_permissions(&sidecar, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -128,8 +128,8 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The sleeping sidecars have their own process groups and write no process ids, so they cannot be killed here. They exit on
-        // their own.
+        // Nobody can kill the sleeping sidecars here, because they have their own process groups and write no process ids. They exit by
+        // themselves.
     }
 }
 
@@ -215,7 +215,7 @@ fn load(
     load_as(|n| format!("owner-{n}"), name, server, clients, each, work);
 }
 
-/// The same with the owner that `owner` names for a thread.
+/// Like [`load`], with the owner that `owner` names for a thread.
 fn load_as(
     owner: impl Fn(usize) -> String,
     name: &str,
@@ -277,7 +277,7 @@ fn commands() {
     load("read a session", &server, 1, 3000, |client, _| {
         client.request("GET", &format!("/api/agents/sessions/{}", sessions[0][0]), "");
     });
-    // A queue accepts 100 messages: 40 sessions accept 4,000.
+    // A queue accepts 100 messages, so 40 sessions accept 4,000.
     load("enqueue a message", &server, 1, 1500, |client, i| assert!(client.enqueue(&sessions[0][i % 40])));
     load("enqueue a message", &server, 8, 2000, |client, i| {
         let (owner, i) = (i / 2000, i % 2000);
@@ -317,7 +317,6 @@ fn one_pool(server: &ServerProcess) {
     }
 }
 
-/// Prints what each command writes.
 fn writes() {
     println!("items and bytes that a command writes (table only, without the messages of the broker)");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -455,7 +454,6 @@ impl Bench {
         Self { app, table, broker, keys, _engines: engines }
     }
 
-    /// Creates a session whose sidecar is ready.
     async fn running_session(&self) -> (AgentSessionId, RunId) {
         let owner = UserId::parse(format!("owner-{}", FreshIds.fresh())).unwrap();
         let (id, run) = create_session_with_run(&self.app, new_session(&owner, "1000")).await;
@@ -486,7 +484,6 @@ impl Bench {
         }
     }
 
-    /// Processes all queued events.
     async fn drain(&self, consumers: usize) {
         let tasks: Vec<_> = (0..consumers)
             .map(|_| {

@@ -27,7 +27,7 @@ fn item(partition: &str, sort: String, kind: &str, version: u64) -> Item {
     }
 }
 
-/// The items of a command as the control plane commits it: the aggregate, two journal items, an idempotency record.
+/// As the control plane commits it: the aggregate, two journal items, an idempotency record.
 fn command(partition: &str, version: u64) -> Vec<Write> {
     let condition = if version == 1 { Condition::Absent } else { Condition::Version(version - 1) };
     vec![

@@ -1,5 +1,3 @@
-//! Output of the benches.
-
 use std::time::Duration;
 
 /// Prints the median and the extremes of the times.
@@ -15,7 +13,6 @@ pub(crate) fn times(what: &str, mut all: Vec<Duration>) {
     );
 }
 
-/// Prints one figure.
 pub(crate) fn figure(what: &str, figure: impl std::fmt::Display) {
     println!("{what:<58} {figure}");
 }
@@ -24,7 +21,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// A field of `/proc/{pid}/status`, in MB.
+/// In MB, from `/proc/{pid}/status`.
 pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();

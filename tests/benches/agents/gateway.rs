@@ -30,7 +30,7 @@ struct Inner {
     events: AtomicUsize,
 }
 
-/// A gateway for one run, with the folder of the run.
+/// A gateway for one run, with the run's folder.
 pub(crate) struct Stage {
     inner: Arc<Inner>,
     folder: TempDir,
@@ -38,7 +38,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Creates a gateway that has queued `begin`. Its run sends model requests to `models`.
+    /// Queues `begin`. The run sends model requests to `models`.
     pub(crate) async fn new(models: String, prompt: Option<&str>) -> Self {
         let secret = RootSecret::new("k1", vec![9; 32]).unwrap();
         let (session, run) = (AgentSessionId::new(Uuid::now_v7()), RunId::new(Uuid::now_v7()));
@@ -92,7 +92,6 @@ impl Stage {
         Self { inner, folder, models }
     }
 
-    /// Starts the sidecar.
     pub(crate) fn sidecar(&self) -> Sidecar {
         let log = std::fs::File::create(self.log()).unwrap();
         let mut program = Command::new(programs::sidecar());
@@ -101,12 +100,10 @@ impl Stage {
         Sidecar(program.stdin(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    /// The number of received events.
     pub(crate) fn events(&self) -> usize {
         self.inner.events.load(Ordering::Relaxed)
     }
 
-    /// The log of the sidecar.
     pub(crate) fn logged(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
@@ -120,7 +117,6 @@ impl Stage {
 pub(crate) struct Sidecar(Child);
 
 impl Sidecar {
-    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

@@ -49,7 +49,7 @@ impl LanguageModel for Scripted {
     }
 }
 
-/// A tool that does nothing. Its arguments are validated.
+/// A tool without an effect. Its arguments are validated.
 struct Nothing {
     spec: ToolSpec,
 }
@@ -74,7 +74,7 @@ impl Tool for Nothing {
     }
 }
 
-/// A test provider with one model that has a very large context window.
+/// Its only model has a very large context window.
 pub(crate) fn registry(base_url: Option<String>) -> ModelRegistry {
     ModelRegistry::new().with(ProviderConfig {
         name: "scripted".into(),

@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 
 use crate::figures::{figure, times};
 
-/// The number of steering messages.
 const STEERED: usize = 20;
-/// The number of characters in a token of the script.
+/// Characters in a token of the script.
 const TOKEN: usize = 4;
-/// The number of tokens in the long answer.
+/// Tokens in the long answer.
 const TOKENS: usize = 20_000;
 
 struct Live {
@@ -40,11 +39,11 @@ impl Live {
     }
 }
 
-/// Measures the time from the response that accepts a steering message to the model request that contains it. Meanwhile the agent
-/// runs tools of 20 ms each, so a message waits for at most one of them.
+/// Measures the time from the acceptance of a steering message to the model request that contains it. The agent runs tools of 20 ms
+/// meanwhile, so a message waits for at most one of them.
 pub(crate) async fn steering() {
     let call = json!({ "name": "bash", "input": { "command": "sleep 0.02" } });
-    // The reported usage is small, so that the context window does not fill up.
+    // Reports little usage, so that the context window does not fill up.
     let usage = json!({ "input": 1000, "output": 10 });
     let step = json!({ "text": "I work.", "tools": vec![call; 40], "usage": usage, "repeat": true });
     let live = Live::start(json!({ "conversations": [{ "steps": [step] }] })).await;

@@ -10,9 +10,8 @@ use crate::alone;
 use crate::figures::{self, figure, times};
 use crate::gateway::{Stage, always};
 
-/// Time limit of every wait.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The number of starts.
 const STARTS: usize = 20;
 
 async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
@@ -22,7 +21,7 @@ async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
     value
 }
 
-/// Measures the time from the start of a process to its first model request, which the model then leaves unanswered.
+/// Measures the time from the start of a process to its first model request, which gets no answer.
 pub(crate) async fn start() {
     let script = Script::from_value(always(&json!({ "text": "Hello.", "wait": "never" }))).unwrap();
     let (mut agents, mut worked) = (Vec::new(), Vec::new());
@@ -75,7 +74,7 @@ pub(crate) async fn memory() {
         }
     })
     .await;
-    // No event reports that it is idle. It is idle once it has polled for commands for a while.
+    // No event reports that the sidecar is idle, which it is after it has polled for commands for a while.
     tokio::time::sleep(Duration::from_secs(1)).await;
     figure("memory: sidecar with the native agent, idle", resident(sidecar.pid()));
     drop(sidecar);

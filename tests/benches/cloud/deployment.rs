@@ -20,7 +20,6 @@ impl Deployment {
         Self { prefix, api_url, endpoint: here, description }
     }
 
-    /// A token for an owner.
     pub(crate) fn token(&self, owner: &str) -> String {
         self.description.token(owner)
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Bytes that `CloudWatch` adds to each line.
 const LINE: usize = 26;
-/// Variables from which the SDK reads the address of a service. They override `AWS_ENDPOINT_URL`, which the local cloud sets.
+/// Variables with a service's address. They override `AWS_ENDPOINT_URL`, which the local cloud sets.
 const VARIABLES: [&str; 5] = [
     "AWS_ENDPOINT_URL_DYNAMODB",
     "AWS_ENDPOINT_URL_SQS",
@@ -15,7 +15,6 @@ const VARIABLES: [&str; 5] = [
     "AWS_ENDPOINT_URL_SECRETS_MANAGER",
 ];
 
-/// The functions of one deployment.
 pub(crate) struct Functions {
     http: reqwest::Client,
     endpoint: String,
@@ -25,13 +24,9 @@ pub(crate) struct Functions {
 /// The totals of one function's invocations.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Invocations {
-    /// The number of invocations.
     pub(crate) count: u64,
-    /// Their duration in seconds.
     pub(crate) seconds: f64,
-    /// Their duration in gigabyte-seconds.
     pub(crate) gb_seconds: f64,
-    /// The size of their logs in KB.
     pub(crate) logged: f64,
 }
 

@@ -4,10 +4,10 @@
 //! PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo bench -p pilothouse-tests --bench cloud [-- PREFIX]
 //! ```
 //!
-//! The bench uses the deployment in `target/deploy/PREFIX.json` (preferably a release build) with a real worker and real sidecars.
-//! A proxy counts every request of a function to the cloud, and computes table units from the items by the published rules of
-//! DynamoDB. The number of invocations, their durations and their log sizes come from the logs of the functions. Queue requests of
-//! other senders are added by rule (`tally.rs`). The cost of an idle session is measured first and subtracted. Nothing is asserted.
+//! The bench uses the deployment in `target/deploy/PREFIX.json` (preferably a release build) with a real worker and real sidecars. A proxy
+//! counts every request of a function to the cloud, and computes table units from the items by the published rules of DynamoDB.
+//! Invocations, their durations and their log sizes come from the functions' logs. Queue requests of other senders are added by rule
+//! (`tally.rs`). The cost of an idle session is subtracted. Nothing is asserted.
 
 // Benches panic on errors, and print ratios of counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_precision_loss)]

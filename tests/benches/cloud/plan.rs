@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use crate::tally::{Bench, Cost};
 
-/// The number of repetitions of each command.
+/// Repetitions of each command.
 const COMMANDS: u32 = 20;
-/// The number of started sessions.
 const STARTS: u32 = 10;
 /// The observation time of an idle session.
 const IDLE: Duration = Duration::from_mins(1);
@@ -17,7 +16,6 @@ const IDLE: Duration = Duration::from_mins(1);
 const EVENTS: u32 = 60;
 const BURST: u32 = 600;
 
-/// Runs all measurements and prints them.
 pub(crate) async fn carry_out(bench: &Bench) {
     bench.api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 500 })).await.expect(200);
     let session = begin(bench, &at_work()).await;
@@ -124,8 +122,8 @@ async fn end(session: &Session) {
     session.until_status("Cancelled").await;
 }
 
-/// The cost of an event of an agent that thinks, calls a tool, sends a message and reports usage: five events per round, with a
-/// pause after each.
+/// The cost of an event of an agent that thinks, calls a tool, sends a message and reports usage: five events per round, with a pause after
+/// each.
 async fn events(bench: &Bench, n: u32, pause: &Value, idle: &Cost) -> Cost {
     let text = "I looked at the file and found that the total is rounded before the tax is added, not after.";
     let wait = pause["wait"].as_u64().unwrap();

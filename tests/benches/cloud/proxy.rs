@@ -1,6 +1,6 @@
 //! A proxy between functions and the cloud that counts requests.
 //!
-//! Each function has its own address, `http://…/{function}`, so that its requests can be attributed to it.
+//! Each function has its own address, `http://…/{function}`, which identifies its requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,15 +17,13 @@ use tokio::net::TcpListener;
 
 use crate::ledger::Ledger;
 
-/// The size limit of a body.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// Counts of the proxied requests.
 #[derive(Default)]
 pub(crate) struct Passed {
     /// Requests by function and action.
     pub(crate) requests: BTreeMap<(String, String), u64>,
-    /// Refused table requests, mostly lost races. Their units are not counted.
+    /// Refused table requests, mostly lost races, without their units.
     pub(crate) refused: u64,
     /// Units and items of the table.
     pub(crate) ledger: Ledger,
@@ -34,7 +32,6 @@ pub(crate) struct Passed {
 /// The proxy. Clones share the counts.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    /// The counts so far.
     pub(crate) passed: Arc<Mutex<Passed>>,
     http: reqwest::Client,
     cloud: Arc<str>,
@@ -117,8 +114,7 @@ fn action(headers: &HeaderMap, method: &str, body: &Bytes) -> String {
     }
 }
 
-/// Whether the requests of a function are ignored: it serves workers, whose cost does not depend on load, or the bench's own
-/// status queries.
+/// Whether to ignore the requests of a function: it serves workers, whose cost does not depend on load, or status queries of the bench.
 pub(crate) fn is_aside(function: &str) -> bool {
     function.starts_with("workers-") || function == "sessions-get"
 }

@@ -15,20 +15,17 @@ use crate::functions::{Functions, now};
 use crate::price;
 use crate::proxy::{Passed, Proxy, is_aside};
 
-/// The effects of an action are complete after this time without requests.
+/// After this time without requests, all effects of an action are complete.
 const QUIET: Duration = Duration::from_secs(2);
-/// The owner of all sessions of the bench.
 const OWNER: &str = "bench";
 
-/// The cost of a piece of work.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Cost {
-    /// Its duration in seconds.
     seconds: f64,
     /// Requests of functions by action.
     requests: BTreeMap<String, f64>,
-    /// Queue requests of other senders, by rule: Lambda receives and deletes the messages that trigger a function; a sidecar sends
-    /// each batch of events, and receives and deletes each command.
+    /// Queue requests of other senders, by rule: Lambda receives and deletes the messages that trigger a function; a sidecar sends each
+    /// batch of events, and receives and deletes each command.
     taking: f64,
     write_units: f64,
     read_units: f64,
@@ -67,7 +64,7 @@ impl Cost {
         sum
     }
 
-    /// The cost of one of `n`, without what an idle session costs in the same time.
+    /// The cost of one of `n`, without the cost of an idle session in the same time.
     pub(crate) fn each(&self, n: f64, idle: &Self) -> Self {
         let over = self.plus(idle, -self.seconds / idle.seconds.max(1.0));
         Self::default().plus(&over, 1.0 / n)
@@ -94,7 +91,6 @@ impl Cost {
             + self.logged * price::LOG_KB
     }
 
-    /// Prints a line of figures and a line of actions.
     pub(crate) fn print(&self, name: &str) {
         println!(
             "  {name:<34} {:>5.1} WRU {:>5.1} RRU {:>5.1} table {:>4.1} SQS {:>4.1} taking {:>4.1} invocations {:>5.1} ms {:>4.1} KB logs  ${:>6.2}",
@@ -121,7 +117,6 @@ fn shown(value: f64) -> f64 {
 
 /// A deployment with a proxy in front of its cloud, and a worker.
 pub(crate) struct Bench {
-    /// The API client of the owner.
     pub(crate) api: Api,
     /// The working directory of the agents.
     pub(crate) folder: tempfile::TempDir,
@@ -131,7 +126,7 @@ pub(crate) struct Bench {
     worker: WorkerProcess,
 }
 
-/// A log source without logs: the assertions of a bench need none.
+/// Without logs, because a bench asserts nothing.
 struct Silent;
 
 #[async_trait]
@@ -157,7 +152,7 @@ impl Bench {
         Self { api, folder: tempfile::tempdir().unwrap(), functions, names, proxy, worker }
     }
 
-    /// Removes the proxy again.
+    /// Removes the proxy.
     pub(crate) async fn close(mut self) {
         self.worker.terminate();
         for name in &self.names {
@@ -165,7 +160,7 @@ impl Bench {
         }
     }
 
-    /// The cost of a piece of work and all its effects, without the cost of workers.
+    /// The cost of a piece of work with all its effects, without the cost of workers.
     pub(crate) async fn measure(&self, work: impl AsyncFnOnce()) -> Cost {
         self.quiet().await;
         let (began, from, before) = (Instant::now(), now(), self.snapshot());
@@ -213,7 +208,7 @@ impl Bench {
         cost
     }
 
-    /// Waits until only workers and sidecars poll.
+    /// Returns when only workers and sidecars poll.
     async fn quiet(&self) {
         let busy = |passed: &Passed| -> u64 {
             let idle =

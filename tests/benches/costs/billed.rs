@@ -8,7 +8,7 @@ use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
 
 use super::ledger::{Bill, Kind, Ledger};
 
-/// A table with its bill. Clones share both.
+/// Clones share the table and its bill.
 #[derive(Clone)]
 pub(crate) struct Billed {
     inner: Arc<dyn Table>,
@@ -24,7 +24,6 @@ impl Billed {
         self.ledger.lock().unwrap().bill
     }
 
-    /// Written items by kind.
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
         self.ledger.lock().unwrap().kinds.clone()
     }

@@ -1,9 +1,9 @@
 //! Computes what `DynamoDB` bills under its published rules, for two designs at once.
 //!
 //! - *current*: a transaction writes the aggregate and its journal entries; each item costs twice its units
-//! - *one write*: a single conditional write stores the aggregate with its new events, and the reader of the stream writes the
-//!   journal. This is possible only where no other item is guarded: a queue, a pool or an idempotency record still needs the
-//!   transaction, without the journal entries
+//! - *one write*: a single conditional write stores the aggregate with its new events, and the reader of the stream writes the journal.
+//! Only possible where no other item is guarded: a queue, a pool or an idempotency record still needs the transaction, without the journal
+//! entries
 //!
 //! A write costs one unit for each started KiB of the larger of the old and the new item. An index entry costs one unit when it is
 //! added or removed, two when it moves, and none when it stays.
@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 use pilothouse_store::dynamodb::stored_bytes;
 use pilothouse_store::table::{Item, Key, Write};
 
-/// The billed units.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bill {
     /// Write request units of the current design.
@@ -23,16 +22,14 @@ pub(crate) struct Bill {
     /// Half read request units.
     pub(crate) read_half_units: u64,
     pub(crate) commits: u64,
-    /// Requests that read.
     pub(crate) reads: u64,
-    /// Items that were written, deleted or checked.
+    /// Written, deleted or checked items.
     pub(crate) writes: u64,
     /// Bytes of the bodies that were put, as JSON.
     pub(crate) bytes: u64,
 }
 
 impl Bill {
-    /// What was billed since `earlier`.
     pub(crate) const fn since(self, earlier: Self) -> Self {
         Self {
             write_units: self.write_units - earlier.write_units,
@@ -46,10 +43,8 @@ impl Bill {
     }
 }
 
-/// The written items of one kind.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Kind {
-    /// The number of items.
     pub(crate) puts: u64,
     /// Bytes of the bodies as JSON.
     pub(crate) body: usize,
@@ -61,15 +56,12 @@ pub(crate) struct Kind {
     pub(crate) samples: Vec<String>,
 }
 
-/// One of this many bodies is kept as a sample.
+/// The share of bodies to keep as samples.
 const EACH: u64 = 7;
 
-/// The bill and the items behind it.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// The units billed so far.
     pub(crate) bill: Bill,
-    /// Written items by kind.
     pub(crate) kinds: BTreeMap<String, Kind>,
     places: HashMap<Key, Standing>,
 }
@@ -95,7 +87,7 @@ fn moved(before: Option<&Key>, after: Option<&Key>) -> u64 {
 }
 
 impl Ledger {
-    /// Records a put. Returns the write units of the item outside a transaction, and those of its index entries.
+    /// Returns the write units of the item outside a transaction, and those of its index entries.
     pub(crate) fn put(&mut self, item: &Item, with: usize) -> (u64, u64) {
         let bytes = stored_bytes(item);
         let kind = self.kinds.entry(item.kind.clone()).or_default();
@@ -124,7 +116,6 @@ impl Ledger {
         (units(was), indexes)
     }
 
-    /// Records a transaction or a single write.
     pub(crate) fn committed(&mut self, writes: &[Write]) {
         let is_entry = |write: &Write| matches!(write, Write::Put(item, _) if item.kind == "journal");
         let carrying = |session: &Item| {

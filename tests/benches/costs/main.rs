@@ -2,9 +2,9 @@
 //!
 //! `cargo bench -p pilothouse-tests --bench costs`
 //!
-//! The functions run in this process on a table and queues that count billed units (`billed.rs`). Table units follow the published
-//! rules of `DynamoDB`, requests are counted, and prices are the AWS list prices of the first region. The duration of a function is
-//! an assumption (see the constants below), checked by the bench of the Lambda artifact. Nothing is asserted.
+//! The functions run in this process on a table and queues that count billed units (`billed.rs`). Table units follow the published rules of
+//! `DynamoDB`, requests are counted, and prices are the AWS list prices of the first region. The duration of a function is an assumption
+//! (see the constants below), which the bench of the Lambda artifact checks. Nothing is asserted.
 
 // Benches panic on errors, and print ratios of counts.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 use ledger::{Bill, Kind};
 use world::{Counts, World};
 
-/// A warm invocation with two round trips to the table: its duration in seconds, and its log in KB. Lambda adds no lines for
-/// successful invocations.
+/// A warm invocation with two round trips to the table: its duration in seconds, and its log in KB. Lambda adds no lines for successful
+/// invocations.
 const TIME: f64 = 0.012;
 const LOGGED: f64 = 0.4;
-/// Memory in GB, as in the catalog: of functions of the HTTP API, and of functions with a queue or stream trigger.
+/// In GB, as in the catalog: for functions of the HTTP API, and for functions with a queue or stream trigger.
 const MEMORY: [f64; 2] = [0.5, 1.0];
 
 /// The cost of one operation, in units and requests.
@@ -38,8 +38,8 @@ struct Cost {
 
 impl Cost {
     fn of(bill: Bill, counts: Counts, n: f64, http: f64) -> Self {
-        // Each commit reaches the relay. Each message to a queue that triggers a function costs a send, a receive and a delete
-        // request; batches need fewer.
+        // Each commit reaches the relay. Each message to a queue that triggers a function costs a send, a receive and a delete request;
+        // batches need fewer.
         let invocations = bill.commits as f64 + counts.triggering as f64;
         Self {
             write_units: bill.write_units as f64 / n,
@@ -117,7 +117,6 @@ fn main() {
     });
 }
 
-/// Prints the sizes of items.
 fn items(kinds: &BTreeMap<String, Kind>) {
     println!("items: puts, bytes of JSON, bytes as stored with keys, units outside a transaction (means)");
     for (name, kind) in kinds {
@@ -157,7 +156,7 @@ async fn commands() -> BTreeMap<String, Kind> {
     ] {
         let cost = measure(&world, f64::from(n), 1.0, async || {
             for i in 0..n {
-                // Each request sets another budget, because an unchanged budget writes nothing.
+                // An unchanged budget would write nothing.
                 let body = body.replace('9', &(9 + i).to_string());
                 world.call(method, &format!("{path}{rest}"), &body).await;
                 world.settle().await;
@@ -185,13 +184,12 @@ async fn commands() -> BTreeMap<String, Kind> {
     world.kinds()
 }
 
-/// What `n` of something cost.
+/// The cost of `work`, divided by `n`.
 async fn measure(world: &World, n: f64, http: f64, work: impl AsyncFnOnce()) -> Cost {
     let (bill, counts) = world.used(work).await;
     Cost::of(bill, counts, n, http)
 }
 
-/// The costs of a pause and of a resume.
 async fn paused_and_resumed(world: &World, n: u32) -> (Cost, Cost) {
     let id = world.another_running_session().await;
     let (mut pauses, mut resumes) = (Vec::new(), Vec::new());

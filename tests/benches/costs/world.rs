@@ -28,16 +28,14 @@ use serde_json::{Value, json};
 use super::billed::Billed;
 use super::ledger::{Bill, Kind};
 
-/// Sent messages.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
-    /// All messages.
     pub(crate) messages: u64,
     /// Messages to queues that trigger a function.
     pub(crate) triggering: u64,
 }
 
-/// Queues that count their messages. Clones share the count.
+/// Clones share the count.
 #[derive(Clone)]
 struct Counted {
     inner: EmbeddedBroker,
@@ -147,7 +145,7 @@ impl World {
         world
     }
 
-    /// The cost of `work` and its effects, divided by `n`.
+    /// The cost of `work` and its effects.
     pub(crate) async fn used(&self, work: impl AsyncFnOnce()) -> (Bill, Counts) {
         let (bill, counts) = (self.billed.bill(), self.counts());
         work().await;
@@ -160,7 +158,6 @@ impl World {
         (self.billed.bill().since(bill), counts)
     }
 
-    /// Items written to the table, by kind.
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
         self.billed.kinds()
     }
@@ -172,7 +169,6 @@ impl World {
         }
     }
 
-    /// Sends a request of the owner.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let request = http::Request::builder()
             .method(method)
@@ -189,7 +185,7 @@ impl World {
         response
     }
 
-    /// Runs the relay, the reactions and the intake until nothing is left to do.
+    /// Runs the relay, the reactions and the intake until no work is left.
     pub(crate) async fn settle(&self) {
         loop {
             let after = self.relayed.load(Ordering::Relaxed);
@@ -212,7 +208,6 @@ impl World {
         }
     }
 
-    /// Starts a session and its first turn.
     pub(crate) async fn running_session(&self) -> AgentSessionId {
         let body = json!({
             "workingDirectory": "/repo/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
@@ -229,7 +224,7 @@ impl World {
         id
     }
 
-    /// The run of a session, read without counting: a sidecar knows its run.
+    /// Read without counting, because a sidecar knows its run.
     async fn run_of(&self, id: AgentSessionId) -> RunId {
         let store = Store::new(Arc::new(self.table.clone()));
         store.session(id).await.unwrap().unwrap().run().unwrap().id
@@ -251,7 +246,7 @@ impl World {
         sealed_event(&self.app, session, run, Some(sequence), body)
     }
 
-    /// Receives the next command from the queue of the run, and acknowledges it as received and done.
+    /// Receives the run's next command, and acknowledges it as received and done.
     pub(crate) async fn acknowledge(&self, id: AgentSessionId, ack: &str) {
         let queue = queues::commands(self.run_of(id).await);
         let received = self.broker.receive(&queue, 1, Duration::ZERO).await.unwrap();
@@ -270,7 +265,7 @@ impl World {
         self.running_session().await
     }
 
-    /// The cost of one of `n` events of a working agent, `batch` per invocation.
+    /// Processes `n` events of a working agent, `batch` per invocation.
     pub(crate) async fn work(&self, id: AgentSessionId, n: u64, batch: usize) {
         let events: Vec<_> = (0..n).map(event).collect();
         for batch in events.chunks(batch) {
@@ -279,7 +274,7 @@ impl World {
     }
 }
 
-/// An adapter with all capabilities, and whose spend is known.
+/// All capabilities, and a known spend.
 fn able() -> Value {
     let mut all = serde_json::to_value(pilothouse_domain::value::Capabilities::default()).unwrap();
     for (_, can) in all.as_object_mut().unwrap().iter_mut().filter(|(_, can)| can.is_boolean()) {
