@@ -1,5 +1,3 @@
-//! HTTP requests, as any program can send them.
-
 use std::sync::Arc;
 
 use reqwest::Method;
@@ -9,7 +7,6 @@ use serde_json::Value;
 use crate::log_capture::LogCapture;
 use crate::session::Session;
 
-/// How often a failed GET is retried.
 const RESENDS: usize = 3;
 
 /// Sends requests to one server with one token. Cheap to clone.
@@ -18,18 +15,16 @@ pub struct Api {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
-    /// The source of logs that are shown when a request fails.
+    /// For failure messages.
     pub(crate) log_capture: Arc<dyn LogCapture>,
 }
 
-/// A response.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body if it is JSON; `null` otherwise.
+    /// `null` if it is not JSON.
     pub body: Value,
-    /// The body as text.
     pub text: String,
 }
 
@@ -44,8 +39,8 @@ impl Api {
         Self { http, url, token, log_capture }
     }
 
-    /// Sends a GET. Retries it when the connection breaks, because tests kill the server, and when it fails because an emulated
-    /// engine did not respond; the log of that failure is printed.
+    /// Retries when the connection breaks, because tests kill the server, and when an emulated engine did not respond; prints the log of
+    /// that failure.
     pub async fn get(&self, path: &str) -> Reply {
         const CUT_OFF: u16 = 502;
         const FAILED: u16 = 500;
@@ -63,22 +58,18 @@ impl Api {
         self.send(Method::GET, path, &[], None).await
     }
 
-    /// Sends a POST with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Reply {
         self.send(Method::POST, path, &[], Some(body.to_string().into_bytes())).await
     }
 
-    /// Sends a PATCH with a JSON body.
     pub async fn patch(&self, path: &str, body: Value) -> Reply {
         self.send(Method::PATCH, path, &[], Some(body.to_string().into_bytes())).await
     }
 
-    /// Sends a DELETE.
     pub async fn delete(&self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], None).await
     }
 
-    /// Sends any request. Panics without a response.
     pub async fn send(
         &self,
         method: Method,
@@ -166,7 +157,7 @@ impl Reply {
         fields
     }
 
-    /// A header as text; empty if it is missing.
+    /// Empty if the header is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -7,14 +7,14 @@ use pilothouse_domain::UserId;
 use pilothouse_local_keys::{LocalKeys, TokenSettings};
 use serde_json::Value;
 
-/// The description of a deployment: parameters and outputs of its stacks by name.
+/// Parameters and outputs of the deployment's stacks by name.
 pub struct Description {
     file: PathBuf,
     values: Value,
 }
 
 impl Description {
-    /// Reads a description; relative paths start at the source tree.
+    /// Relative paths start at the source tree.
     pub fn read(file: impl AsRef<Path>) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let text = std::fs::read(&file)
@@ -22,12 +22,10 @@ impl Description {
         Self { values: serde_json::from_slice(&text).unwrap(), file }
     }
 
-    /// The parameter or output with this name.
     pub fn value(&self, name: &str) -> &str {
         self.values[name].as_str().unwrap_or_else(|| panic!("{} has no {name}", self.file.display()))
     }
 
-    /// A token for an owner.
     pub fn token(&self, owner: &str) -> String {
         let keys =
             LocalKeys::open(Path::new(self.value("Keys"))).unwrap().expect("the keys of the deployment");

@@ -15,16 +15,14 @@ pub trait LogCapture: Send + Sync {
     /// The logs about a session, one text for each log.
     async fn logs(&self, session: &str) -> Vec<String>;
 
-    /// Why requests failed because of an emulated engine, which at times stalls for longer than its clients retry. `None` for
-    /// failures of the control plane itself.
+    /// Failures of an emulated engine, which at times stalls for longer than its clients retry. `None` for failures of the control plane.
     async fn failures(&self) -> Option<String> {
         None
     }
 }
 
-/// Log files.
 pub struct LogFiles {
-    /// The process that starts sidecars: its name and its log file.
+    /// The name and the log file of the process that starts sidecars.
     pub process: (&'static str, PathBuf),
     /// The data folder with the runs.
     pub data: PathBuf,
@@ -46,7 +44,6 @@ impl LogCapture for LogFiles {
     }
 }
 
-/// The end of a log.
 pub fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")

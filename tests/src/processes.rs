@@ -1,4 +1,4 @@
-//! Sidecars as the operating system sees them: the process that holds the lock of a run is alive, whatever the server reports.
+//! Sidecars as the operating system sees them: the process that holds the lock of a run is alive, even if the server reports otherwise.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,10 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgid};
 
-/// A live sidecar process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
-    /// Its run.
     pub run: String,
-    /// Its process, the leader of its process group.
+    /// The leader of its process group.
     pub pid: Pid,
 }
 
@@ -29,12 +27,10 @@ impl Sidecar {
         }
     }
 
-    /// Suspends the sidecar (SIGSTOP).
     pub fn freeze(&self) {
         kill(self.pid, Signal::SIGSTOP).expect("a live sidecar can be stopped");
     }
 
-    /// Continues the sidecar (SIGCONT).
     pub fn thaw(&self) {
         kill(self.pid, Signal::SIGCONT).expect("a stopped sidecar can continue");
     }
@@ -45,13 +41,13 @@ pub fn alive(data: &Path) -> Vec<Sidecar> {
     run_folders(data).iter().filter_map(|folder| holder(folder)).collect()
 }
 
-/// Kills every sidecar of a data folder whose server is dead, including those that are starting.
+/// For a dead server. Includes sidecars that are starting.
 pub fn kill_all(data: &Path) {
     let give_up = Instant::now() + Duration::from_secs(5);
     loop {
         let alive = alive(data);
         alive.iter().for_each(Sidecar::kill9);
-        // A folder without a lock may belong to a sidecar that is about to take it.
+        // A sidecar may be about to take the missing lock.
         let starting = run_folders(data).iter().any(|f| !f.join("lock").exists() && !is_over(f));
         if (alive.is_empty() && !starting) || Instant::now() >= give_up {
             return;
@@ -60,18 +56,17 @@ pub fn kill_all(data: &Path) {
     }
 }
 
-/// Whether a process is alive. A zombie is not.
+/// False for a zombie.
 pub fn lives(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None) != Err(Errno::ESRCH) && !stat.contains(") Z ")
 }
 
-/// The process whose id is in a file, once it is written.
+/// `None` until the file is written.
 pub fn written(file: &Path) -> Option<Pid> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok().map(Pid::from_raw)
 }
 
-/// The folders of runs.
 pub fn run_folders(data: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(data.join("runs")) else { return Vec::new() };
     let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -84,14 +79,14 @@ fn is_over(folder: &Path) -> bool {
     ["finished", "exited.json"].iter().any(|file| folder.join(file).exists())
 }
 
-/// The process that holds the lock of a run. A lock file without a process id is left alone: locking it, even briefly, could turn
-/// away the sidecar that is about to write its id.
+/// The process that holds the lock of a run. Does not lock a file without a process id, which could turn away the sidecar that is about to
+/// write it.
 fn holder(folder: &Path) -> Option<Sidecar> {
     let lock = folder.join("lock");
     let pid: i32 = std::fs::read_to_string(&lock).ok()?.trim().parse().ok().filter(|pid| *pid > 1)?;
     let file: File = OpenOptions::new().read(true).write(true).open(&lock).ok()?;
-    // A shared lock: concurrent readers, including the server's own check, do not mistake each other for the sidecar, unless the
-    // check falls between these two lines.
+    // Shared, so that concurrent readers, such as the server's own check, do not take each other for the sidecar, unless the check falls
+    // between these two lines.
     match Flock::lock(file, FlockArg::LockSharedNonblock) {
         Err((_, Errno::EWOULDBLOCK)) => {
             let run = folder.file_name()?.to_string_lossy().into_owned();

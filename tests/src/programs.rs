@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// The program `pilothouse` in the folder of this test.
 pub fn pilothouse() -> PathBuf {
     built("pilothouse")
 }
 
-/// The program `pilothouse-sidecar` in the folder of this test.
 pub fn sidecar() -> PathBuf {
     built("pilothouse-sidecar")
 }
@@ -23,7 +21,7 @@ pub fn confines_agents() -> bool {
     *CONFINES
 }
 
-/// The path of a program. Cargo puts tests into `deps` and `examples`, and programs one folder above.
+/// Cargo puts tests into `deps` and `examples`, and programs one folder above.
 fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let program =

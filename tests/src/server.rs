@@ -22,17 +22,16 @@ use crate::processes::{self, Sidecar};
 use crate::small_disk::SmallDisk;
 use crate::{Api, programs};
 
-/// The lifetime of test tokens.
 const TTL: Duration = Duration::from_hours(1);
-/// Time limit of the first response of a server.
+/// Limit for the first response of a server.
 const START: Duration = Duration::from_secs(30);
 
 /// Limits of the machine that a server runs on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Machine {
-    /// The size of a separate disk for the data folder.
+    /// Size of a separate disk for the data folder.
     pub disk_mebibytes: Option<u64>,
-    /// The limit of open descriptors of each process: the server and its children.
+    /// For each process: the server and its children.
     pub descriptors: Option<u32>,
 }
 
@@ -41,12 +40,12 @@ pub struct ServerProcess {
     /// Unmounted before its folder is removed.
     disk: Option<SmallDisk>,
     folder: TempDir,
-    /// The limit of open descriptors; `None` keeps the limit of this process.
+    /// `None` keeps the limit of this process.
     descriptors: Option<u32>,
     deadline_divisor: u32,
     environment: Vec<(String, String)>,
     child: Option<Child>,
-    /// The document that the server wrote when it started to listen.
+    /// Written by the server when it started to listen.
     said: Value,
     /// `http://127.0.0.1:port`
     url: String,
@@ -113,12 +112,11 @@ impl ServerProcess {
         Some(server)
     }
 
-    /// The separate disk of the data folder.
     pub const fn disk(&self) -> Option<&SmallDisk> {
         self.disk.as_ref()
     }
 
-    /// Starts the process, and returns the address that it reports.
+    /// Returns the address that the server reports.
     fn spawn(&mut self, listen: &str) -> String {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
         let mut command = match self.descriptors {
@@ -150,7 +148,7 @@ impl ServerProcess {
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         self.child = Some(child);
-        // The server writes one JSON document when it listens. End of file without a document means that it failed to start.
+        // The server writes one JSON document when it listens. An end of file before that means that it failed to start.
         let mut said = String::new();
         for line in stdout.lines() {
             said.push_str(&line.unwrap());
@@ -162,7 +160,7 @@ impl ServerProcess {
         panic!("the server did not start:\n{}", self.log());
     }
 
-    /// Kills the server and starts it again where it cannot start. Returns its exit code and what it wrote.
+    /// Kills the server and restarts it where it cannot start. Returns its exit code and output.
     pub fn refused_restart(&mut self) -> (Option<i32>, String) {
         self.kill9();
         let output = Command::new(programs::pilothouse())
@@ -186,7 +184,7 @@ impl ServerProcess {
         }
     }
 
-    /// Kills the server with SIGKILL. Its sidecars continue.
+    /// The sidecars continue.
     pub fn kill9(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -199,7 +197,6 @@ impl ServerProcess {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// Continues the server (SIGCONT).
     pub fn thaw(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -209,9 +206,9 @@ impl ServerProcess {
         kill(Pid::from_raw(pid), signal).unwrap();
     }
 
-    /// Sets the offset of the server's clock from the system clock.
+    /// Relative to the system clock.
     pub fn set_clock_offset(&self, milliseconds: i64) {
-        // A rename is atomic: the server can read the file at any time.
+        // A rename is atomic, because the server may read the file at any time.
         let (file, new) = (self.clock_offset_file(), self.folder.path().join("clock-offset.new"));
         std::fs::write(&new, milliseconds.to_string()).unwrap();
         std::fs::rename(new, file).unwrap();
@@ -230,12 +227,10 @@ impl ServerProcess {
         self.answers().await;
     }
 
-    /// Whether the process is alive.
     pub fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// The process id.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -245,12 +240,11 @@ impl ServerProcess {
         &self.url
     }
 
-    /// The document that the server wrote when it started to listen.
+    /// Written by the server when it started to listen.
     pub const fn said(&self) -> &Value {
         &self.said
     }
 
-    /// The data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -260,22 +254,18 @@ impl ServerProcess {
         self.folder.path().join("work")
     }
 
-    /// The signing keys of the server.
     pub fn keys(&self) -> Arc<LocalKeys> {
         Arc::clone(&self.keys)
     }
 
-    /// A token for `owner`.
     pub fn token(&self, owner: &str) -> String {
         self.keys.mint(&UserId::parse(owner).unwrap(), TTL).unwrap()
     }
 
-    /// Requests of the local owner.
     pub fn api(&self) -> Api {
         self.api_of(DEFAULT_OWNER)
     }
 
-    /// Requests of `owner`.
     pub fn api_of(&self, owner: &str) -> Api {
         self.api_with(Some(self.token(owner)))
     }
@@ -286,23 +276,19 @@ impl ServerProcess {
         Api::new(self.http.clone(), self.url.clone(), token, Arc::new(log_capture))
     }
 
-    /// The typed client of the local owner.
     pub fn client(&self) -> Client {
         self.client_of(DEFAULT_OWNER)
     }
 
-    /// The typed client of `owner`.
     pub fn client_of(&self, owner: &str) -> Client {
         let credentials = Credentials::local(Arc::clone(&self.keys), UserId::parse(owner).unwrap());
         Client::new(&self.url, credentials).unwrap()
     }
 
-    /// The live sidecars.
     pub fn sidecars(&self) -> Vec<Sidecar> {
         processes::alive(&self.data())
     }
 
-    /// The log of the server.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -312,8 +298,7 @@ impl ServerProcess {
     }
 }
 
-/// A free loopback address that stays free while its server is down: the port is outside of the range from which the system
-/// assigns ports.
+/// A free loopback address that stays free while its server is down: the system assigns no ports from this range.
 fn free_address() -> String {
     const PORTS: std::ops::Range<u16> = 15_000..32_000;
     loop {

@@ -6,17 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{Api, Reply};
 
-/// The limit of every wait. It is generous for a busy machine; passing tests do not wait that long.
+/// Generous for a busy machine; passing tests do not wait that long.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A session of an owner.
 #[derive(Clone)]
 pub struct Session {
-    /// Requests of its owner.
     pub api: Api,
-    /// Its id.
     pub id: String,
-    /// The response to its start.
     pub started: Value,
 }
 
@@ -26,7 +22,6 @@ impl Session {
         Self { api, id, started }
     }
 
-    /// Starts a session, and expects the server to accept it.
     pub async fn start(api: &Api, body: Value) -> Self {
         let reply = api.post("/api/agents/sessions", body).await;
         assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
@@ -39,37 +34,32 @@ impl Session {
         self.started["apiKey"].as_str().unwrap()
     }
 
-    /// The path of a resource of the session, such as `/pause`.
+    /// `rest` names a resource of the session, such as `/pause`.
     pub fn path(&self, rest: &str) -> String {
         format!("/api/agents/sessions/{}{rest}", self.id)
     }
 
-    /// Sends a POST to a resource of the session.
     pub async fn post(&self, rest: &str, body: Value) -> Reply {
         self.api.post(&self.path(rest), body).await
     }
 
-    /// Sends a PATCH to a resource of the session.
     pub async fn patch(&self, rest: &str, body: Value) -> Reply {
         self.api.patch(&self.path(rest), body).await
     }
 
-    /// Sends a DELETE to a resource of the session.
     pub async fn delete(&self, rest: &str) -> Reply {
         self.api.delete(&self.path(rest)).await
     }
 
-    /// Sends a GET to a resource of the session.
     pub async fn get(&self, rest: &str) -> Reply {
         self.api.get(&self.path(rest)).await
     }
 
-    /// The current state of the session.
     pub async fn view(&self) -> Value {
         self.get("").await.expect(200).body
     }
 
-    /// Waits until `condition` holds, and returns the session. On a timeout, panics with the state and the logs.
+    /// Returns the session. On a timeout, panics with the state and the logs.
     pub async fn until(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         self.until_within(PATIENCE, what, async || {
             let view = self.view().await;
@@ -78,12 +68,10 @@ impl Session {
         .await
     }
 
-    /// Waits until the session has this status.
     pub async fn until_status(&self, status: &str) -> Value {
         self.until(status, |view| view["status"] == status).await
     }
 
-    /// Waits until `condition` holds for the activity stream.
     pub async fn until_activity(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         self.until_within(PATIENCE, what, async || {
             let activity = self.activity().await;
@@ -92,7 +80,6 @@ impl Session {
         .await
     }
 
-    /// Waits until `condition` holds for the conversation.
     pub async fn until_messages(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         self.until_within(PATIENCE, what, async || {
             let messages = self.messages().await;
@@ -101,7 +88,7 @@ impl Session {
         .await
     }
 
-    /// Waits until the agent has sent exactly this message.
+    /// `text` is the whole message of the agent.
     pub async fn until_said(&self, text: &str) {
         self.until_messages(text, |all| all.iter().any(|m| m["content"] == text)).await;
     }
@@ -126,12 +113,12 @@ impl Session {
         }
     }
 
-    /// The activity stream, oldest first.
+    /// Oldest first.
     pub async fn activity(&self) -> Vec<Value> {
         self.api.all(&self.path("/activity")).await
     }
 
-    /// The conversation, oldest first.
+    /// Oldest first.
     pub async fn messages(&self) -> Vec<Value> {
         self.api.all(&self.path("/messages")).await
     }
@@ -142,17 +129,15 @@ impl Session {
         texts(self.messages().await.iter().filter(|m| by_agent(m)))
     }
 
-    /// The tool calls, oldest first.
     pub async fn tool_calls(&self) -> Vec<Value> {
         self.api.all(&self.path("/tool-calls")).await
     }
 
-    /// The message queue.
     pub async fn queue(&self) -> Value {
         self.get("/messages/queue").await.expect(200).body
     }
 
-    /// Sends a message, and returns it as the server stored it.
+    /// Returns the message as the server stored it.
     pub async fn say(&self, content: &str, priority: &str) -> Value {
         let body = json!({ "content": content, "priority": priority });
         self.post("/messages/queue", body).await.expect(201).body["message"].clone()
@@ -189,7 +174,6 @@ impl Session {
     }
 }
 
-/// The texts of messages.
 pub(crate) fn texts<'a>(messages: impl Iterator<Item = &'a Value>) -> Vec<String> {
     messages.map(|m| m["content"].as_str().unwrap_or_default().to_owned()).collect()
 }

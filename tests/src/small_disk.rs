@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::statvfs::statvfs;
 
-/// The file that fills the disk.
+/// Fills the disk.
 const BALLAST: &str = ".ballast";
 
 /// A file system in memory, mounted at a folder until it is dropped.
@@ -40,7 +40,6 @@ impl SmallDisk {
         }
     }
 
-    /// Frees the space again.
     pub fn clear(&self) {
         let _ = fs::remove_file(self.ballast());
     }
@@ -57,7 +56,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A lazy unmount: a dying process may still have a file open.
+        // A lazy unmount, because a dying process may have a file open.
         let _ = Command::new("umount").arg("-l").arg(&self.mounted_at).stderr(Stdio::null()).status();
     }
 }

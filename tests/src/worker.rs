@@ -14,7 +14,6 @@ use tempfile::TempDir;
 use crate::processes::{self, Sidecar};
 use crate::programs;
 
-/// Time limit of a graceful shutdown.
 const END: Duration = Duration::from_secs(30);
 
 /// A real `pilothouse worker` with its own data folder. Dropping it kills the worker and then its sidecars.
@@ -62,7 +61,7 @@ impl WorkerProcess {
         assert!(registered, "the worker did not start: {said}\n{}", self.log());
     }
 
-    /// Kills the worker with SIGKILL. Its sidecars continue.
+    /// The sidecars continue.
     pub fn kill9(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -70,7 +69,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Suspends the worker and all its sidecars (SIGSTOP), as if its machine slept.
+    /// Suspends the worker and all its sidecars (SIGSTOP), as if the machine slept.
     pub fn suspend_machine(&self) {
         self.signal(Signal::SIGSTOP);
         self.sidecars().iter().for_each(Sidecar::freeze);
@@ -88,7 +87,7 @@ impl WorkerProcess {
         kill(pid, signal).expect("a child that was not waited for can be signalled");
     }
 
-    /// Sends SIGTERM and waits for the exit. Returns whether the exit was successful.
+    /// Returns whether the exit was successful.
     pub fn terminate(&mut self) -> bool {
         if self.child.is_some() {
             self.signal(Signal::SIGTERM);
@@ -108,22 +107,18 @@ impl WorkerProcess {
         }
     }
 
-    /// The folder of its runs.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("workers").join(&self.id)
     }
 
-    /// The live sidecars.
     pub fn sidecars(&self) -> Vec<Sidecar> {
         processes::alive(&self.data())
     }
 
-    /// The log of the worker.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// The log file.
     pub fn log_path(&self) -> PathBuf {
         self.folder.path().join("worker.log")
     }

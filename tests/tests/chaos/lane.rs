@@ -19,29 +19,28 @@ use crate::check::{self, Violation};
 use crate::owner::{Ledger, Owner, is_refused_for_now};
 use crate::stalls::Stalls;
 
-/// The divisor of deadlines. A sidecar counts as dead after 9 s and stops itself after 6 s; a missing event is requested for 3 s;
-/// a sidecar retries at least every half second. With a larger divisor, undivided times matter: process starts and disk writes.
+/// A sidecar counts as dead after 9 s and stops itself after 6 s; a missing event is requested for 3 s; a sidecar retries at least every
+/// half second. A larger divisor would make undivided times matter: process starts and disk writes.
 pub(crate) const DEADLINE_DIVISOR: u32 = 10;
-/// The number of owners that send commands concurrently.
+/// Owners that send commands concurrently.
 const OWNERS: u64 = 3;
-/// Slots of the pool: fewer than sessions, so that some sessions wait.
+/// Fewer than sessions, so that some sessions wait.
 const SLOTS: u32 = 5;
-/// The state must be unchanged for this time to count as settled. It is longer than every deadline but those of silence and of
-/// launches, for which runs and processes are compared.
+/// A state that is unchanged for this time counts as settled. Longer than every deadline but those of silence and of launches, for which
+/// runs and processes are compared.
 const QUIET: Duration = Duration::from_secs(4);
-/// Time limit for settling: longer than a launch and the drain of a spool together.
+/// Longer than a launch and the drain of a spool together.
 const SETTLED: Duration = Duration::from_secs(90);
 
-/// The disk size of a lane with a small disk, and the space that the server keeps free on it.
+/// Of a lane with a small disk, of which the server keeps a part free.
 const DISK_MEBIBYTES: u64 = 192;
 const RESERVE_MEBIBYTES: u64 = 8;
-/// The descriptor limit of lanes with few descriptors. The pool is small, so the limit suffices.
+/// Of lanes with few descriptors. Suffices for the small pool.
 const FEW_DESCRIPTORS: u32 = 256;
 
-/// Steps of the server's clock in minutes.
+/// In minutes.
 const CLOCK_STEPS: [i64; 6] = [-60, -5, 1, 5, 60, 540];
 
-/// The result of a lane.
 pub(crate) struct Report {
     pub(crate) lane: u64,
     pub(crate) summary: String,
@@ -58,19 +57,17 @@ impl Rounds {
         self.0.push((Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap()), what));
     }
 
-    /// Adds a fault to the latest round.
     fn also(&mut self, what: &str) {
         let killed = &mut self.0.last_mut().unwrap().1;
         killed.push_str(if killed.is_empty() { "" } else { ", then " });
         killed.push_str(what);
     }
 
-    /// The round at a time; 0 before the first.
+    /// 0 before the first round.
     pub(crate) fn at(&self, at: Timestamp) -> usize {
         self.0.partition_point(|(begun, _)| *begun <= at)
     }
 
-    /// The faults of a round.
     pub(crate) fn strike(&self, round: usize) -> &str {
         round.checked_sub(1).and_then(|at| self.0.get(at)).map_or("", |(_, what)| what)
     }
@@ -110,7 +107,7 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     }
     let mut history = Rounds::default();
     for _ in 0..rounds {
-        // The time of the fault is random on purpose; there is no condition to wait for.
+        // A random time on purpose, without a condition to wait for.
         tokio::time::sleep(Duration::from_millis(rng.random_range(60..1500))).await;
         strike(&mut server, &mut rng, &mut history, &stalls).await;
     }
@@ -122,7 +119,7 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     // Idle sessions keep their slots. With enough slots for all, a session that still waits was forgotten.
     widen_pool(&api).await;
     let mut violations = settle(&mut server, &api, &ledger).await;
-    // The server dies first. The sidecars follow before they count as isolated, so that nothing changes after settling.
+    // The sidecars follow the server before they count as isolated, so that nothing changes after settling.
     server.kill9();
     processes::kill_all(&server.data());
     let settled = begun.elapsed().saturating_sub(played);
@@ -153,7 +150,7 @@ async fn widen_pool(api: &Api) {
     }
 }
 
-/// The fault of one round: mostly a kill.
+/// Mostly a kill.
 async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds, stalls: &Stalls) {
     let kind = rng.random_range(0..100);
     let length = Duration::from_millis(match rng.random_range(0..100) {
@@ -187,7 +184,7 @@ async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Roun
             disk.clear();
         }
     }
-    // Deadlines are not checked for the time in which the machine could not run or write.
+    // Excuses deadlines while the machine could not run or write.
     stalls.note(from, system_clock()());
 }
 
@@ -198,7 +195,7 @@ async fn freeze_one(server: &ServerProcess, pick: usize, length: Duration, histo
         return history.begin("no sidecar".to_owned());
     };
     history.begin(format!("the sidecar of {} stopped for {length:?}", victim.run));
-    // The sidecar may exit before, or be killed meanwhile.
+    // The sidecar may have exited or been killed meanwhile.
     let _ = kill(victim.pid, Signal::SIGSTOP);
     tokio::time::sleep(length).await;
     let _ = kill(victim.pid, Signal::SIGCONT);
@@ -240,7 +237,7 @@ async fn strike_down(server: &mut ServerProcess, rng: &mut StdRng, history: &mut
     }
 }
 
-/// Kills a sidecar, or the process that drains a dead one, if there is any.
+/// Includes the process that drains a dead sidecar.
 fn kill_one(server: &ServerProcess, pick: usize) -> String {
     let sidecars = server.sidecars();
     let Some(victim) = sidecars.get(pick % sidecars.len().max(1)) else { return "no sidecar".to_owned() };
@@ -248,7 +245,7 @@ fn kill_one(server: &ServerProcess, pick: usize) -> String {
     format!("the sidecar of {}", victim.run)
 }
 
-/// Waits until nothing is pending. Anything that outlasts all deadlines is a violation.
+/// Waits until no work is pending. Work that outlasts all deadlines is a violation.
 async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<Violation> {
     let give_up = Instant::now() + SETTLED;
     let mut before = BTreeMap::new();
@@ -297,7 +294,7 @@ fn under_way(view: &Value) -> Option<String> {
     let resting = match status {
         "Idle" | "Interrupted" | "Paused" => matches!(phase, None | Some("Live")),
         "Completed" | "Cancelled" | "Failed" | "ContextExhausted" => phase.is_none(),
-        // The status is intermediate; or the agent is working, and all scripts end; or a request has a deadline.
+        // Intermediate; or the agent is working, and all scripts end; or a request has a deadline.
         _ => false,
     };
     (!resting || view["cancelAccepted"] == true).then(|| format!("{status}, run {}", view["currentRun"]))

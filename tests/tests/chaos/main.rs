@@ -1,9 +1,9 @@
-//! Random faults must neither lose nor duplicate anything (S0 8.10; decisions 7 to 17, 28 to 32).
+//! Random faults neither lose nor duplicate data (S0 8.10; decisions 7 to 17, 28 to 32).
 //!
-//! The test kills (SIGKILL) and suspends (SIGSTOP) servers and sidecars at random points, keeps servers down for minutes, steps
-//! their clocks, and fills their disks. Meanwhile several sessions run, their owners send commands, and envelopes arrive
-//! duplicated, out of order, malformed or never. Half of the servers have few descriptors. In the end, the test compares
-//! everything that is stored with the spools of the sidecars and with the responses to the owners.
+//! The test kills (SIGKILL) and suspends (SIGSTOP) servers and sidecars at random points, keeps servers down for minutes, steps their
+//! clocks, and fills their disks. Meanwhile several sessions run, their owners send commands, and envelopes arrive duplicated, out of
+//! order, malformed or never. Half of the servers have few descriptors. In the end, the test compares all stored data with the spools of
+//! the sidecars and with the responses to the owners.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `PILOTHOUSE_CHAOS_LANES` | concurrent servers that share the rounds; default 4 |
 //! | `PILOTHOUSE_CHAOS_KEEP` | folder for the data of servers with violations |
 //!
-//! A seed repeats the decisions but not their timing. A violation is likely, not certain, to occur again with its seed.
+//! A seed repeats the decisions but not their timing, so a violation may not occur again.
 //!
 //! | file | content |
 //! |---|---|

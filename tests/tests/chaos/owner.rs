@@ -16,24 +16,22 @@ use uuid::Uuid;
 
 use crate::script;
 
-/// Refusals for a temporary lack of resources. They change nothing, and the request is retried.
+/// Temporary lacks of resources. Such a refusal changes nothing, and the request is retried.
 const REFUSED_FOR_NOW: [&str; 2] = ["storage-full", "server-at-capacity"];
-/// The number of concurrently open sessions.
 const OPEN: usize = 7;
-/// The longest outage of a server.
 const AWAY: Duration = Duration::from_mins(1);
 
 /// A request with its response.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The function, by its name in the catalog.
+    /// Name in the catalog.
     pub(crate) function: &'static str,
-    /// The session; for a start, the created session.
+    /// For a start, the created session.
     pub(crate) session: String,
     pub(crate) path: String,
     pub(crate) body: Value,
     pub(crate) status: u16,
-    /// How often the request was sent.
+    /// Number of attempts.
     pub(crate) sent: u32,
 }
 
@@ -51,23 +49,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    /// All started sessions.
     pub(crate) fn sessions(&self) -> Vec<String> {
         let started = |asked: &&Asked| asked.function == "sessions-start" && asked.status < 300;
         lock(&self.asked).iter().filter(started).map(|asked| asked.session.clone()).collect()
     }
 
-    /// All requests that got a response.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         lock(&self.asked).clone()
     }
 
-    /// Unexpected responses: session, description, evidence.
+    /// Session, description, evidence of each unexpected response.
     pub(crate) fn wrong(&self) -> Vec<(String, String, String)> {
         lock(&self.wrong).clone()
     }
 
-    /// Counts of the requests.
     pub(crate) fn summary(&self) -> String {
         let asked = lock(&self.asked);
         let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
@@ -107,7 +102,7 @@ impl Owner {
                 Some(id) if open.len() >= OPEN || self.rng.random_bool(0.9) => self.one(&id.clone()).await,
                 _ => self.start().await,
             }
-            // The pace of a busy person; there is no condition to wait for.
+            // The pace of a busy person, without a condition to wait for.
             tokio::time::sleep(Duration::from_millis(self.rng.random_range(5..90))).await;
         }
     }
@@ -130,7 +125,6 @@ impl Owner {
         }
     }
 
-    /// Sends one command to a session. Its status usually allows the command.
     async fn one(&mut self, id: &str) {
         let at = format!("/api/agents/sessions/{id}");
         let Ok(reply) = self.api.try_send(Method::GET, &at, &[], None).await else { return };
@@ -196,7 +190,7 @@ impl Owner {
                 let body = json!({ "clearQueue": self.rng.random_bool(0.2) });
                 self.ask("sessions-interrupt", id, post, format!("{at}/interrupt"), body).await;
             }
-            // Rarely, because a cancelled session is of little further use.
+            // Rarely, because few commands apply to a cancelled session.
             "cancel" if self.rng.random_bool(0.08) => {
                 let body = json!({ "force": self.rng.random_bool(0.3) });
                 self.ask("sessions-cancel", id, post, format!("{at}/cancel"), body).await;
@@ -222,7 +216,7 @@ impl Owner {
                 self.ask("sessions-retry", id, post, format!("{at}/retry"), body).await;
             }
             "budget" => {
-                // A cap that no other request sets.
+                // No other request sets this cap.
                 let spent: f64 =
                     view["budget"]["estimatedCostUsd"].as_str().and_then(|s| s.parse().ok()).unwrap_or(0.0);
                 let cap =
@@ -251,7 +245,7 @@ impl Owner {
         self.ask("messages-enqueue", id, Method::POST, format!("{at}/messages/queue"), body).await;
     }
 
-    /// Answers or decides with a unique text, by which the checks identify the message that an agent receives.
+    /// Uses a unique text, by which the checks identify the message that an agent receives.
     async fn decide(&mut self, id: &str, at: &str, request: &Value) {
         let request_id = &request["id"];
         if let Some(questions) = request["questions"].as_array() {
@@ -310,7 +304,7 @@ impl Owner {
             sent += 1;
             match self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes.clone()).await
             {
-                // The response suggests a delay; the retry here is sooner.
+                // Retries sooner than the response suggests.
                 Ok(reply) if is_refused_for_now(&reply) => {
                     assert!(Instant::now() < give_up, "{method} {path} is still refused: {}", reply.text);
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -370,7 +364,7 @@ pub(crate) fn is_refused_for_now(reply: &Reply) -> bool {
     REFUSED_FOR_NOW.iter().any(|code| reply.body["code"] == *code)
 }
 
-/// Whether two responses are those to a repeated message id, which show the current state of the message (decision 28).
+/// Two responses to a repeated message id show the current state of the message (decision 28).
 fn enqueued_since(function: &str, first: &Reply, second: &Reply) -> bool {
     let id = |reply: &Reply| reply.body["message"]["messageId"].clone();
     function == "messages-enqueue" && first.status == second.status && id(first) == id(second)

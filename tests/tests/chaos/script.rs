@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 
-/// The prefix of an agent's answer to a message that it receives during a turn. The text of the message follows.
+/// Precedes the text of a message in the agent's answer during a turn.
 pub(crate) const STEERED: &str = "Steered: ";
 
 /// A script that ends, and then answers messages.

@@ -11,21 +11,20 @@ use std::time::{Duration, Instant};
 use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::system_clock;
 
-/// The interval of probes of scheduling and disk writes.
+/// Between probes of scheduling and disk writes.
 const EVERY: Duration = Duration::from_millis(50);
-/// A probe that takes longer than this is a stall.
+/// A slower probe is a stall.
 const USUAL: Duration = Duration::from_millis(250);
 
 /// Probes the scheduling of a thread, and a disk with a file.
 pub(crate) struct Stalls {
-    /// Start and end of each stall.
+    /// Start and end of each.
     seen: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
     enough: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Stalls {
-    /// Starts to probe the disk of `folder`.
     pub(crate) fn watch(folder: &Path) -> Self {
         let mut file = OpenOptions::new().create(true).append(true).open(folder.join("stalls")).unwrap();
         let (seen, enough) = (Arc::default(), Arc::new(AtomicBool::new(false)));

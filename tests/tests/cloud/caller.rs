@@ -8,10 +8,9 @@ use aws_sigv4::sign::v4;
 use reqwest::Method;
 use serde_json::Value;
 
-/// A request to a service.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// The service of the signature, such as `sqs`.
+    /// In the signature, such as `sqs`.
     pub(crate) service: &'static str,
     pub(crate) method: Method,
     /// Absolute.
@@ -20,7 +19,6 @@ pub(crate) struct Request {
     pub(crate) body: String,
 }
 
-/// A set of credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     http: reqwest::Client,
@@ -28,11 +26,10 @@ pub(crate) struct Caller {
     credentials: Credentials,
 }
 
-/// A response of a service.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The name of the error without its namespace; empty without an error.
+    /// Without the namespace; empty without an error.
     pub(crate) code: String,
     pub(crate) text: String,
 }
@@ -40,7 +37,7 @@ pub(crate) struct Response {
 /// Error names of denials.
 const DENIALS: [&str; 4] =
     ["AccessDenied", "AccessDeniedException", "AuthorizationError", "ForbiddenException"];
-/// Error names of invalid credentials: either the test is wrong or they have expired.
+/// Invalid credentials: either the test is wrong or they have expired.
 const UNKNOWN: [&str; 9] = [
     "ExpiredToken",
     "ExpiredTokenException",
@@ -65,7 +62,7 @@ impl Caller {
         Self { http: http.clone(), region: region.to_owned(), credentials }
     }
 
-    /// Sends a request. Panics unless the service decided on its permission.
+    /// Panics unless the service decided on the request's permission.
     pub(crate) async fn send(&self, request: &Request) -> Response {
         let mut settings = SigningSettings::default();
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
@@ -101,12 +98,12 @@ impl Caller {
 }
 
 impl Response {
-    /// Whether the request was denied. Any other response means that it was allowed, even if it failed.
+    /// All other responses count as allowed, even errors.
     pub(crate) fn denied(&self) -> bool {
         DENIALS.contains(&self.code.as_str())
     }
 
-    /// The response as JSON. Panics if the request failed.
+    /// Panics if the request failed.
     #[track_caller]
     pub(crate) fn done(self) -> Value {
         assert!(self.status < 300, "{} {}", self.status, self.text);
@@ -124,7 +121,7 @@ fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// The name of an error: `AccessDeniedException` for `com.amazon.coral.service#AccessDeniedException`.
+/// `AccessDeniedException` for `com.amazon.coral.service#AccessDeniedException`.
 fn code(named: Option<&str>, text: &str) -> String {
     let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let of_json = || json["__type"].as_str().or_else(|| json["code"].as_str());

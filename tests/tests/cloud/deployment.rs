@@ -10,16 +10,14 @@ use serde_json::Value;
 
 use crate::caller::Caller;
 
-/// Overrides the file that describes the deployment.
+/// Names another description of the deployment.
 const VARIABLE: &str = "PILOTHOUSE_CLOUD_DEPLOYMENT";
 const USUAL: &str = "target/deploy/ph-auth.json";
-/// The limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A deployment on a local cloud that evaluates policies.
 pub(crate) struct Deployment {
     pub(crate) http: reqwest::Client,
-    /// The address of every service.
     pub(crate) endpoint: String,
     pub(crate) region: String,
     pub(crate) account: String,
@@ -42,7 +40,7 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// Opens the described deployment. Panics if its cloud allows everything.
+    /// Panics if the cloud allows all requests.
     pub(crate) async fn open() -> Self {
         let file = std::env::var_os(VARIABLE).map_or_else(|| USUAL.into(), PathBuf::from);
         let description = Description::read(file);
@@ -80,7 +78,6 @@ impl Deployment {
         }
     }
 
-    /// A caller that is allowed everything.
     pub(crate) fn root(&self) -> Caller {
         Caller::new(&self.http, &self.region, "test", "test", None)
     }
@@ -95,30 +92,27 @@ impl Deployment {
         Caller::new(&self.http, &self.region, id, secret, Some(part("SessionToken")))
     }
 
-    /// A caller with the credentials of a run.
     pub(crate) fn with_credentials(&self, credentials: &RunCredentials) -> Caller {
         let RunCredentials { access_key_id, secret_access_key, session_token, .. } = credentials;
         Caller::new(&self.http, &self.region, access_key_id, secret_access_key, Some(session_token))
     }
 
-    /// The role of a function; `None` if it is not deployed.
+    /// `None` if the function is not deployed.
     pub(crate) async fn role_of(&self, function: &str) -> Option<String> {
         let configuration = self.lambda(Method::GET, function, "/configuration", "");
         let response = self.root().send(&configuration).await;
         (response.status != 404).then(|| response.done()["Role"].as_str().unwrap().to_owned())
     }
 
-    /// The full name of a queue.
     pub(crate) fn queue(&self, logical: &str) -> String {
         format!("{}-{logical}", self.prefix)
     }
 
-    /// A token for an owner.
     pub(crate) fn token(&self, owner: &str) -> String {
         self.description.token(owner)
     }
 
-    /// Sends a request to the API with any bearer token. Returns the status, and the body if it is JSON.
+    /// With any bearer token. Returns the status, and the body if it is JSON.
     pub(crate) async fn api(&self, method: Method, path: &str, token: &str, body: &Value) -> (u16, Value) {
         let request = self.http.request(method, format!("{}{path}", self.api_url.trim_end_matches('/')));
         let request = request.bearer_auth(token).header("content-type", "application/json");

@@ -1,7 +1,7 @@
 //! Tests the role of every function: it allows exactly what the catalog lists for the function.
 //!
-//! The attempts have no effect where they are allowed, as far as possible; a role that may delete the table does delete it. Deploy
-//! again after a failure.
+//! Where the attempts are allowed, they have no effect as far as possible; a role that may delete the table does delete it. Deploy again
+//! after a failure.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,11 @@ use serde_json::{Value, json};
 use crate::caller::{Caller, Request};
 use crate::deployment::Deployment;
 
-/// The number of functions that are tested concurrently.
+/// Functions that are tested concurrently.
 const AT_ONCE: usize = 8;
-/// The object that functions try to write.
+/// Functions try to write this object.
 const OBJECT: &str = "sessions/trial/trial";
 
-/// A function of the deployment, from the catalog.
 #[derive(Clone)]
 struct Function {
     name: &'static str,
@@ -44,16 +43,13 @@ fn functions() -> Vec<Function> {
         .collect()
 }
 
-/// An attempt.
 struct Attempt {
-    /// A description for the report.
     what: String,
     request: Request,
-    /// Whether the attempt should be allowed.
+    /// According to the catalog.
     wanted: bool,
 }
 
-/// The attempts of a function.
 struct Attempts<'a> {
     to: &'a Deployment,
     all: Vec<Attempt>,
@@ -68,9 +64,9 @@ impl Attempts<'_> {
         self.add(what, false, request);
     }
 
-    /// Adds an action on a queue, given by its logical name.
+    /// `queue` is a logical name.
     fn queue(&mut self, wanted: bool, action: &str, queue: &str) {
-        // Invalid or empty requests: an allowed function must not take messages from their receiver.
+        // Invalid or empty requests, so that an allowed function does not take messages from their receiver.
         let more = match action {
             "ReceiveMessage" => json!({ "MaxNumberOfMessages": 0 }),
             "SendMessageBatch" | "DeleteMessageBatch" | "ChangeMessageVisibilityBatch" => {
@@ -101,7 +97,7 @@ impl Attempts<'_> {
             self.never(action, self.to.dynamodb(action, &table));
         }
         let other = json!({ "TableName": "another", "Key": { "pk": { "S": "a" }, "sk": { "S": "b" } } });
-        // Functions write whole items under conditions, so none needs these.
+        // No function needs these, because functions write whole items under conditions.
         let own = json!({ "TableName": self.to.table, "Key": other["Key"] });
         for action in ["UpdateItem", "ExecuteStatement"] {
             self.never(action, self.to.dynamodb(action, &own));
@@ -214,7 +210,7 @@ impl Attempts<'_> {
             self.add(what, access.connections, to.connection(method));
         }
         self.never("GET of a connection", to.connection(Method::GET));
-        // If the stream triggers a function, the emulator ignores that the role names it.
+        // If the stream triggers a function, the emulator does not check this part of the role.
         if !function.triggers.contains(&Trigger::Stream) {
             self.never("DescribeStream", to.stream());
         }
@@ -235,7 +231,7 @@ impl Attempts<'_> {
             self.never(action, to.ecs(action, &body));
         }
 
-        // The function's own log is not tested: the emulator checks the log group where AWS checks its streams.
+        // Not the function's own log: the emulator checks the log group where AWS checks its streams.
         let line = json!({ "logStreamName": "none", "logEvents": [] });
         let other = if function.name == "intake" { "relay" } else { "intake" };
         self.never("PutLogEvents of another", to.logs("PutLogEvents", other, line));
@@ -298,7 +294,7 @@ async fn every_role_allows_exactly_what_its_function_needs() {
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    // Removes what allowed attempts created.
+    // Removes resources of allowed attempts.
     let (object, queues) =
         (to.s3(Method::DELETE, &to.bucket, OBJECT, ""), ["commands-trial.fifo", "worker-trial.fifo"]);
     to.root().send(&object).await;
@@ -316,7 +312,6 @@ async fn every_role_allows_exactly_what_its_function_needs() {
     assert!(attempts > 100 * functions().len(), "only {attempts} attempts");
 }
 
-/// Every function is deployed with its own role.
 #[tokio::test]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
 async fn no_two_functions_share_a_role() {

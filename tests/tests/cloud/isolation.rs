@@ -1,5 +1,5 @@
-//! Isolation between sidecars and workers, tested with the credentials that they receive: none reads the commands or orders of
-//! another, and none publishes under another identity.
+//! Isolation between sidecars and workers, tested with the credentials that they receive: none reads the commands or orders of another, and
+//! none publishes under another identity.
 
 use pilothouse_domain::AgentSessionId;
 use pilothouse_wire::envelope::Signer;
@@ -12,7 +12,6 @@ use crate::caller::{Caller, Request};
 use crate::deployment::Deployment;
 use crate::worker_fixture::{WorkerFixture, notice, publication, ready, received, until};
 
-/// Forbidden requests with descriptions.
 type Forbidden = Vec<(String, Request)>;
 
 /// Tries every request, and fails with those that were allowed.
@@ -48,7 +47,7 @@ fn with_queue(to: &Deployment, queue: &str) -> Forbidden {
     .collect()
 }
 
-/// The actions of [`with_queue`] except receiving.
+/// [`with_queue`] without receiving.
 fn but_taking(to: &Deployment, queue: &str) -> Forbidden {
     let mut all = with_queue(to, queue);
     all.retain(|(what, _)| {
@@ -57,7 +56,7 @@ fn but_taking(to: &Deployment, queue: &str) -> Forbidden {
     all
 }
 
-/// The actions of [`with_queue`] except sending.
+/// [`with_queue`] without sending.
 fn but_sending(to: &Deployment, queue: &str) -> Forbidden {
     let mut all = with_queue(to, queue);
     all.retain(|(what, _)| !what.starts_with("SendMessage"));
@@ -126,14 +125,13 @@ async fn sidecar_can_access_only_its_own_run() {
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// A worker can only access its own queue of orders.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
 async fn worker_can_access_only_its_own_orders() {
     let to = &Deployment::open().await;
     let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let worker = ours.worker();
-    // `WorkerFixture::start` received an order with these credentials, so they allow access to the worker's own queue.
+    // `WorkerFixture::start` received an order with these credentials, so the worker can access its own queue.
     let mut forbidden = with_queue(to, theirs.orders_queue());
     forbidden.extend(but_taking(to, ours.orders_queue()));
     for queue in [ours.commands_queue(), theirs.commands_queue(), to.queue("events.fifo")] {
@@ -198,8 +196,8 @@ fn forgeries(ours: &WorkerFixture<'_>, theirs: &WorkerFixture<'_>) -> Vec<(Agent
     theirs.chain(in_our_group.into_iter().map(|body| (ours.session, body))).collect()
 }
 
-/// Every sidecar may send to the events queue. Forged events of another run change nothing: the sequence of that run continues,
-/// and no forged content is visible.
+/// Every sidecar may send to the events queue. Forged events of another run change nothing: the sequence of that run continues, and no
+/// forged content is visible.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
 async fn publishing_under_another_name_is_denied() {
@@ -220,8 +218,8 @@ async fn publishing_under_another_name_is_denied() {
     for (group, body) in forgeries(&ours, &theirs) {
         sidecar.send(&publication(to, group, &body)).await.done();
     }
-    // These events follow the forged ones in the same groups, so the forged ones are processed before these are recorded. They use
-    // the sequence that the forged events claim.
+    // These events follow the forged ones in the same groups, so that the forged ones are processed first. They use the sequence that the
+    // forged events claim.
     sidecar.send(&publication(to, ours.session, &ours.event(2, notice("genuine of ours")))).await.done();
     other.send(&publication(to, theirs.session, &theirs.event(2, notice("genuine of theirs")))).await.done();
     other.send(&publication(to, theirs.session, &theirs.event(3, notice("and it goes on")))).await.done();
@@ -246,7 +244,7 @@ async fn publishing_under_another_name_is_denied() {
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// The parts of a session that notices do not change.
+/// Notices do not change these parts of a session.
 fn unmoved(view: &Value) -> Value {
     json!([
         view["status"],

@@ -7,9 +7,8 @@
 //! cargo nextest run -p pilothouse-tests --test cloud --run-ignored all
 //! ```
 //!
-//! `PILOTHOUSE_CLOUD_DEPLOYMENT` overrides the file `target/deploy/ph-auth.json`, which contains the address of the deployment. The
-//! tests of `pilothouse-infra` check what the local cloud ignores: the permissions of functions on the queues and the stream that
-//! trigger them.
+//! `PILOTHOUSE_CLOUD_DEPLOYMENT` replaces the file `target/deploy/ph-auth.json`, which contains the address of the deployment. The tests of
+//! `pilothouse-infra` check what the local cloud ignores: the permissions of functions on the queues and the stream that trigger them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,4 @@
-//! Requests to every service that a function could call. They name missing resources or are invalid, so that they have no effect;
-//! only the permission matters.
+//! Requests to every service that a function could call. They name missing resources or are invalid, so that only the permission matters.
 
 use pilothouse_app::function::requirements::TableAccess;
 use reqwest::Method;
@@ -8,12 +7,10 @@ use serde_json::{Value, json};
 use crate::caller::Request;
 use crate::deployment::Deployment;
 
-/// The partition key of an index.
 fn partition_of(index: &str) -> &'static str {
     if index == "listing" { "l1p" } else { "d1p" }
 }
 
-/// Merges two objects.
 fn with(mut body: Value, more: Value) -> Value {
     if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
         body.extend(more);
@@ -44,25 +41,22 @@ impl Deployment {
         Request { service, method: Method::POST, url, headers, body }
     }
 
-    /// A REST request.
     fn rest(&self, service: &'static str, method: Method, path: &str, body: &str) -> Request {
         let url = format!("{}{path}", self.endpoint);
         Request { service, method, url, headers: Vec::new(), body: body.to_owned() }
     }
 
-    /// A request to SQS for a queue by its full name.
+    /// `queue` is a full name.
     pub(crate) fn sqs(&self, action: &str, queue: &str, more: Value) -> Request {
         let url = format!("{}/{}/{queue}", self.endpoint, self.account);
         self.json("sqs", "1.0", &format!("AmazonSQS.{action}"), &with(json!({ "QueueUrl": url }), more))
     }
 
-    /// Creates a queue.
     pub(crate) fn new_queue(&self, queue: &str) -> Request {
         let body = json!({ "QueueName": queue, "Attributes": { "FifoQueue": "true" } });
         self.json("sqs", "1.0", "AmazonSQS.CreateQueue", &body)
     }
 
-    /// Lists queues.
     pub(crate) fn list_queues(&self) -> Request {
         self.json("sqs", "1.0", "AmazonSQS.ListQueues", &json!({ "QueueNamePrefix": self.prefix }))
     }
@@ -71,7 +65,7 @@ impl Deployment {
         self.json("dynamodb", "1.0", &format!("DynamoDB_20120810.{action}"), body)
     }
 
-    /// A request to S3 for an object, or for the bucket with a query such as `?policy`.
+    /// For an object, or for the bucket with a query such as `?policy`.
     pub(crate) fn s3(&self, method: Method, bucket: &str, object: &str, body: &str) -> Request {
         let joint = if object.starts_with('?') { "" } else { "/" };
         self.rest("s3", method, &format!("/{bucket}{joint}{object}"), body)
@@ -82,7 +76,6 @@ impl Deployment {
         self.json("secretsmanager", "1.1", &format!("secretsmanager.{action}"), &body)
     }
 
-    /// Assumes a role.
     pub(crate) fn assume(&self, role: &str) -> Request {
         let fields = [("RoleArn", role), ("RoleSessionName", "trial")];
         self.query("sts", "2011-06-15", "AssumeRole", &fields)
@@ -114,12 +107,11 @@ impl Deployment {
         self.json("ecs", "1.1", &target, body)
     }
 
-    /// A request to Lambda for a function, with a path such as `/configuration`.
+    /// `rest` is a path such as `/configuration`.
     pub(crate) fn lambda(&self, method: Method, function: &str, rest: &str, body: &str) -> Request {
         self.rest("lambda", method, &format!("/2015-03-31/functions/{}-{function}{rest}", self.prefix), body)
     }
 
-    /// Lists all functions.
     pub(crate) fn lambda_list(&self) -> Request {
         self.rest("lambda", Method::GET, "/2015-03-31/functions/?MaxItems=1000", "")
     }
@@ -136,7 +128,7 @@ impl Deployment {
         self.json("dynamodb", "1.0", "DynamoDBStreams_20120810.DescribeStream", &body)
     }
 
-    /// All reads or writes of items. They use a missing item and conditions that fail.
+    /// All reads or writes, with a missing item and conditions that fail.
     pub(crate) fn items(&self, access: TableAccess) -> Vec<Request> {
         let (table, key) = (self.table.as_str(), json!({ "pk": { "S": "TRIAL" }, "sk": { "S": "TRIAL" } }));
         let of = |more: Value| with(json!({ "TableName": table }), more);

@@ -1,5 +1,5 @@
-//! An owner with a worker and a session whose run the worker has claimed. The test acts as worker and sidecar with nothing but the
-//! credentials that the control plane gave them.
+//! An owner with a worker, and a session whose run the worker has claimed. The test acts as worker and sidecar with only the credentials
+//! that the control plane gave them.
 
 use std::time::Instant;
 
@@ -19,15 +19,12 @@ use crate::deployment::{Deployment, PATIENCE};
 /// The id of each owner's worker.
 const WORKER: &str = "trial";
 
-/// An owner, a worker, a session and its run.
 pub(crate) struct WorkerFixture<'a> {
     to: &'a Deployment,
     token: String,
     pub(crate) session: AgentSessionId,
     pub(crate) run: RunId,
-    /// The access of the run.
     pub(crate) access: RunAccess,
-    /// The access of the worker.
     pub(crate) orders: QueueCredentials,
 }
 
@@ -59,13 +56,12 @@ impl<'a> WorkerFixture<'a> {
         Self { to, token, session, run: request.run_id, access: *access, orders }
     }
 
-    /// The gateway token of the run.
     pub(crate) fn gateway_token(&self) -> &GatewayToken {
         let BrokerAccess::Sqs { token, .. } = &self.access.broker else { panic!("sidecars use SQS here") };
         token
     }
 
-    /// The credentials of the run, as its sidecar fetches them.
+    /// As the run's sidecar fetches them.
     pub(crate) async fn credentials(&self) -> RunCredentials {
         let (status, response) = self.gateway("credentials", self.gateway_token().as_str()).await;
         assert_eq!(status, 200, "{response}");
@@ -87,12 +83,10 @@ impl<'a> WorkerFixture<'a> {
         with_orders(self.to, &self.orders)
     }
 
-    /// The full name of the queue of orders.
     pub(crate) fn orders_queue(&self) -> &str {
         self.orders.queue_url.rsplit('/').next().unwrap()
     }
 
-    /// The full name of the command queue of the run.
     pub(crate) fn commands_queue(&self) -> String {
         self.to.queue(&format!("commands-{}.fifo", self.run))
     }
@@ -129,7 +123,6 @@ impl<'a> WorkerFixture<'a> {
         view
     }
 
-    /// The activity of the session as text.
     pub(crate) async fn activity(&self) -> String {
         let path = format!("/api/agents/sessions/{}/activity?limit=200", self.session);
         let (status, page) = self.to.api(Method::GET, &path, &self.token, &Value::Null).await;
@@ -151,7 +144,6 @@ impl<'a> WorkerFixture<'a> {
         self.signed(self.session, self.run, Some(sequence), body, Signer::Sidecar)
     }
 
-    /// Any event, signed with the key of the run.
     pub(crate) fn signed(
         &self,
         session_id: AgentSessionId,
@@ -185,7 +177,7 @@ pub(crate) fn publication(to: &Deployment, group: AgentSessionId, body: &str) ->
     to.sqs("SendMessage", &to.queue("events.fifo"), more)
 }
 
-/// An event that appears in the activity stream.
+/// Appears in the activity stream.
 pub(crate) fn notice(text: &str) -> RawEvent {
     RawEvent::Notice { name: "trial".to_owned(), summary: text.to_owned(), detail: None }
 }
@@ -224,7 +216,7 @@ fn with_orders(to: &Deployment, orders: &QueueCredentials) -> Caller {
     Caller::new(&to.http, &to.region, access_key_id, secret_access_key, Some(session_token))
 }
 
-/// The launch order of a session, received from the queue of the worker with its credentials.
+/// From the queue of the worker, with its credentials.
 async fn launch_of(to: &Deployment, orders: &QueueCredentials, session: AgentSessionId) -> LaunchRequest {
     let (worker, queue) = (with_orders(to, orders), orders.queue_url.rsplit('/').next().unwrap());
     until("an order to launch", async || {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::fixture::{AgentFixture, Fault, Seen, allow};
 use crate::verbs::Observed;
 
-/// How many other models are tried.
+/// Number of other models to try.
 const TRIES: usize = 4;
 
 /// The agent asks a question and receives the answer.
@@ -45,7 +45,7 @@ pub(crate) async fn plan(fixture: &mut AgentFixture) -> Seen<Observed> {
     }
     let before = if let Some(options) = fixture.agent.planning() {
         fixture.cancel().await?;
-        // The session starts in plan mode, so later verbs cannot use it.
+        // The session starts in plan mode, so later verbs need another one.
         fixture.is_over = true;
         fixture.start_with("verb-plan", &options).await?;
         0
@@ -101,7 +101,7 @@ pub(crate) async fn model_switch(fixture: &mut AgentFixture) -> Seen<Observed> {
         name.split_once('/').map(|(provider, _)| provider.to_owned())
     };
     let current = &settings["modelId"];
-    // `auto` first asks a model to select one.
+    // `auto` lets a model select one first.
     let is_other =
         |model: &&Value| *model != current && *model != "auto" && provider(model) == provider(current);
     let others: Vec<_> = known.iter().filter(is_other).collect();
@@ -141,7 +141,7 @@ pub(crate) async fn thinking(fixture: &AgentFixture) -> Seen<Observed> {
     let asked = fixture.asked_since(0);
     let before = asked.last().map(thinking_of).unwrap_or_default();
     let mut taken = false;
-    // One of these levels is the default, so setting it changes nothing.
+    // One of the levels is the default, so setting it changes nothing.
     for level in ["low", "high", "medium"] {
         if !adjusted(fixture, json!({ "thinkingLevel": level })).await? {
             continue;
@@ -199,14 +199,13 @@ fn model_of(request: &Request) -> String {
     request.body["model"].as_str().unwrap_or(&request.path).to_owned()
 }
 
-/// The thinking settings of a request.
 fn thinking_of(request: &Request) -> Value {
     let fields = ["thinking", "reasoning", "reasoning_effort", "output_config"];
     let config = &request.body["generationConfig"]["thinkingConfig"];
     fields.iter().map(|field| request.body[*field].clone()).chain([config.clone()]).collect()
 }
 
-/// Changes settings of the agent. Returns whether the agent accepted the change.
+/// Returns whether the agent accepted the change.
 async fn adjusted(fixture: &AgentFixture, change: Value) -> Seen<bool> {
     let reply = fixture.session()?.patch("", change).await;
     match reply.status {
@@ -216,7 +215,7 @@ async fn adjusted(fixture: &AgentFixture, change: Value) -> Seen<bool> {
     }
 }
 
-/// Waits until the last change is applied or refused. Returns whether it was applied.
+/// Returns whether the last change was applied.
 async fn settled(fixture: &AgentFixture) -> Seen<bool> {
     let session = fixture.session()?;
     fixture.wait("the change", async || session.view().await["adjustments"].is_null().then_some(())).await?;

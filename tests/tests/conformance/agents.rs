@@ -6,10 +6,9 @@ use std::process::Command;
 use pilothouse_model_server::{ModelServer, Tokens};
 use serde_json::{Value, json};
 
-/// The API key. The scripted model accepts any.
+/// The scripted model accepts any key.
 const KEY: &str = "sk-scripted-model";
 
-/// An agent with its adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agent {
     Native,
@@ -25,7 +24,6 @@ pub(crate) enum Agent {
 }
 
 impl Agent {
-    /// All agents in the order of the table.
     pub(crate) const ALL: [Self; 10] = [
         Self::Native,
         Self::Script,
@@ -39,7 +37,6 @@ impl Agent {
         Self::Qwen,
     ];
 
-    /// The name in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -55,7 +52,6 @@ impl Agent {
         }
     }
 
-    /// The adapter that drives the agent.
     pub(crate) const fn adapter(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -65,13 +61,13 @@ impl Agent {
         }
     }
 
-    /// Whether the agent uses a model; the script adapter plays without one.
+    /// The script adapter plays without a model.
     pub(crate) const fn has_model(self) -> bool {
         !matches!(self, Self::Script)
     }
 
-    /// The maximum number of model calls that may begin after the one that reached the cap: none if the agent reports the cost
-    /// of each call, one if the cost within a turn is estimated.
+    /// Model calls that may begin after the one that reached the cap: none if the agent reports the cost of each call, one if the cost
+    /// within a turn is estimated.
     pub(crate) const fn calls_after_cap(self) -> usize {
         match self {
             Self::Native | Self::Script | Self::Claude | Self::Qwen => 0,
@@ -79,7 +75,7 @@ impl Agent {
         }
     }
 
-    /// What a model call costs, in parts of an input token: where the agent is charged less for cached tokens, that counts.
+    /// In input tokens. Cached tokens cost less if the agent is charged less for them.
     pub(crate) fn cost(self, tokens: Tokens) -> f64 {
         let count = |tokens: u64| u32::try_from(tokens).map_or(f64::MAX, f64::from);
         let (read, write) = match self {
@@ -97,7 +93,7 @@ impl Agent {
         !matches!(self, Self::Native | Self::Script)
     }
 
-    /// The program below `target/agents`, where `tests/agents` installs it; `None` for agents inside the sidecar.
+    /// Below `target/agents`, where `tests/agents` installs it; `None` for agents inside the sidecar.
     fn path(self) -> Option<&'static str> {
         Some(match self {
             Self::Native | Self::Script => return None,
@@ -112,19 +108,18 @@ impl Agent {
         })
     }
 
-    /// The program; `None` if it is not installed.
+    /// `None` if the program is not installed.
     pub(crate) fn program(self) -> Option<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents");
         let program = folder.join(self.path()?);
         program.exists().then_some(program)
     }
 
-    /// Whether the agent can run on this machine.
     pub(crate) fn is_installed(self) -> bool {
         self.path().is_none() || self.program().is_some()
     }
 
-    /// The version of the agent's package, or of Pilothouse for agents inside the sidecar.
+    /// Of the agent's package, or of Pilothouse for agents inside the sidecar.
     pub(crate) fn version(self) -> String {
         let Some(program) = self.program() else { return env!("CARGO_PKG_VERSION").to_owned() };
         let real = program.canonicalize().unwrap_or(program);
@@ -165,7 +160,7 @@ impl Agent {
         }
     }
 
-    /// The tool that asks the owner a question, and its input; `None` if the agent has no such tool.
+    /// The tool and its input; `None` if the agent has no such tool.
     pub(crate) fn question(self) -> Option<(&'static str, Value)> {
         let option = |label: &str| json!({ "label": label, "description": "A colour" });
         let question = json!({ "question": "Which colour?", "header": "Colour", "id": "colour",
@@ -189,7 +184,7 @@ impl Agent {
         }
     }
 
-    /// The tool that presents a plan, and its input; `None` if the agent has no such tool.
+    /// The tool and its input; `None` if the agent has no such tool.
     pub(crate) fn plan(self, plan: &str) -> Option<(&'static str, Value)> {
         match self {
             Self::Native | Self::Claude | Self::ClaudeAcp => Some(("ExitPlanMode", json!({ "plan": plan }))),
@@ -198,7 +193,7 @@ impl Agent {
         }
     }
 
-    /// The options that start a session in plan mode; `None` if the agent can plan in every session.
+    /// `None` if the agent can plan in every session.
     pub(crate) fn planning(self) -> Option<Value> {
         match self {
             Self::ClaudeAcp | Self::Qwen => Some(json!({ "mode": "plan" })),
@@ -207,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// The tool that starts a subagent with this prompt, and its input; `None` if the agent has no such tool.
+    /// The tool and its input; `None` if the agent has no such tool.
     pub(crate) fn subagent(self, words: &str) -> Option<(&'static str, Value)> {
         let input =
             |kind: &str| json!({ "description": "Look around", "prompt": words, "subagent_type": kind });
@@ -217,12 +212,12 @@ impl Agent {
             Self::Qwen => Some(("agent", input("general-purpose"))),
             Self::Gemini => Some(("invoke_agent", json!({ "agent_name": "generalist", "prompt": words }))),
             Self::Goose => Some(("delegate", json!({ "instructions": words }))),
-            // Current versions of Codex offer subagents only to models with certain names; the scripted model has another name.
+            // Current versions of Codex offer subagents only to models with certain names, unlike the scripted model's.
             Self::CodexZed | Self::Codex | Self::Native | Self::Script => None,
         }
     }
 
-    /// A tool that requests of the conversation offer, but side requests of the agent do not.
+    /// A tool in requests of the conversation, but not in the agent's side requests.
     pub(crate) fn offers(self) -> &'static str {
         match self {
             Self::Qwen => "ask_user_question",
@@ -250,7 +245,7 @@ impl Agent {
         }
     }
 
-    /// The adapter options of the sessions. `home` is an empty folder for the state of the agent.
+    /// `home` is an empty folder for the state of the agent.
     pub(crate) fn options(self, model: Option<&ModelServer>, home: &Path) -> Value {
         let (Some(model), Some(program)) = (model, self.program()) else { return json!({}) };
         let base = model.base_url();
@@ -258,7 +253,7 @@ impl Agent {
             "HOME": home, "ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         });
-        // The agents check for updates on the network; an unreachable proxy prevents that.
+        // An unreachable proxy prevents the agents' checks for updates.
         let mut environment = json!({
             "HOME": home, "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1",
         });
@@ -287,7 +282,7 @@ impl Agent {
                 ("opencode", json!(["acp"]))
             }
             Self::CodexZed | Self::Codex => {
-                // The older version asks before every unknown command, the newer one only before a command leaves the sandbox.
+                // The older version asks before every unknown command, the newer one before a command leaves the sandbox.
                 let (approval, sandbox) = match self {
                     Self::CodexZed => ("untrusted", "danger-full-access"),
                     _ => ("on-request", "workspace-write"),

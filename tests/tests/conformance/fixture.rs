@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::agents::{self, Agent};
 use crate::script;
 
-/// The limit of every wait.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// The time for which inactivity is observed. An agent that is not held calls its model or a tool within milliseconds.
+/// Observation time for inactivity. An agent that is not held calls its model or a tool within milliseconds.
 const WATCH: Duration = Duration::from_millis(700);
-/// The factor that divides all deadlines: they keep their normal length.
+/// Deadlines keep their normal length.
 const DEADLINE_DIVISOR: u32 = 1;
 
 /// A timeout, or an event that must not occur.
@@ -29,18 +29,17 @@ pub(crate) type Seen<T> = Result<T, Fault>;
 /// How far spending went beyond a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overshoot {
-    /// The spending in percent of the cap.
+    /// In percent of the cap.
     pub(crate) percent: usize,
-    /// The number of model calls that began after the cap was reached.
+    /// Calls that began after the cap was reached.
     pub(crate) calls: usize,
 }
 
-/// An agent under test.
 pub(crate) struct AgentFixture {
     pub(crate) agent: Agent,
     pub(crate) server: ServerProcess,
     pub(crate) model: Option<ModelServer>,
-    /// The measured spending of the verb `BudgetCap`; `None` until that verb has run.
+    /// `None` until the verb `BudgetCap` has run.
     pub(crate) overshoot: Mutex<Option<Overshoot>>,
     session: Option<Session>,
     /// Whether later verbs need a new session.
@@ -68,17 +67,15 @@ impl AgentFixture {
         fixture
     }
 
-    /// The agent's home. It is outside the data folder, which a confined agent cannot access.
+    /// Outside the data folder, which a confined agent cannot access.
     fn agent_home(&self) -> PathBuf {
         self.server.work_folder().with_file_name("agent-home")
     }
 
-    /// A path in the working directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.server.work_folder().join(name)
     }
 
-    /// The session of this fixture.
     pub(crate) fn session(&self) -> Seen<&Session> {
         self.session.as_ref().ok_or_else(|| Fault("no session was started".into()))
     }
@@ -105,7 +102,7 @@ impl AgentFixture {
         if matches!(self.agent, Agent::Claude | Agent::ClaudeAcp | Agent::Native) {
             body["modelId"] = json!("claude-sonnet-4-5");
         }
-        // An agent that reports no cost accepts no cap; the control plane refuses the start of such an agent with this message.
+        // An agent that reports no cost accepts no cap; the control plane refuses its start with this message.
         body["budgetCapUsd"] = json!("1000");
         let reply = self.server.api().post("/api/agents/sessions", body).await;
         if !matches!(reply.status, 201 | 202) {
@@ -126,7 +123,6 @@ impl AgentFixture {
         }
     }
 
-    /// Sends a message to the agent.
     pub(crate) async fn say(&self, words: &str, priority: &str) -> Seen<String> {
         let sent = self.post("/messages/queue", json!({ "content": words, "priority": priority })).await?;
         Ok(sent["message"]["messageId"].as_str().unwrap_or_default().to_owned())
@@ -150,7 +146,7 @@ impl AgentFixture {
         }
     }
 
-    /// Waits until the session has one of these statuses. Grants permissions that the agent requests meanwhile.
+    /// Grants permissions that the agent requests meanwhile.
     pub(crate) async fn until(&self, statuses: &[&str]) -> Seen<Value> {
         let session = self.session()?;
         self.wait(&statuses.join(" or "), async || {
@@ -183,7 +179,7 @@ impl AgentFixture {
         Ok(view)
     }
 
-    /// Waits until the agent runs the tool call whose command names `marker`. Returns whether it asked for a permission first.
+    /// `marker` is part of the command. Returns whether the agent asked for a permission first.
     pub(crate) async fn until_in_tool(&self, marker: &str) -> Seen<bool> {
         let session = self.session()?;
         let asked = std::cell::Cell::new(false);
@@ -204,24 +200,22 @@ impl AgentFixture {
         Ok(asked.get())
     }
 
-    /// Cancels the session.
     pub(crate) async fn cancel(&self) -> Seen<()> {
         self.post("/cancel", json!({ "force": true })).await?;
         self.wait("the end of the sidecar", async || self.server.sidecars().is_empty().then_some(())).await
     }
 
-    /// How many turns the session has completed.
     pub(crate) async fn turn_count(&self) -> Seen<u64> {
         Ok(self.session()?.view().await["metrics"]["turnCount"].as_u64().unwrap_or_default())
     }
 
-    /// How often the agent asked its model in its conversation.
+    /// Model calls in the agent's conversation.
     pub(crate) fn calls(&self) -> usize {
         let prompts = self.model.as_ref().map(ModelServer::prompts).unwrap_or_default();
         prompts.iter().filter(|prompt| prompt.step.is_some()).count()
     }
 
-    /// The cost of the model calls from index `from` on, each as a share of their total.
+    /// For the calls from index `from` on, as shares of their total.
     pub(crate) fn cost_shares(&self, from: usize) -> Vec<f64> {
         let prompts = self.model.as_ref().map(ModelServer::prompts).unwrap_or_default();
         let calls = prompts.iter().filter(|prompt| prompt.step.is_some()).skip(from);
@@ -230,7 +224,7 @@ impl AgentFixture {
         costs.iter().map(|cost| cost / all).collect()
     }
 
-    /// The requests that the agent sent to its model, from index `from` on. Side requests are included.
+    /// From index `from` on, including side requests.
     pub(crate) fn asked_since(&self, from: usize) -> Vec<Request> {
         self.model.as_ref().map(|model| model.prompts().split_off(from)).unwrap_or_default()
     }
@@ -240,8 +234,8 @@ impl AgentFixture {
         self.wait(&words.join(" "), async || self.was_told(words).await.then_some(())).await
     }
 
-    /// Waits for a limited time until a message is in the agent's conversation. An agent that reads messages after its tool
-    /// reports them only then.
+    /// Waits for a limited time until a message is in the agent's conversation. Agents that read messages after a tool report them only
+    /// then.
     pub(crate) async fn settle(&self, message: &str) {
         let give_up = Instant::now() + WATCH;
         while Instant::now() < give_up && !self.was_told(&["message_ack", message, "injected"]).await {
@@ -249,14 +243,13 @@ impl AgentFixture {
         }
     }
 
-    /// The number of recorded acknowledgements of a kind.
     pub(crate) async fn acknowledgements(&self, kind: &str) -> usize {
         let Some(session) = &self.session else { return 0 };
         let events = session.api.all(&session.path("/events")).await;
         events.iter().filter(|event| event.to_string().contains(kind)).count()
     }
 
-    /// The number of model calls, the progress of the tool with `marker`, and the number of messages.
+    /// Model calls, progress of the tool with `marker`, and messages.
     async fn traces(&self, marker: &str) -> (usize, String, usize) {
         let prompts = self.model.as_ref().map_or(0, |model| model.prompts().len());
         let beat = std::fs::read_to_string(self.file(&format!("{marker}.beat"))).unwrap_or_default();
@@ -267,7 +260,7 @@ impl AgentFixture {
         (prompts, beat, messages)
     }
 
-    /// Checks for a while that the agent is inactive: no model call, no message, no progress of the tool with `marker`.
+    /// Checks for a while that there is no model call, no message, and no progress of the tool with `marker`.
     pub(crate) async fn stands_still(&self, marker: &str) -> Seen<()> {
         let before = self.traces(marker).await;
         tokio::time::sleep(WATCH).await;
@@ -291,12 +284,12 @@ impl AgentFixture {
         events.iter().any(has_all)
     }
 
-    /// Kills the sidecars and their process groups.
+    /// Includes their process groups.
     pub(crate) fn kill_sidecars(&self) {
         self.server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
     }
 
-    /// Kills the process of the agent, but not its sidecar and guard. Returns the number of killed processes.
+    /// Not its sidecar and guard. Returns the number of killed processes.
     pub(crate) fn kill_agent(&self) -> usize {
         let sidecars: Vec<i32> = self.server.sidecars().iter().map(|sidecar| sidecar.pid.as_raw()).collect();
         let all = processes();
@@ -336,7 +329,7 @@ pub(crate) async fn allow(session: &Session, view: &Value) -> bool {
     let chosen =
         chosen.or_else(|| labels.first().map(|option| label(option))).unwrap_or_else(|| "Allow".into());
     let answers = json!([{ "question": question["question"], "answer": chosen }]);
-    // The request may be closed by now; the next poll shows that.
+    // The next poll shows whether the request is closed.
     session.post("/answer", json!({ "requestId": request["id"], "answers": answers })).await;
     true
 }

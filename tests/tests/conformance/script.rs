@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::agents::Agent;
 
-/// The number of tool calls while the agent spends; afterwards it says `All spent.`.
+/// Tool calls while the agent spends; afterwards it says `All spent.`.
 pub(crate) const SPENDING_CALLS: usize = 8;
-/// The cap, as a number of spending calls.
+/// In spending calls.
 pub(crate) const CALLS_OF_CAP: u32 = 3;
-/// The number of bytes that a spending call prints, for the next model call to read. No agent truncates output of this size.
+/// Bytes that a spending call prints, for the next model call to read. No agent truncates output of this size.
 const PRINTED: usize = 12_000;
 
-/// A command that runs until its `.go` file exists. The command text does not contain its output, so only the result does.
+/// A command that runs until its `.go` file exists. Only the result contains the output, not the text of the command.
 fn lasting(marker: &str) -> String {
     format!(
         "touch {marker}; until [ -e {marker}.go ]; do date +%s%N > {marker}.beat; sleep 0.05; done; echo fin''ished-{marker}"
@@ -26,7 +26,7 @@ fn brief(marker: &str) -> String {
     format!("touch {marker}; echo fin''ished-{marker}")
 }
 
-/// Later verbs come first: an agent that lost its conversation receives a summary, which names earlier verbs.
+/// Later verbs come first, because the summary for an agent that lost its conversation names earlier verbs.
 pub(crate) fn of_model(agent: Agent) -> Script {
     let says = |when: &str, words: &str| Step { when: Some(when.into()), repeat: true, ..Step::text(words) };
     let calls = |when: &str, command: &str| {
@@ -35,7 +35,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
     };
     // Some agents truncate long lines and the end of a long output.
     let printing = |marker: &str| format!("{}; yes {} | head -c {PRINTED}", brief(marker), "x".repeat(60));
-    // An agent may take equal calls in a row for a loop and no longer show their results to its model (gemini: the fifth).
+    // An agent may take equal calls in a row for a loop and hide their results from its model (gemini: the fifth).
     let spends = |when: &str, number: usize| {
         let command = format!("{}; : {number}", printing("spending"));
         Step { repeat: false, ..calls(when, &command) }
@@ -45,7 +45,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
         Some(Step { when: Some(when.into()), repeat: true, ..Step::tool(tool, input) })
     };
     let tools = [
-        // The subagent has its own conversation. Its prompt contains these words, and so does the call in the parent.
+        // The subagent has its own conversation. Its prompt contains these words, as does the call in the parent.
         uses("verb-delegate", agent.subagent("the-words-of-the-task")),
         uses("verb-plan", agent.plan("1. Look around")),
         uses("verb-question", agent.question()),
@@ -93,7 +93,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
     script
 }
 
-/// The same run for the script adapter. Its tool calls take a fixed time, because the test cannot end them.
+/// Its tool calls take a fixed time, because the test cannot end them.
 pub(crate) fn of_script() -> Value {
     let call = |marker: &str, ms: u64| json!({ "tool": { "name": "bash", "input": { "command": marker }, "result": "ok", "ms": ms } });
     let turn = |steps: Value| json!({ "turn": { "steps": steps } });

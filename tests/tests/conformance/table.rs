@@ -9,7 +9,6 @@ use crate::verbs::{Finding, Observed, Verb};
 const BEGIN: &str = "<!-- conformance: written by tests/conformance -->";
 const END: &str = "<!-- conformance: end -->";
 
-/// The column of one agent.
 pub(crate) struct Column {
     pub(crate) agent: Agent,
     pub(crate) findings: Vec<Finding>,

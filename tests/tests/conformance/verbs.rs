@@ -1,4 +1,4 @@
-//! The commands and failures that are tested on each agent, with the capability that covers each of them.
+//! The commands and failures that are tested on each agent, each with its capability.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,6 @@ use crate::abilities;
 use crate::fixture::{AgentFixture, Fault, Overshoot, Seen, allow};
 use crate::script::CALLS_OF_CAP;
 
-/// A command or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Start,
@@ -34,7 +33,6 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// All verbs in the order of execution.
     pub(crate) const ALL: [Self; 22] = [
         Self::Start,
         Self::Permission,
@@ -60,7 +58,6 @@ impl Verb {
         Self::Cancel,
     ];
 
-    /// The name in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -88,13 +85,13 @@ impl Verb {
         }
     }
 
-    /// The capability that covers this verb; `None` if every agent must support it.
+    /// `None` if every agent must support the verb.
     pub(crate) const fn capability(self) -> Option<&'static str> {
         Some(match self {
             Self::Permission => "approvals",
             Self::Steer => "steerMidTurn",
             Self::PauseInTool | Self::PauseInCall => "pause",
-            // Without reported cost, a cap cannot stop anything.
+            // Without reported cost, a cap has no effect.
             Self::Cost | Self::BudgetCap => "cost",
             Self::ContextUsage => "contextUsage",
             Self::BudgetBeforeCall => "budgetBeforeCall",
@@ -110,7 +107,6 @@ impl Verb {
     }
 }
 
-/// The outcome of a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Observed {
     Yes,
@@ -122,7 +118,6 @@ pub(crate) enum Observed {
     NotApplicable,
 }
 
-/// A verb with its declared and observed capability.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub(crate) verb: Verb,
@@ -142,7 +137,7 @@ impl Finding {
     }
 }
 
-/// Performs every verb on the agent of a fixture.
+/// Performs all verbs.
 pub(crate) async fn drive(fixture: &mut AgentFixture) -> Vec<Finding> {
     let mut findings = Vec::new();
     for verb in Verb::ALL {
@@ -169,7 +164,7 @@ pub(crate) async fn drive(fixture: &mut AgentFixture) -> Vec<Finding> {
     findings
 }
 
-/// Ensures that the session accepts a message. Starts another session after a failed verb.
+/// Starts another session after a failed verb, so that the session accepts a message.
 async fn ready(fixture: &mut AgentFixture) -> Seen<()> {
     let status = match fixture.session() {
         Ok(session) => session.view().await["status"].as_str().unwrap_or_default().to_owned(),
@@ -190,7 +185,7 @@ async fn perform(fixture: &mut AgentFixture, verb: Verb) -> Seen<Observed> {
     match verb {
         Verb::Cost => return cost(fixture).await,
         Verb::ContextUsage => return context_usage(fixture).await,
-        // These are observed together with the previous verb.
+        // Observed together with the previous verb.
         Verb::Queue => return queue(fixture).await,
         Verb::BudgetBeforeCall => return Ok(budget_before_call(fixture).await),
         Verb::KillAgent if !fixture.agent.has_process() => return Ok(Observed::NotApplicable),
@@ -234,7 +229,7 @@ async fn perform(fixture: &mut AgentFixture, verb: Verb) -> Seen<Observed> {
     }
 }
 
-/// Sends a message that starts a turn, and waits until the turn runs its tool. Returns whether the agent asked for a permission.
+/// Sends a message, and waits until its turn runs its tool. Returns whether the agent asked for a permission.
 async fn in_tool(fixture: &AgentFixture, words: &str, marker: &str) -> Seen<bool> {
     fixture.say(words, "Queued").await?;
     fixture.until_in_tool(marker).await
@@ -259,8 +254,7 @@ async fn in_permission(fixture: &AgentFixture) -> Seen<bool> {
     Ok(false)
 }
 
-/// Sends one message into the turn and one for the time after it. The number of turns shows whether the first one joined
-/// the turn.
+/// Sends one message into the turn and one for later. The number of turns shows whether the first one joined the turn.
 async fn steer(fixture: &AgentFixture) -> Seen<Observed> {
     let before = fixture.turn_count().await?;
     in_tool(fixture, "verb-steer", "steer").await?;
@@ -269,7 +263,7 @@ async fn steer(fixture: &AgentFixture) -> Seen<Observed> {
     // If the agent cannot steer, the control plane keeps the message until the turn has ended.
     if fixture.declared().await["steerMidTurn"] == true {
         fixture.until_told(&["message_ack", &message, "received"]).await?;
-        // Some agents accept the message while the tool runs, so wait for that. Others accept it after the tool.
+        // Some agents accept the message while the tool runs, others after the tool.
         fixture.settle(&message).await;
     }
     release(fixture, "steer");
@@ -376,7 +370,7 @@ async fn budget_cap(fixture: &AgentFixture) -> Seen<Observed> {
         .wait("the end of the spending", async || {
             let view = session.view().await;
             let is = |status: &str| view["status"] == status;
-            // The agent may be asking for a permission when its cap is reached; the control plane refuses the answer then.
+            // The agent may be asking for a permission when its cap is reached; the control plane then refuses the answer.
             let stopped = view["budget"]["exhausted"] == true && (is("Paused") || is("WaitingForInput"));
             let spent_all = async || session.said().await.iter().any(|said| said.contains("All spent."));
             if is("Failed")
@@ -422,7 +416,7 @@ async fn budget_cap(fixture: &AgentFixture) -> Seen<Observed> {
     within_bound(fixture, found)
 }
 
-/// Converts a number to an integer; 0 if it is negative or not finite.
+/// 0 if the number is negative or not finite.
 fn whole(number: f64) -> usize {
     format!("{number:.0}").parse().unwrap_or_default()
 }
@@ -458,7 +452,7 @@ async fn kill_sidecar_idle(fixture: &AgentFixture) -> Seen<Observed> {
     if fixture.was_told(&["conversation_lost"]).await {
         return Ok(Observed::No("the agent began a new conversation".into()));
     }
-    // Side requests of the agent match no step of the script, so they are skipped.
+    // Skips side requests, which match no step of the script.
     let last =
         fixture.model.as_ref().and_then(|model| model.prompts().into_iter().rfind(|p| p.step.is_some()));
     match last {

@@ -34,7 +34,7 @@ impl Subject for Embedded {
     }
 
     async fn restart(&mut self) {
-        // The file must be closed before it is opened again, so a case must not keep a handle.
+        // A case must not keep a handle, because the file must be closed before it is opened again.
         self.broker = None;
         let db = Database::open(self.dir.path().join("broker.db"), &[SCHEMA]).unwrap();
         self.broker = Some(Arc::new(EmbeddedBroker::open(db, self.ahead.clock()).await.unwrap()));

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use pilothouse_sqlite::{Clock, system_clock};
 
-/// The offset from the system time.
 #[derive(Clone, Default)]
 pub(crate) struct Ahead(Arc<AtomicU64>);
 

@@ -1,6 +1,6 @@
-//! Runs the suites on the engines of the `aws` profile, against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo
-//! nextest run -p pilothouse-tests -E 'test(cloud::)' --run-ignored all`. Each test creates its resources under a unique name and
-//! removes them, even if it fails.
+//! Runs the suites on the engines of the `aws` profile, against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p
+//! pilothouse-tests -E 'test(cloud::)' --run-ignored all`. Each test creates its resources under a unique name and removes them, even if it
+//! fails.
 
 mod blobs;
 mod broker;
@@ -11,7 +11,6 @@ use std::future::Future;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use uuid::Uuid;
 
-/// The address of the local cloud.
 fn endpoint() -> String {
     std::env::var("PILOTHOUSE_CLOUD").expect("PILOTHOUSE_CLOUD is the address of a local cloud")
 }
@@ -36,7 +35,7 @@ macro_rules! client {
 }
 use client;
 
-/// Runs a case and cleans up, then fails if the case failed.
+/// Cleans up even if the case fails, and then fails.
 async fn then_clean<C: Future<Output = ()> + Send + 'static>(case: C, clean: impl Future<Output = ()>) {
     let outcome = tokio::spawn(case).await;
     clean.await;

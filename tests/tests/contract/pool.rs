@@ -25,11 +25,11 @@ use tower::ServiceExt as _;
 use crate::sqlite::Sqlite;
 use crate::table::Dynamo;
 
-/// Concurrent clients that start sessions.
+/// Clients that start sessions.
 const STARTERS: usize = 4;
-/// Concurrent consumers of the reactions queue. Each reacts to the journals of its sessions in order.
+/// Consumers of the reactions queue. Each reacts to the journals of its sessions in order.
 const REACTORS: usize = 3;
-/// Concurrent observers of ended processes.
+/// Observers of ended processes.
 const FINISHERS: usize = 2;
 /// How often the leases are read while a brake is in force.
 const LOOKS: usize = 20;
@@ -39,7 +39,7 @@ const ENDS: usize = 20;
 struct PoolFixture {
     app: App,
     owner: UserId,
-    /// The sessions with the number of processed journal entries. A consumer takes a session out while it reacts.
+    /// The number of processed journal entries by session. A consumer takes a session out while it reacts.
     journals: Mutex<BTreeMap<AgentSessionId, u64>>,
     _engines: EmbeddedEngines,
 }
@@ -130,7 +130,7 @@ impl PoolFixture {
         }
     }
 
-    /// Reacts to the next journal entries of a session. Returns whether there were any.
+    /// Returns whether the session had unprocessed journal entries.
     async fn react(&self, id: AgentSessionId) -> bool {
         let Some(after) = self.journals.lock().unwrap().get(&id).copied() else { return false };
         let entries = self.app.store.journal(id, after, 50).await.unwrap();
@@ -152,7 +152,7 @@ impl PoolFixture {
         !entries.is_empty()
     }
 
-    /// Reacts to the sessions of one consumer. Returns whether there was anything to do.
+    /// Reacts to the sessions of one consumer. Returns whether any had work.
     async fn react_as(&self, reactor: usize) -> bool {
         let ids: Vec<_> = self.journals.lock().unwrap().keys().copied().collect();
         let mut found = false;
@@ -162,7 +162,7 @@ impl PoolFixture {
         found
     }
 
-    /// Reacts until nothing is left to do.
+    /// Reacts until no work is left.
     async fn settle(&self) {
         loop {
             let mut found = false;
@@ -175,7 +175,7 @@ impl PoolFixture {
         }
     }
 
-    /// The state at rest: leases are runs, everybody who needs a slot is in line once, and nobody waits for a free slot.
+    /// At rest: leases match runs, each session that needs a slot is in line once, and none waits for a free slot.
     async fn check(&self) {
         let pool = self.app.store.pool(&self.owner).await.unwrap().value;
         let sessions = self.sessions().await;
@@ -257,8 +257,8 @@ async fn reactor(fixture: Arc<PoolFixture>, n: usize, is_over: Arc<AtomicBool>) 
     }
 }
 
-/// Whatever the interleaving, no slot stays free while a session waits, and every session gets its turn. Each of the clients
-/// starts this number of sessions in each round.
+/// In any interleaving, no slot stays free while a session waits, and every session gets its turn. Each client starts this number of
+/// sessions in each round.
 async fn no_wake_up_is_lost(subject: &dyn Subject, rounds: usize, sessions: usize) {
     for _ in 0..rounds {
         let fixture = PoolFixture::new(subject).await;

@@ -9,7 +9,6 @@ use tempfile::TempDir;
 
 use crate::clock::Ahead;
 
-/// A table in a temporary file.
 pub(crate) struct Sqlite {
     pub(crate) table: SqliteTable,
     pub(crate) ahead: Ahead,
@@ -73,7 +72,7 @@ async fn feed_yields_journal_items_in_commit_order_without_gaps() {
             }
         }));
     }
-    // Reads during the writes: no item may appear behind the position of the reader.
+    // Reads during the writes: no item may appear before the position of the reader.
     let mut watch = table.watch_feed();
     let (mut last, mut read) = (0, Vec::new());
     while read.len() < 360 {

@@ -1,5 +1,5 @@
-//! Responses of DynamoDB under load: conflicts, throttles, and partially accepted batches. No local cloud produces them, so a
-//! scripted server on loopback does.
+//! Responses of DynamoDB under load: conflicts, throttles, and partially accepted batches. A scripted server on loopback produces them,
+//! because no local cloud does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,6 @@ use pilothouse_store::dynamodb::DynamoTable;
 use pilothouse_store::table::{Condition, Item, Key, Table as _, TableError, Write};
 use serde_json::{Value, json};
 
-/// A scripted response.
 type Response = (StatusCode, Value);
 
 /// A DynamoDB server that plays scripted responses in order and records the requests.

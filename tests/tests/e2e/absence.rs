@@ -43,7 +43,6 @@ async fn agents_are_paused_before_the_server_shuts_down() {
     session.until_status("Running").await;
 }
 
-/// The number of open descriptors of the server.
 fn descriptors(server: &ServerProcess) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap().count()
 }
@@ -60,6 +59,6 @@ async fn a_session_costs_the_server_one_descriptor() {
         started(&server, &endless()).await.until_said("Working.").await;
     }
     let cost = descriptors(&server) - before;
-    // The client of the test uses a few connections, too.
+    // The test's client uses a few connections as well.
     assert!((SESSIONS..SESSIONS + 4).contains(&cost), "{SESSIONS} sessions cost {cost} descriptors");
 }

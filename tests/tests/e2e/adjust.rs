@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, turn};
 use crate::server::{Server, work};
 
-/// A scripted agent with three models.
 fn with_models(steps: &[Value]) -> Value {
     let mut plays = script(steps);
     plays["models"] = json!(["small", "medium", "large"]);
@@ -63,7 +62,7 @@ async fn model_is_chosen_cycled_and_kept_across_runs() {
     let view = until_adjusted(&session).await;
     assert_eq!((&view["modelId"], &view["agentSettings"]["modelId"]), (&json!("medium"), &json!("medium")));
 
-    // The agent refuses an unknown model, and nothing changes.
+    // The agent refuses an unknown model, which changes nothing.
     session.patch("", json!({ "modelId": "huge" })).await.expect(202);
     let view = until_adjusted(&session).await;
     assert_eq!((&view["modelId"], &view["status"]), (&json!("medium"), &json!("Running")));
@@ -102,7 +101,7 @@ async fn invalid_change_requests_are_refused() {
     assert_eq!(fields, ["cycleModel", "modelId", "speed", "thinkingLevel"]);
     session.patch("", json!({})).await.refused(422, "validation-failed");
     session.post("/fork", json!({})).await.refused(422, "validation-failed");
-    // A conversation can only be rewound between turns.
+    // Only possible between turns.
     session.post("/fork", json!({ "beforeTurnId": "turn-1-1" })).await.refused(409, "invalid-transition");
     let other = server.api_of("eve").session(&session.id);
     other.patch("", json!({ "modelId": "large" })).await.refused(404, "not-found");
@@ -170,8 +169,8 @@ async fn repeated_change_request_gets_the_same_response() {
     assert_eq!(asked, 1);
 }
 
-/// The agent prices its calls. A call that could exceed the remaining budget pauses the session first. After a raise of the cap the
-/// call is made in the same turn (decision 32).
+/// The agent prices its calls. A call that could exceed the remaining budget pauses the session first, and is made in the same turn after a
+/// raise of the cap (decision 32).
 #[tokio::test]
 async fn a_call_beyond_the_budget_waits_for_the_cap() {
     let server = Server::start(1).await;

@@ -101,8 +101,7 @@ async fn invalid_task_or_learning_reports_all_violations() {
     assert_eq!(session.activity().await.len(), before);
 }
 
-/// A burst of 60 calls is accepted, then one call per second. The limit survives a restart of the server and is separate for each
-/// session.
+/// A burst of 60 calls is accepted, then one call per second. The limit survives a restart and is separate for each session.
 #[tokio::test]
 async fn key_has_a_rate_limit() {
     let mut server = Server::start(1).await;

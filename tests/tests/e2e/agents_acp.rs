@@ -1,5 +1,5 @@
-//! The complete workflow with an agent of the Agent Client Protocol: `claude-agent-acp`, if it is installed (`tests/agents`). Only
-//! its model is replaced, by a scripted server.
+//! The complete workflow with an agent of the Agent Client Protocol: `claude-agent-acp`, if it is installed (`tests/agents`). Only its
+//! model is scripted.
 //!
 //! Functions in the cloud cannot reach that model, so this test needs the embedded server.
 
@@ -9,7 +9,7 @@ use pilothouse_model_server::{ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session};
 use serde_json::{Value, json};
 
-/// The API key of the model, which must not appear anywhere.
+/// Must not appear anywhere.
 const KEY: &str = "sk-ant-the-key-of-this-acp-agent";
 
 /// The program: `PILOTHOUSE_ACP_CLAUDE`, or the one that `tests/agents` installs.
@@ -24,7 +24,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// The script of the fixture. The last message waits for a gate. An endless command and further messages follow.
+/// The script of the fixture, whose last message waits for a gate, followed by an endless command and further messages.
 fn script() -> Script {
     let mut script = fixture::make_the_tests_pass().unwrap();
     script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("Read"));
@@ -37,7 +37,7 @@ fn script() -> Script {
     script
 }
 
-/// A server with the path of the program in its environment, which its sidecars inherit.
+/// The server's sidecars inherit the path of the program in its environment.
 async fn server_with(program: &Path) -> ServerProcess {
     ServerProcess::start_with(10, &[("PILOTHOUSE_ACP_CLAUDE", program.to_str().unwrap())]).await
 }
@@ -58,7 +58,6 @@ async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) 
     Session::start(&server.api(), work).await
 }
 
-/// Answers the open question with the option that grants the permission once.
 async fn allow(session: &Session, view: &Value) {
     let request = &view["pendingRequests"][0];
     let question = &request["questions"][0];

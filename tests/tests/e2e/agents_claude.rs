@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::server::Server;
 
-/// The command with which the agent submits its output, as its system prompt requires.
+/// Submits the agent's output, as its system prompt requires.
 const REPORT: &str = r#"curl -sS -X POST "$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output" -H "Authorization: Bearer $PILOTHOUSE_API_KEY" -H 'Content-Type: application/json' -d '{"outputLineCount": 2, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true}'"#;
 
 fn binary() -> Option<PathBuf> {
@@ -24,7 +24,6 @@ fn binary() -> Option<PathBuf> {
     found
 }
 
-/// Starts a session of Claude Code that uses `model`.
 async fn started(
     server: &Server,
     model: &ModelServer,
@@ -35,9 +34,8 @@ async fn started(
     Session::start(&server.api(), work(server, model, binary, folder, allowed)).await
 }
 
-/// The input of such a session.
 fn work(server: &Server, model: &ModelServer, binary: &Path, folder: &Path, allowed: &[&str]) -> Value {
-    // An empty home, so that the shell profile of the user has no effect.
+    // Empty, so that the user's shell profile has no effect.
     let home = server.work_folder().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     json!({
@@ -93,11 +91,10 @@ async fn claude_code_makes_the_tests_pass_with_its_owner() {
     assert!(!fixture::tests_pass(&folder).unwrap());
     let session = started(&server, &model, &binary, &folder, &["Bash"]).await;
 
-    // The owner approves the plan.
     let plan = pending(&session, "WaitingForApproval").await;
     session.post("/plan/approve", json!({ "requestId": plan["id"] })).await.expect(200);
 
-    // The owner steers the agent: the message appears in a later request of the same turn.
+    // Steering: the message appears in a later request of the same turn.
     model.wait_for(3).await;
     let steering = session.say("keep the changes small", "Immediate").await;
     session.until_told(&["message_ack", steering["messageId"].as_str().unwrap()]).await;
@@ -110,7 +107,7 @@ async fn claude_code_makes_the_tests_pass_with_its_owner() {
     let answers = json!([{ "question": question, "answer": "Allow for this session" }]);
     session.post("/answer", json!({ "requestId": edit["id"], "answers": answers })).await.expect(200);
 
-    // The owner pauses the agent during a model call; nothing happens until the resume.
+    // Pauses during a model call; nothing happens until the resume.
     model.wait_for(5).await;
     session.post("/pause", json!({})).await;
     session.until_told(&["pause_ack"]).await;
@@ -121,7 +118,6 @@ async fn claude_code_makes_the_tests_pass_with_its_owner() {
     assert_eq!(model.prompts().len(), asked, "no model call during the pause");
     session.post("/resume", json!({})).await;
 
-    // The tests pass, and the owner approves the output.
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert!(fixture::tests_pass(&folder).unwrap());
     assert_eq!(view["output"]["filesChanged"], 1, "{}", view["output"]);
@@ -167,8 +163,8 @@ async fn killed_sidecar_of_claude_code_resumes_its_conversation() {
     assert!(text.contains("The word is heron.") && text.contains("what was the word?"), "{text}");
 }
 
-/// The cap is reached within a turn and raised, and the session is resumed: the agent completes the turn, and then receives the
-/// waiting message.
+/// The cap is reached within a turn and raised, and the session is resumed: the agent completes the turn, and then receives the waiting
+/// message.
 #[tokio::test]
 async fn task_at_its_cap_is_finished_after_a_raise() {
     let Some(binary) = binary() else { return };

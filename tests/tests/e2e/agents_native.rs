@@ -1,5 +1,5 @@
-//! The complete workflow with the native agent: it makes failing tests pass while its owner steers, pauses, resumes and approves.
-//! Only the model is replaced, by a scripted server.
+//! The complete workflow with the native agent: it makes failing tests pass while its owner steers, pauses, resumes and approves. Only its
+//! model is scripted.
 //!
 //! Functions in the cloud cannot reach that model, so these tests need the embedded server.
 
@@ -11,9 +11,9 @@ use pilothouse_model_server::{ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session, programs};
 use serde_json::{Value, json};
 
-/// The API key of the model, which must not appear anywhere.
+/// Must not appear anywhere.
 const KEY: &str = "sk-ant-the-key-of-the-main-job";
-/// How long the test checks that no model call is made. An agent that is not held makes one within milliseconds.
+/// Observation time without a model call. An agent that is not held makes one within milliseconds.
 const A_WHILE: Duration = Duration::from_secs(2);
 
 /// The script of the fixture for the native agent. It waits at two of its answers and submits output.
@@ -30,7 +30,6 @@ fn script() -> Script {
     script
 }
 
-/// Runs `pilothouse` with these arguments against `server`.
 async fn pilothouse(server: &ServerProcess, folder: &Path, arguments: &[&str]) -> Value {
     let mut program = tokio::process::Command::new(programs::pilothouse());
     program.arg("--json").arg("--url").arg(server.url()).arg("--data").arg(server.data()).args(arguments);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 const SOME_ID: &str = "01900000-0000-7000-8000-000000000001";
 
-/// The body of a request to a function; `None` if it takes none. Panics for an unknown function, so that a new function needs a
-/// line here and the tests cover the whole catalog.
+/// `None` if the function takes no body. Panics for an unknown function, so that a new function needs a line here and the tests cover the
+/// whole catalog.
 fn body(function: &HttpFunction) -> Option<Value> {
     Some(match function.name {
         "sessions-start" => json!({ "workingDirectory": "/tmp", "objective": "Look", "budgetCapUsd": "1" }),
@@ -70,7 +70,6 @@ fn body(function: &HttpFunction) -> Option<Value> {
     })
 }
 
-/// The path of a function for one session.
 fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     let path = function.path.replace("{id}", session).replace("{messageId}", message);
     let path = path.replace("{sha256}", &"0".repeat(64)).replace("{queue}", "events");

@@ -82,7 +82,6 @@ fn spends(usd: &str) -> Value {
     json!({ "usage": { "costUsd": usd, "tokens": { "inputTokens": 100 } } })
 }
 
-/// The session at this position of the chain that `first` starts.
 async fn at(first: &Session, position: usize) -> Session {
     let mut session = first.clone();
     for _ in 1..position {

@@ -19,7 +19,7 @@ fn kernel_confines() -> bool {
     confines
 }
 
-/// Starts a native agent that runs this script, and returns the output.
+/// Returns the output of the script, which a native agent runs.
 async fn printed(server: &ServerProcess, model: &ModelServer, script: &str) -> String {
     let folder = server.work_folder();
     std::fs::write(folder.join("script.sh"), script).unwrap();
@@ -34,7 +34,7 @@ async fn printed(server: &ServerProcess, model: &ModelServer, script: &str) -> S
     asked.rsplit_once("BEGIN").map(|(_, output)| output.to_owned()).unwrap_or(asked)
 }
 
-/// Files of the server that grant the rights of an owner to their readers.
+/// Files of the server whose readers would have the rights of an owner.
 fn secrets(data: &Path) -> Vec<PathBuf> {
     let launches =
         std::fs::read_dir(data.join("runs")).unwrap().map(|run| run.unwrap().path().join("launch.json"));
@@ -129,7 +129,7 @@ async fn a_working_directory_around_the_data_folder_is_refused() {
     assert!(model.prompts().is_empty());
 }
 
-/// A sidecar that reports a kernel without Landlock and otherwise works normally.
+/// Reports a kernel without Landlock and otherwise works normally.
 fn sidecar_without_landlock(folder: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let program = folder.join("pilothouse-sidecar");
@@ -179,7 +179,7 @@ async fn data_folder_and_databases_are_private() {
     for open in [false, true] {
         if open {
             server.kill9();
-            // The modes that an earlier version left.
+            // The modes of an earlier version.
             std::fs::set_permissions(server.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
             for file in files.map(|file| server.data().join(file)).iter().filter(|file| file.exists()) {
                 std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -194,7 +194,6 @@ async fn data_folder_and_databases_are_private() {
     }
 }
 
-/// An agent of the Agent Client Protocol.
 struct AcpAgent {
     program: PathBuf,
     /// Its adapter options except the program.
@@ -203,7 +202,6 @@ struct AcpAgent {
     shell: &'static str,
 }
 
-/// `opencode`, which `tests/agents` installs.
 fn opencode(model: &ModelServer, home: &Path) -> AcpAgent {
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible", "name": "Scripted",
@@ -242,7 +240,7 @@ fn installed(program: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents").join(program)
 }
 
-/// A command that fixes the fixture and then tries to read a secret file.
+/// Fixes the fixture and then tries to read a secret file.
 fn fix(secret: &Path) -> String {
     let fix = r#"
 import pathlib

@@ -1,7 +1,7 @@
 //! Costs of commands and events: reads and writes of the table, and messages to queues.
 //!
-//! The functions run in this process on the counting table of the costs bench. The counts are compared with
-//! `tests/recordings/costs.txt`; `PILOTHOUSE_EXPORT=1` rewrites that file.
+//! The functions run in this process on the counting table of the costs bench. The counts must equal `tests/recordings/costs.txt`;
+//! `PILOTHOUSE_EXPORT=1` rewrites that file.
 
 #[allow(dead_code)] // only the bench uses the prices
 #[path = "../../benches/costs/billed.rs"]
@@ -20,7 +20,6 @@ use ledger::Bill;
 use serde_json::{Value, json};
 use world::{Counts, World, event};
 
-/// The table of counts.
 struct Counted(String);
 
 impl Counted {
@@ -73,7 +72,7 @@ async fn commands(world: &World, counted: &mut Counted) {
     call("enqueue a message", "POST", &queue, message, counted).await;
     call("clear the queue", "DELETE", &queue, "", counted).await;
     call("change the budget", "PATCH", &format!("{of_session}/budget"), r#"{"capUsd":"9"}"#, counted).await;
-    // A new session, so that its command queue contains only the commands below.
+    // A new session, whose command queue contains only the commands below.
     let id = world.another_running_session().await;
     let of_session = format!("{sessions}/{id}");
     for command in ["pause", "resume", "interrupt"] {

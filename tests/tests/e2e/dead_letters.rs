@@ -11,7 +11,7 @@ use crate::server::{Server, started};
 const LETTERS: &str = "/api/operations/dead-letters";
 const REDRIVE: &str = "/api/operations/dead-letters/events/redrive";
 
-/// The key of the item of the subagent `helper`.
+/// The item of the subagent `helper`.
 fn helper(session: &Session) -> Key {
     Key::new(layout::session_partition(session.id.parse().unwrap()), "SUB#helper")
 }
@@ -60,7 +60,7 @@ async fn quarantined_event_counts_when_it_is_redriven() {
     server.plant(damaged).await;
     session.say("Spend.", "Immediate").await;
     other.say("You too?", "Immediate").await;
-    // Another session is not delayed, and the other events of this one are delayed only for a limited time.
+    // Another session is not delayed, and other events of this one only for a limited time.
     other.until_said("Me too.").await;
     session.until_said("After.").await;
     let activity = session.activity().await;

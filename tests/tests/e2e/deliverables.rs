@@ -14,7 +14,6 @@ fn told(deliverables: &[Value]) -> Value {
     json!({ "raw": { "type": "deliverables", "deliverables": deliverables } })
 }
 
-/// The latest list is shown in full and counted in the session.
 #[tokio::test]
 async fn deliverables_are_listed_and_counted() {
     let server = Server::start(1).await;

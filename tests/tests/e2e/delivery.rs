@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::scripts::{endless, say, script, turn};
 use crate::server::{Server, started};
 
-/// Deadlines become one or two seconds: long for a busy machine, short for a test.
+/// One or two seconds: long for a busy machine, short for a test.
 const DEADLINE_DIVISOR: u32 = 20;
 
 /// A script that arms this fault and then works without end.
@@ -14,7 +14,6 @@ fn faulty(fault: Value) -> Value {
     script(&[turn(&[fault, say("Working."), json!({ "wait": 600_000 })])])
 }
 
-/// A working session with an armed fault.
 async fn working(server: &Server, fault: Value) -> Session {
     let session = started(server, &faulty(fault)).await;
     session.until_said("Working.").await;
@@ -29,7 +28,6 @@ fn has(activity: &[Value], part: &str) -> bool {
     activity.iter().any(|line| line["summary"].as_str().is_some_and(|s| s.contains(part)))
 }
 
-/// Waits until no sidecar is alive.
 async fn until_no_process(server: &Server, session: &Session) {
     let gone = async || server.sidecars().is_empty().then_some(());
     session.until_within(PATIENCE, "the end of the process", gone).await;
@@ -182,7 +180,6 @@ async fn activity_after_a_stop_is_flagged_and_ends_the_process() {
     }
 }
 
-/// Duplicate and reordered envelopes are applied once, in order.
 #[tokio::test]
 async fn duplicate_and_reordered_envelopes_apply_once_in_order() {
     let server = Server::start(1).await;

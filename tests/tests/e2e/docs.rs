@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// The variable that makes the tests export the files.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
 
 fn is_exported(file: &str, document: &Value) {
@@ -36,7 +35,6 @@ fn the_exported_openapi_document_is_up_to_date() {
     is_exported("openapi.json", &pilothouse_functions::catalog::openapi::document());
 }
 
-/// Every reference in a document resolves within it.
 fn all_references_resolve(document: &Value, within: &Value) {
     match within {
         Value::Object(fields) => {

@@ -1,5 +1,4 @@
-//! A full disk (docs/failures.md): sessions are paused or held for that reason, acknowledged data is kept, and everything continues
-//! once there is space.
+//! A full disk (docs/failures.md): sessions are paused or held, acknowledged data is kept, and work continues once there is space.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,7 +67,7 @@ async fn a_full_disk_pauses_sessions_and_loses_nothing() {
     session.until("running again", |view| view["status"] != "Paused" && view["status"] != "Resuming").await;
     nothing_was_lost(&session).await;
 
-    // The disk becomes full at once, in the middle of the work.
+    // The disk becomes full at once, during the work.
     let session = talking(&server).await;
     let run = session.view().await["currentRun"]["id"].clone();
     disk.fill(0);
@@ -78,7 +77,7 @@ async fn a_full_disk_pauses_sessions_and_loses_nothing() {
             (session.post("/resume", json!({})).await.status == 507).then_some(())
         })
         .await;
-    // Nothing can be written, so there is no condition to wait for. Server and sidecar reach the full disk meanwhile.
+    // A full disk leaves no condition to wait for. Server and sidecar reach it meanwhile.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     let view = session.get("").await.expect(200).body;
     assert!(!matches!(view["status"].as_str(), Some("Failed" | "Completed" | "Cancelled")), "{view}");
@@ -112,7 +111,6 @@ async fn server_refuses_to_start_on_a_full_disk_and_keeps_everything() {
     assert_eq!(session.view().await["currentRun"]["id"], run);
 }
 
-/// The names of the files in a folder.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }

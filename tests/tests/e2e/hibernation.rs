@@ -27,7 +27,6 @@ async fn asleep(server: &Server, session: &Session, status: &str) {
     session.until_within(PATIENCE, "no process and no slot", free).await;
 }
 
-/// An idle session hibernates; the next message wakes it in the same conversation.
 #[tokio::test]
 async fn idle_session_hibernates_and_a_message_wakes_it() {
     let server = Server::start(1).await;
@@ -47,7 +46,6 @@ async fn idle_session_hibernates_and_a_message_wakes_it() {
     assert_eq!(session.post("/close", json!({})).await.expect(200).body["status"], "Completed");
 }
 
-/// A paused session has its own idle time; the resume wakes it.
 #[tokio::test]
 async fn paused_session_hibernates_and_a_resume_wakes_it() {
     let server = Server::start(1).await;

@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use crate::scripts::{short, until_told};
 
-/// The input of a session that plays a script.
 fn work(server: &ServerProcess, script: &Value) -> Value {
     json!({
         "workingDirectory": server.work_folder(), "objective": "Stand firm", "budgetCapUsd": "5",
@@ -23,7 +22,7 @@ async fn started(server: &ServerProcess, api: &Api, script: &Value) -> Session {
     Session::start(api, work(server, script)).await
 }
 
-/// A connection over which `beginning` was sent.
+/// A connection after sending `beginning`.
 async fn sent(server: &ServerProcess, beginning: &str) -> std::io::Result<TcpStream> {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(address).await?;
@@ -31,7 +30,6 @@ async fn sent(server: &ServerProcess, beginning: &str) -> std::io::Result<TcpStr
     Ok(stream)
 }
 
-/// The number of open files of a server.
 fn open_files(server: &ServerProcess) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap().count()
 }
@@ -43,10 +41,9 @@ fn memory(server: &ServerProcess) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Waits until a server has closed a connection.
 async fn closed(mut stream: TcpStream) {
     let mut rest = Vec::new();
-    // A reset connection is closed, too.
+    // A reset also closes the connection.
     let _ = stream.read_to_end(&mut rest).await;
 }
 
@@ -59,10 +56,10 @@ async fn half_sent_requests_delay_neither_api_nor_sidecars() {
     let mut held = Vec::new();
     for round in 0..4 {
         for _ in 0..100 {
-            // The server may have closed it already to admit the next one.
+            // The server may have closed it to admit the next one.
             held.extend(sent(&server, HALF).await.ok());
         }
-        // A new connection, like that of a program that has just started.
+        // A new connection, as of a program that has just started.
         let fresh = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let asked = fresh.get(format!("{}/api/agents/pool", server.url())).bearer_auth(server.token("local"));
         assert_eq!(asked.send().await.unwrap().status(), 200, "round {round}");
@@ -101,7 +98,7 @@ async fn half_sent_bodies_time_out_and_free_their_memory() {
     }
     let peak = memory(&server);
     assert!(peak < before + 100, "{before} MiB before, {peak} MiB at the peak");
-    // A request that announces a body over the limit is refused before the body is sent.
+    // The server refuses the announced body before it is sent.
     let mut stream = sent(&server, &start(&server.token("alice"), 10_000_000)).await.unwrap();
     let mut response = vec![0; 64];
     let length = tokio::time::timeout(PATIENCE, stream.read(&mut response)).await.unwrap().unwrap();

@@ -39,9 +39,9 @@ async fn repeated_request_gets_the_first_response() {
         .refused(409, "idempotency-mismatch");
     assert_eq!(server.api().all(SESSIONS).await.len(), 1);
 
-    // The same key of another owner is a different key.
+    // The same key of another owner is another key.
     post(&server.api_of("someone-else"), SESSIONS, "key-1", &body).await.expect(201);
-    // A command takes effect once, although the status would refuse it the second time.
+    // The command takes effect once, although the status would refuse a second one.
     let paused = post(&server.api(), &session.path("/pause"), "key-2", &json!({})).await.expect(202);
     session.until_status("Paused").await;
     let again = post(&server.api(), &session.path("/pause"), "key-2", &json!({})).await.expect(202);

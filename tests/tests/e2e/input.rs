@@ -14,7 +14,6 @@ fn with(mut body: Value, field: &str, value: Value) -> Value {
     body
 }
 
-/// An invalid start is refused with every invalid field, and no session starts.
 #[tokio::test]
 async fn invalid_start_reports_all_violations_and_starts_nothing() {
     let server = Server::start(1).await;

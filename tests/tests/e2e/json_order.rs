@@ -1,4 +1,4 @@
-//! JSON objects keep the order of their fields. The OpenAPI document, stored items, prompts and recordings rely on it.
+//! JSON objects keep the order of their fields, as the OpenAPI document, stored items, prompts and recordings require.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Another dependency happens to switch the feature on too; every crate asks for it by the workspace.
+/// Another dependency also enables the feature, but the workspace must not rely on it.
 #[test]
 fn the_workspace_asks_for_that_order() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");

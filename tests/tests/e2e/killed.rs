@@ -1,5 +1,5 @@
-//! Functions are killed repeatedly during their work while a session streams: nothing is lost or counted twice. On the embedded
-//! server, the server is killed.
+//! Functions are killed repeatedly during their work while a session streams: no event is lost or counted twice. On the embedded server,
+//! the server is killed.
 
 use serde_json::{Value, json};
 

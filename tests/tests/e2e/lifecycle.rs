@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::scripts::{endless, say, script, short, turn, with_output};
 use crate::server::{Server, started};
 
-/// Waits until no sidecar of the server is alive.
 async fn until_nothing_runs(server: &Server, session: &Session) {
     let gone = async || server.sidecars().is_empty().then_some(());
     session.until_within(pilothouse_tests::PATIENCE, "the end of the sidecars", gone).await;
@@ -100,7 +99,6 @@ async fn fresh_retry_starts_a_new_conversation_and_keeps_the_spend() {
     assert_eq!(view["budget"]["estimatedCostUsd"], "0.5");
 }
 
-/// Close ends an idle session, once.
 #[tokio::test]
 async fn an_idle_session_without_output_is_closed() {
     let server = Server::start(1).await;

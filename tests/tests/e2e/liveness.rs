@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::scripts::{endless, until_told};
 
-/// The embedded server, even if other tests use a cloud: these tests control its clock and its processes.
+/// The embedded server, even with `PILOTHOUSE_CLOUD`: these tests control its clock and its processes.
 async fn started(server: &ServerProcess, script: Value, labels: Value) -> Session {
     let body = json!({
         "workingDirectory": server.work_folder(), "objective": "Keep the promise of this test", "budgetCapUsd": "5",
@@ -84,8 +84,8 @@ async fn restarted_server_adopts_its_sessions() {
     assert!(before.iter().all(|sidecar| after.contains(sidecar)), "every process is kept");
 }
 
-/// During the sleep of a machine, neither its worker nor its sidecar responds. The run continues, even after the deadline by
-/// which a reachable worker would stop a silent sidecar.
+/// During the sleep of a machine, its worker and its sidecar do not respond. The run continues, even after the deadline by which a
+/// reachable worker would stop a silent sidecar.
 #[tokio::test]
 async fn a_run_survives_the_sleep_of_its_worker() {
     let server = ServerProcess::start(60).await;
@@ -123,7 +123,7 @@ async fn lost_worker_ends_its_runs_when_it_returns() {
         texts.any(|text| text.contains("the end of its process was not observed"))
     };
     session.until_activity("the uncertain end", uncertain).await;
-    // The machine returns: its old run ends before anything else runs.
+    // The machine returns: its old run ends before any other process starts.
     worker.restart();
     session.post("/retry", json!({})).await.expect(202);
     session.until("its second run", |view| view["currentRun"]["ordinal"] == 2).await;

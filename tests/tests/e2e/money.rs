@@ -81,7 +81,7 @@ async fn budget_warns_once_and_the_cap_pauses_until_raised() {
 async fn messages_wait_for_budget() {
     let server = Server::start(1).await;
     let session = with_cap(&server, "0.1", &script(&[turn(&[say("Spent."), spends("0.1")])])).await;
-    // The turn may end before the pause reaches the agent. Either way the session rests without budget.
+    // The turn may end before the pause reaches the agent, which also leaves the session without budget.
     session.until("rest", |v| v["status"] == "Idle" || v["status"] == "Paused").await;
     let view = session.view().await;
     assert_eq!(view["budget"]["exhausted"], true);

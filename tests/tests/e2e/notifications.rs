@@ -12,7 +12,6 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use crate::scripts::{short, with_output};
 use crate::server::{Server, started};
 
-/// Waits until the default owner has `count` notifications.
 async fn until_notified(server: &Server, session: &Session, count: usize) -> Vec<Value> {
     session
         .until_within(PATIENCE, "the notifications", async || {
@@ -22,7 +21,7 @@ async fn until_notified(server: &Server, session: &Session, count: usize) -> Vec
         .await
 }
 
-/// The feed of the default owner from a cursor to its end, and the cursor there.
+/// From a cursor to the end, and the cursor there.
 async fn feed(server: &Server, after: &str) -> (Vec<Value>, String) {
     let (mut items, mut after) = (Vec::new(), after.to_owned());
     loop {

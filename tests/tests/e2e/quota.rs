@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, turn};
 use crate::server::{Server, started, work};
 
-/// An agent whose plan is exhausted, and that continues when resumed.
+/// An agent with an exhausted plan, which continues when it is resumed.
 fn used_up(reset_at: Option<Timestamp>) -> Value {
     let mut event = json!({ "type": "quota_exceeded", "message": "5-hour limit reached" });
     if let Some(at) = reset_at {
@@ -51,7 +51,6 @@ async fn session_continues_when_its_quota_resets() {
     assert!(activity.iter().any(|l| l["summary"] == "The quota can be used again"), "{activity:#?}");
 }
 
-/// The session hibernates meanwhile; the clock wakes it.
 #[tokio::test]
 async fn hibernated_session_wakes_at_the_quota_reset() {
     let server = Server::start(20).await;
@@ -66,7 +65,6 @@ async fn hibernated_session_wakes_at_the_quota_reset() {
     assert!(activity.iter().any(|l| l["summary"] == "Running: resumed"), "{activity:#?}");
 }
 
-/// Without a reset time, the owner resumes the session.
 #[tokio::test]
 async fn without_a_reset_time_its_owner_resumes() {
     let server = Server::start(1).await;
@@ -77,7 +75,6 @@ async fn without_a_reset_time_its_owner_resumes() {
     session.until_said("On.").await;
 }
 
-/// The outcome of a turn is recorded and shown; an error fails the session.
 #[tokio::test]
 async fn turn_outcome_is_shown() {
     let server = Server::start(1).await;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started, work};
 
-/// Deadlines of at least ten seconds: longer than a restart on a busy machine.
+/// At least ten seconds: longer than a restart on a busy machine.
 const DEADLINE_DIVISOR: u32 = 3;
 
-/// Requests to a session: the request, the command that it sends, and the resulting status.
+/// The request, the command that it sends, and the resulting status.
 const REQUESTS: [(&str, &str, &str); 4] = [
     ("interrupt", "interrupt", "Interrupting"),
     ("pause", "pause", "Pausing"),
@@ -22,7 +22,6 @@ const REQUESTS: [(&str, &str, &str); 4] = [
     ("cancel", "stop", "Cancelling"),
 ];
 
-/// A session in an intermediate status, and the process of its run.
 struct Between {
     status: &'static str,
     session: Session,
@@ -31,15 +30,14 @@ struct Between {
     folder: Option<PathBuf>,
 }
 
-/// The process of a session's run.
 fn process_of(server: &Server, view: &Value) -> Pid {
     let run = view["currentRun"]["id"].as_str().unwrap();
     let found = server.sidecars().into_iter().find(|sidecar| sidecar.run == run);
     found.unwrap_or_else(|| panic!("no process of run {run}")).pid
 }
 
-/// Sessions in each intermediate status: the sidecar ignores the first command, or all of them. The requests are concurrent, so
-/// that none settles before the test continues.
+/// Sessions in each intermediate status: the sidecar ignores the first command, or all of them. The requests are concurrent, so that none
+/// settles before the test continues.
 async fn requested(server: &Server, once: bool) -> Vec<Between> {
     let mut sessions = Vec::new();
     for (_, command, status) in REQUESTS {

@@ -46,7 +46,6 @@ async fn several_questions_are_answered_together() {
     session.post("/answer", json!({ "requestId": "q1", "answers": all })).await.refused(409, "request-over");
 }
 
-/// A rejected plan is revised with the feedback; an approved one is carried out.
 #[tokio::test]
 async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
     let server = Server::start(1).await;
@@ -79,7 +78,6 @@ async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
     assert!(shown[0]["result"]["content"].as_str().unwrap().contains("Too much"), "{shown:#?}");
 }
 
-/// A plan that requires no approval does not wait.
 #[tokio::test]
 async fn plan_without_required_approval_does_not_wait() {
     let server = Server::start(1).await;
@@ -160,8 +158,8 @@ async fn concurrent_requests_are_answered_by_their_ids() {
     assert_eq!(session.said().await, ["Thanks."]);
 }
 
-/// An answer that the sidecar never acknowledges is resent once. Then the process is stopped, and the next one receives the answer
-/// as a message (decisions 12, 26). The same applies to a decision on a plan.
+/// If the sidecar never acknowledges an answer, it is resent once. Then the process is stopped, and the next one receives the answer as a
+/// message (decisions 12, 26). The same applies to a decision on a plan.
 #[tokio::test]
 async fn undelivered_answer_is_sent_as_a_message() {
     let server = Server::start(20).await;
@@ -206,8 +204,8 @@ async fn answer_wakes_a_session_without_a_process() {
     );
 }
 
-/// An agent can ask for a permission without a tool (`question_asked`). The session waits, and the agent receives the answer. The
-/// result of the call, the end of the turn or the timeout closes the request (decision 26).
+/// An agent can ask for a permission without a tool (`question_asked`). The session waits, and the agent receives the answer. The result of
+/// the call, the end of the turn or the timeout closes the request (decision 26).
 #[tokio::test]
 async fn permission_waits_for_its_owner_and_closes_like_a_question() {
     let server = Server::start(1).await;
@@ -230,12 +228,12 @@ async fn permission_waits_for_its_owner_and_closes_like_a_question() {
         json!({ "waitForAnswer": "c1" }),
         say("Refused, then."),
         json!({ "waitForMessage": {} }),
-        // The agent does not wait for this request: its call ends on its own.
+        // The call ends without the answer.
         asked("c2"),
         json!({ "wait": 300 }),
         result,
         json!({ "waitForMessage": {} }),
-        // Nor for this one: its turn ends.
+        // The turn ends without the answer.
         asked("c3"),
     ])]);
     let session = started(&server, &plays).await;

@@ -81,7 +81,6 @@ async fn invalid_tokens_are_refused_everywhere() {
     assert_eq!(server.api().get("/api/agents/pool").await.expect(200).body["maxCount"], 20);
 }
 
-/// The ids of a session and of its current run.
 async fn ids(session: &Session) -> (AgentSessionId, RunId) {
     let view = session.view().await;
     (session.id.parse().unwrap(), view["currentRun"]["id"].as_str().unwrap().parse().unwrap())
@@ -102,7 +101,6 @@ fn envelope(session: AgentSessionId, run: RunId, sequence: Option<u64>, body: Va
     }
 }
 
-/// Waits until the server has refused `count` messages.
 async fn until_refused(server: &Server, session: &Session, count: usize) {
     let refused = async || {
         let log = server.log_of("intake").await;
@@ -136,17 +134,17 @@ async fn envelope_signed_with_a_foreign_key_is_refused() {
             )
         })
         .collect();
-    // A sidecar reports the exit of a run, its own or another: only the runtime may.
+    // Only the runtime may report the exit of a run.
     let over = json!({ "type": "run_exited", "drained": true });
     forged.push(seal(&envelope(b.0, b.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
     forged.push(seal(&envelope(a.0, a.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
     forged.push(seal(&envelope(a.0, a.1, None, over), secret.id(), Signer::Sidecar, &key_of_a));
-    // A key of a secret that is not in use.
+    // Derived from a secret that is not in use.
     forged.push(seal(&envelope(a.0, a.1, Some(99), failure.clone()), "another", Signer::Sidecar, &key_of_a));
     let count = forged.len();
     server.publish(a, &forged).await;
     until_refused(&server, &mine, count).await;
-    // Its own key with another session, which has no such run.
+    // Signed with its own key, for a session without such a run.
     let astray = seal(&envelope(b.0, a.1, Some(1), failure), secret.id(), Signer::Sidecar, &key_of_a);
     server.publish(a, &[astray]).await;
 
@@ -160,7 +158,6 @@ async fn envelope_signed_with_a_foreign_key_is_refused() {
     }
 }
 
-/// A replayed authentic envelope changes nothing.
 #[tokio::test]
 async fn old_signed_envelope_is_not_applied_again() {
     let server = Server::start(1).await;
@@ -209,7 +206,7 @@ async fn api_key_works_only_for_its_live_session() {
                 function.name
             );
         }
-        // A handoff would end the run that the other calls need; there are no skills.
+        // A handoff would end the run that the other calls need.
         if function.name == "agent-handoff" {
             continue;
         }
@@ -256,7 +253,6 @@ async fn a_retry_replaces_the_api_key() {
     log(retried.body["apiKey"].as_str().unwrap()).await.expect(201);
 }
 
-/// The token of a run grants access to no queue of another run.
 #[tokio::test]
 async fn gateway_token_grants_only_the_queues_of_its_run() {
     let server = Server::start(1).await;
@@ -290,7 +286,7 @@ async fn gateway_token_grants_only_the_queues_of_its_run() {
         let blob = format!("/internal/gateway/blobs/{}", "0".repeat(64));
         assert_eq!(api.send(Method::PUT, &blob, &[], Some(b"x".to_vec())).await.status, 401);
     }
-    // A command for the other run is queued, and cannot be received with this token.
+    // A command for the other run is queued; this token cannot receive it.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
     theirs.post("/interrupt", json!({})).await.expect(202);
     let api = server.api_with(Some(token.as_str().to_owned()));

@@ -23,7 +23,7 @@ use uuid::Uuid;
 /// The variable with the address of the local cloud.
 const CLOUD: &str = "PILOTHOUSE_CLOUD";
 
-/// The control plane of one test. Its owners, sessions and agents are invisible to other tests.
+/// Other tests do not see its owners, sessions and agents.
 pub(crate) struct Server {
     host: Host,
 }
@@ -36,7 +36,7 @@ enum Host {
 use Host::{Cloud, Embedded};
 
 impl Server {
-    /// Starts a control plane whose deadlines are divided by `deadline_divisor`, and waits until it responds.
+    /// Divides deadlines by `deadline_divisor`, and waits until the control plane responds.
     pub(crate) async fn start(deadline_divisor: u32) -> Self {
         let host = match std::env::var(CLOUD) {
             Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, deadline_divisor))),
@@ -45,13 +45,12 @@ impl Server {
         Self { host }
     }
 
-    /// Whether the control plane consists of functions in a cloud.
+    /// Whether functions in a cloud are the control plane.
     pub(crate) const fn in_cloud(&self) -> bool {
         matches!(self.host, Cloud(_))
     }
 
-    /// Kills the server with SIGKILL; agents continue. In the cloud, kills every process of every function; the next event starts a
-    /// new one.
+    /// Agents continue. In the cloud, kills every process of every function; the next event starts a new one.
     pub(crate) fn kill9(&mut self) {
         match &mut self.host {
             Embedded(server) => server.kill9(),
@@ -59,7 +58,6 @@ impl Server {
         }
     }
 
-    /// Kills the server and starts it again.
     pub(crate) async fn restart(&mut self) {
         match &mut self.host {
             Embedded(server) => server.restart().await,
@@ -75,7 +73,6 @@ impl Server {
         }
     }
 
-    /// A working directory for agents.
     pub(crate) fn work_folder(&self) -> PathBuf {
         match &self.host {
             Embedded(server) => server.work_folder(),
@@ -83,7 +80,6 @@ impl Server {
         }
     }
 
-    /// The keys that sign the tokens of its owners.
     pub(crate) fn keys(&self) -> Arc<LocalKeys> {
         match &self.host {
             Embedded(server) => server.keys(),
@@ -91,7 +87,6 @@ impl Server {
         }
     }
 
-    /// The folder of these keys.
     pub(crate) fn keys_folder(&self) -> PathBuf {
         match &self.host {
             Embedded(server) => server.data(),
@@ -107,7 +102,7 @@ impl Server {
         }
     }
 
-    /// The owner id for a name of the test. In the cloud, it is unique to the test.
+    /// In the cloud, the owner id is unique to the test.
     pub(crate) fn owner(&self, name: &str) -> UserId {
         let name = match &self.host {
             Embedded(_) => name.to_owned(),
@@ -122,7 +117,6 @@ impl Server {
         UserId::parse(name).unwrap()
     }
 
-    /// A token for `owner`.
     pub(crate) fn token(&self, owner: &str) -> String {
         self.token_of(&self.owner(owner))
     }
@@ -131,22 +125,19 @@ impl Server {
         self.keys().mint_with(&self.trust(), owner, cloud::TTL).unwrap()
     }
 
-    /// Requests of the default owner.
     pub(crate) fn api(&self) -> Api {
         self.api_of(DEFAULT_OWNER)
     }
 
-    /// Requests of `owner`.
     pub(crate) fn api_of(&self, owner: &str) -> Api {
         self.api_with(Some(self.token(owner)))
     }
 
-    /// Requests of the operator.
     pub(crate) fn api_of_operator(&self) -> Api {
         self.api_with(Some(self.token_of(&self.operator())))
     }
 
-    /// Requests with any token, or without one.
+    /// `None` sends no token.
     pub(crate) fn api_with(&self, token: Option<String>) -> Api {
         match &self.host {
             Embedded(server) => server.api_with(token),
@@ -154,7 +145,6 @@ impl Server {
         }
     }
 
-    /// The typed client of the default owner.
     pub(crate) fn client(&self) -> Client {
         let credentials = Credentials::minted(self.keys(), self.owner(DEFAULT_OWNER), self.trust());
         let client = Client::new(self.url(), credentials).unwrap();
@@ -164,7 +154,7 @@ impl Server {
         }
     }
 
-    /// Ensures that the sessions of another owner have a worker, too.
+    /// In the cloud, the sessions of each owner need a worker.
     pub(crate) fn serve(&mut self, owner: &str) {
         let token = self.token(owner);
         if let Cloud(deployed) = &mut self.host {
@@ -172,7 +162,6 @@ impl Server {
         }
     }
 
-    /// The live sidecars.
     pub(crate) fn sidecars(&self) -> Vec<Sidecar> {
         match &self.host {
             Embedded(server) => server.sidecars(),
@@ -180,7 +169,6 @@ impl Server {
         }
     }
 
-    /// The log lines of a function.
     pub(crate) async fn log_of(&self, function: &str) -> String {
         match &self.host {
             Embedded(server) => server.log(),
@@ -196,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Sends envelopes to the events queue with the access of a run's sidecar, whatever their content and signature.
+    /// With the access of a run's sidecar, and any content and signature.
     pub(crate) async fn publish(&self, sender: (AgentSessionId, RunId), envelopes: &[Signed]) {
         let entry = |signed: &Signed| {
             let body = serde_json::to_string(signed).unwrap();
@@ -216,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Writes to the table directly. The embedded server is killed first, because it locks the file.
+    /// Kills the embedded server first, because it locks the table's file.
     pub(crate) async fn plant(&mut self, write: Write) {
         match &mut self.host {
             Cloud(deployed) => deployed.table().transact(vec![write]).await.unwrap(),
@@ -242,7 +230,7 @@ impl Server {
     }
 }
 
-/// The input of a session that plays `script`, with a budget of five dollars, in the working directory of `server`.
+/// With a budget of five dollars, in the working directory of `server`.
 pub(crate) fn work(server: &Server, script: &Value) -> Value {
     json!({
         "workingDirectory": server.work_folder(),

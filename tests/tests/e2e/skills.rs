@@ -36,7 +36,7 @@ async fn put(api: &Api, path: &str, body: Value) -> Reply {
     api.send(Method::PUT, path, &[], Some(body.to_string().into_bytes())).await
 }
 
-/// A script whose agent reports its configuration, at the start and after every message.
+/// The agent reports its configuration, at the start and after every message.
 fn telling() -> Value {
     let mut plays = script(&[turn(&[say("{{configuration}}")])]);
     plays["onMessage"] = json!([say("{{configuration}}")]);
@@ -61,7 +61,6 @@ async fn records(agent: &Api, skill: &Value, content: &str) -> Reply {
     agent.post(&format!("/api/agent/skills/{}/memory-pills", id(skill)), body).await
 }
 
-/// Waits until `condition` holds for the skill.
 async fn until(session: &Session, skill: &Value, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         let skill = session.api.get(&path(skill, "")).await.expect(200).body;
@@ -362,7 +361,7 @@ async fn concurrently_recorded_pills_are_all_kept() {
     assert_eq!(contents, (0..8).map(|n| format!("lesson {n}")).collect::<Vec<_>>());
 }
 
-/// A skill with two pills, and a session that has started to consolidate them.
+/// The session has started to consolidate two pills of the skill.
 async fn consolidating(server: &Server) -> (Value, Vec<Value>, Session) {
     let api = server.api();
     let lore = skill(&api, "lore", "Old.").await;
@@ -472,7 +471,6 @@ async fn only_one_consolidation_runs_at_a_time() {
     assert_eq!(api.all("/api/agents/sessions").await.iter().filter(improving).count(), 1);
 }
 
-/// A retry of a failed consolidation resumes it.
 #[tokio::test]
 async fn retried_consolidation_continues() {
     let server = Server::start(1).await;

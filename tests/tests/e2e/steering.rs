@@ -20,7 +20,6 @@ fn id(message: &Value) -> &str {
     message["messageId"].as_str().unwrap()
 }
 
-/// An Immediate message enters the running turn and starts no other.
 #[tokio::test]
 async fn an_immediate_message_steers_the_running_turn() {
     let server = Server::start(1).await;
@@ -71,7 +70,6 @@ async fn follow_ups_get_one_turn_each_and_promoted_ones_go_first() {
     session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.refused(404, "not-found");
 }
 
-/// Pending messages are edited, moved and cancelled, and sent in their final state.
 #[tokio::test]
 async fn pending_messages_are_edited_moved_and_cancelled() {
     let server = Server::start(1).await;
@@ -139,7 +137,7 @@ async fn message_lost_with_its_sidecar_is_uncertain_or_pending() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
-    // The suspended sidecar receives nothing, however long the message takes.
+    // The suspended sidecar receives no message.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
     session.say("hello?", "Immediate").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
@@ -227,7 +225,6 @@ async fn sending_is_idempotent_by_message_id() {
     assert_eq!(session.said().await, ["Working.", "Told: go on", "You said: once"]);
 }
 
-/// Concurrent requests with one message deliver it once.
 #[tokio::test]
 async fn concurrent_sends_of_one_message_deliver_it_once() {
     let server = Server::start(1).await;

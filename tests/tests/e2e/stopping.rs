@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::scripts::{endless, say, script, short, turn};
 use crate::server::{Server, started, work};
 
-/// An interrupted session with two held messages.
 async fn interrupted_with_two(server: &Server) -> (Session, Vec<String>) {
     let session = started(server, &endless()).await;
     session.until_said("Working.").await;

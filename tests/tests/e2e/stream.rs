@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started};
 
-/// A session that says many lines, each followed by a tool call, and then rests.
+/// Many lines, each followed by a tool call, and then rests.
 fn lines(count: usize, wait: u64) -> Value {
     let line = |n: usize| {
         [
@@ -22,7 +22,7 @@ fn lines(count: usize, wait: u64) -> Value {
     script(&[turn(&(0..count).flat_map(line).collect::<Vec<_>>())])
 }
 
-/// The messages of a stream from a cursor until it has caught up.
+/// From a cursor until the stream has caught up.
 async fn until_caught_up(server: &Server, session: &Session, after: Option<&str>) -> Vec<StreamMessage> {
     let mut stream = server.client().stream(session.id.parse().unwrap(), after).await.unwrap();
     let mut seen = Vec::new();
@@ -35,7 +35,7 @@ async fn until_caught_up(server: &Server, session: &Session, after: Option<&str>
     }
 }
 
-/// The identity of a message: its cursor, kind and text. Usage is excluded, because it is current at the time of sending.
+/// Cursor, kind and text. Excludes usage, which is current at the time of sending.
 fn identity(message: &StreamMessage) -> (String, String) {
     let what = match &message.body {
         StreamBody::Metrics(_) => "metrics".to_owned(),

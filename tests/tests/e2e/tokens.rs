@@ -15,7 +15,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The claims of a valid token.
 fn claims(server: &Server) -> Value {
     let (trust, owner) = (server.trust(), server.owner(DEFAULT_OWNER));
     json!({ "iss": trust.issuer, "aud": trust.audience, "sub": owner, "iat": now(), "exp": now() + 3600 })
@@ -47,7 +46,7 @@ fn unsigned(algorithm: &str, kid: &str, claims: &Value, signature: &str) -> Stri
     format!("{}.{}.{signature}", part(&json!({ "alg": algorithm, "typ": "JWT", "kid": kid })), part(claims))
 }
 
-/// A valid token that is built like the invalid ones, which shows that their fault is the reason of their refusal.
+/// Built like the invalid ones, to show that only their fault is refused.
 pub(crate) fn good(server: &Server) -> String {
     let key = signing_key(&server.keys_folder());
     signed(Algorithm::RS256, Some(server.keys().kid()), &claims(server), &key)

@@ -11,13 +11,12 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/transcripts").join(name)
 }
 
-/// The lines of a recording.
 fn lines(name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(fixture(name)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The content blocks of recorded messages: whether a subagent sent them, and the block.
+/// Whether a subagent sent the block, and the block.
 fn blocks<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = (bool, &'a Value)> {
     lines.iter().filter(move |line| line["type"] == kind).flat_map(|line| {
         let main = line["parent_tool_use_id"].is_null();
@@ -38,7 +37,6 @@ fn decimal(value: &Value) -> f64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// The API shows what the recording contains.
 #[tokio::test]
 async fn recorded_tour_matches_the_api() {
     let server = Server::start(1).await;
@@ -60,7 +58,7 @@ async fn recorded_tour_matches_the_api() {
     let view = session.until_status("WaitingForApproval").await;
     assert_eq!(view["sessionPlan"]["content"], "1. write c.txt\n2. done");
     session.post("/plan/approve", json!({ "requestId": view["pendingRequests"][0]["id"] })).await.expect(200);
-    // The recorded user sent a message while the agent slept: there the playback waits for a message.
+    // The recorded user sent a message while the agent slept, so the playback waits for a message there.
     let sleeps = |calls: &[Value]| {
         let asleep = |c: &Value| {
             c["status"] == "Pending" && c["input"]["command"].as_str().is_some_and(|c| c.starts_with("sleep"))

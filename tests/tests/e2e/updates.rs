@@ -1,4 +1,4 @@
-//! Updates with the typed client keep fields that are left out, and remove fields that are cleared.
+//! Updates with the typed client keep omitted fields and remove cleared fields.
 
 use pilothouse_client::inputs::{
     AdjustSession, EditMessage, Patch, UpdateBudget, UpdateSkill, UpdateTemplate,

@@ -18,7 +18,6 @@ use sha2::Sha256;
 use crate::scripts::with_output;
 use crate::server::{Server, started};
 
-/// A received request.
 #[derive(Clone)]
 struct Got {
     id: String,
@@ -27,7 +26,7 @@ struct Got {
     body: String,
 }
 
-/// A loopback endpoint with scripted responses: each of the first is used once, the last is repeated.
+/// Plays scripted responses on loopback, each once, and repeats the last one.
 struct Receiver {
     url: String,
     got: Arc<Mutex<Vec<Got>>>,
@@ -72,7 +71,7 @@ impl Receiver {
     }
 }
 
-/// Verifies a signature as a receiver of Standard Webhooks does, with only the secret.
+/// As a receiver of Standard Webhooks does, with only the secret.
 fn is_signed(got: &Got, secret: &str) -> bool {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key).unwrap();
@@ -120,7 +119,7 @@ async fn delivery_is_signed_and_retried() {
         .await;
     let statuses: Vec<_> =
         delivery["attempts"].as_array().unwrap().iter().filter_map(|a| a["status"].as_u64()).collect();
-    // An attempt that was not recorded because the server was killed is repeated.
+    // An attempt is repeated if the server was killed before it was recorded.
     assert_eq!((statuses.first(), statuses.last()), (Some(&500), Some(&200)), "{delivery}");
     assert!(
         statuses.len() >= 2 && statuses.len() <= receiver.got().len(),
@@ -154,7 +153,7 @@ async fn endpoint_that_always_fails_is_abandoned() {
     let id = id.as_str().unwrap();
     let skill = json!({ "name": "First", "description": "Nobody hears of it." });
     server.api().post("/api/agents/skills", skill).await.expect(201);
-    // This handle only waits; no such session exists.
+    // Only for waiting; no such session exists.
     let session = server.api().session("01900000-0000-7000-8000-00000000ffff");
     let webhook = session
         .until_within(PATIENCE, "the end of patience", async || {
@@ -174,7 +173,6 @@ async fn endpoint_that_always_fails_is_abandoned() {
     assert_eq!(enabled.get("disabled"), None);
 }
 
-/// A webhook with a forbidden address is not registered.
 #[tokio::test]
 async fn webhooks_reach_only_allowed_addresses() {
     let server = Server::start(1).await;

@@ -11,14 +11,13 @@ fn worker(server: &Server, id: &str, args: &[&str]) -> WorkerProcess {
     WorkerProcess::start(server.url(), server.token(DEFAULT_OWNER), id, args)
 }
 
-/// A session that requires a worker.
 async fn session(server: &Server, script: &Value, labels: Value) -> Session {
     let mut body = work(server, script);
     body["labels"] = labels;
     Session::start(&server.api(), body).await
 }
 
-/// The entry of the owner's worker with this name in the list.
+/// The worker's entry in the owner's list.
 async fn listed(server: &Server, id: &str) -> Option<Value> {
     let workers = server.api().get("/api/workers").await.expect(200).body;
     workers["items"].as_array().unwrap().iter().find(|worker| worker["id"] == id).cloned()
@@ -49,7 +48,6 @@ async fn session_runs_on_its_requested_worker() {
     session.until_within(PATIENCE, "a free slot", free).await;
 }
 
-/// A session that requires an absent worker waits for it.
 #[tokio::test]
 async fn session_waits_for_its_requested_worker() {
     let server = Server::start(1).await;

@@ -32,11 +32,10 @@ pub(crate) struct HandoffFixture {
     pub(crate) app: App,
     table: FaultyTable,
     owner: UserId,
-    /// The events of every session of the chain by position from 0. Later sessions repeat the last entry.
+    /// The events of each session by position in the chain, from 0. Later sessions repeat the last entry.
     tells: Vec<Vec<Value>>,
-    /// Completed reactions.
     reacted: HashSet<String>,
-    /// Events that the intake failed to process.
+    /// The intake failed to process these events.
     failed: Mutex<Vec<Received>>,
     crashes: usize,
     _engines: EmbeddedEngines,
@@ -48,7 +47,7 @@ impl HandoffFixture {
         let table = FaultyTable::new(engines.table.clone());
         let app = App::new(Parts {
             store: Store::new(Arc::new(table.clone())),
-            // Runs are simulated by this harness.
+            // This harness simulates runs.
             runtime: Arc::new(InertRuntime::with_workspace("here")),
             ..engines.parts()
         });
@@ -93,7 +92,7 @@ impl HandoffFixture {
         id
     }
 
-    /// Lets the process die at this transaction from now on.
+    /// From now on, the process dies at this transaction.
     pub(crate) fn crash_at(&self, transaction: usize, how: CrashPoint) {
         self.table.crash_at(transaction, how);
     }
@@ -103,7 +102,7 @@ impl HandoffFixture {
         self.crashes > 0 && !self.table.is_crash_pending()
     }
 
-    /// Runs until nothing changes. After a death every message is redelivered.
+    /// Runs until no state changes. After a death, redelivers every message.
     pub(crate) async fn until_quiet(&mut self) {
         for _ in 0..400 {
             let moved = self.round().await;
@@ -120,7 +119,7 @@ impl HandoffFixture {
         panic!("the state does not settle");
     }
 
-    /// Repeats every reaction when everything is done.
+    /// Repeats every reaction after the end of all work.
     pub(crate) async fn react_again(&mut self) {
         self.reacted.clear();
         self.until_quiet().await;
@@ -192,7 +191,7 @@ impl HandoffFixture {
         }
     }
 
-    /// Sends events of a run, starting at this sequence.
+    /// `sequence` is that of the first event.
     pub(crate) async fn hear(
         &self,
         session: AgentSessionId,
@@ -221,7 +220,7 @@ impl HandoffFixture {
         sealed_event(&self.app, session, run, Some(sequence), body)
     }
 
-    /// The sessions of the owner by creation time; empty while the process is dead.
+    /// By creation time; empty while the process is dead.
     pub(crate) async fn sessions(&self) -> Vec<AgentSession> {
         let listed = self.app.store.sessions(&self.owner, 100, None).await;
         let mut sessions = listed.map(|page| page.items).unwrap_or_default();
@@ -237,30 +236,25 @@ impl HandoffFixture {
         self.app.store.list_aggregates::<SessionChain>(&self.owner, false, 100, None).await.unwrap().items
     }
 
-    /// The holders of slots.
     pub(crate) async fn slots(&self) -> BTreeMap<AgentSessionId, RunId> {
         let pool = self.app.store.pool(&self.owner).await.unwrap().value;
         pool.leases().iter().map(|(id, lease)| (*id, lease.run_id)).collect()
     }
 
-    /// The number of events with this name in the journal of a session.
     pub(crate) async fn happened(&self, id: AgentSessionId, name: &str) -> usize {
         let entries = self.app.store.journal(id, 0, 1000).await.unwrap();
         entries.iter().flat_map(|entry| &entry.events).filter(|event| event.name() == name).count()
     }
 }
 
-/// The message id for a number.
 pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
 }
 
-/// The agent begins a turn.
 pub(crate) fn begins() -> Value {
     json!({ "type": "turn_started", "turnId": "t-1" })
 }
 
-/// A report of running totals.
 pub(crate) fn spends(total: &str) -> Value {
     json!({ "type": "usage_update", "meterId": "m", "modelId": "m", "costUsd": total,
         "tokenUsage": { "inputTokens": 1, "outputTokens": 1, "cacheReadTokens": 0, "cacheWriteTokens": 0 } })

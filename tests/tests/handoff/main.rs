@@ -1,5 +1,5 @@
-//! Handoffs with crashes: at every transaction of a chain of sessions, before and after the commit, with every message redelivered.
-//! No session, message or cent is lost or duplicated (decisions 21, 30, 33, 34).
+//! Handoffs with crashes: at every transaction of a chain of sessions, before and after the commit, with every message redelivered. No
+//! session, message or cent is lost or duplicated (decisions 21, 30, 33, 34).
 
 // Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -19,7 +19,7 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// Three sessions: the first sends its document after its exhaustion, the second before, and the third is working.
+/// The first sends its document after its exhaustion, the second before, and the third is working.
 fn three() -> Vec<Vec<Value>> {
     vec![
         vec![begins(), spends("0.4"), exhausted(), document("half"), ends()],
@@ -36,7 +36,7 @@ async fn is_whole(fixture: &HandoffFixture, what: &str) {
     let ids: Vec<_> = sessions.iter().map(AgentSession::id).collect();
     let last = &sessions[2];
 
-    // There is one chain that contains every session once.
+    // One chain contains every session once.
     let chains = fixture.chains().await;
     let [chain] = chains.as_slice() else { panic!("{what}: {} chains", chains.len()) };
     assert_eq!(chain.sessions().map(|it| it.session_id).collect::<Vec<_>>(), ids, "{what}");
@@ -63,7 +63,6 @@ async fn is_whole(fixture: &HandoffFixture, what: &str) {
         "{what}"
     );
 
-    // Every cent counts once.
     let spent: Vec<_> = sessions.iter().map(|session| session.metrics().total_cost_usd).collect();
     assert_eq!(spent, [usd("0.4"), usd("0.3"), usd("0.2")], "{what}");
     assert_eq!(
@@ -72,7 +71,6 @@ async fn is_whole(fixture: &HandoffFixture, what: &str) {
         "{what}"
     );
 
-    // The last session has the slot.
     let run = last.run().unwrap().id;
     assert_eq!(fixture.slots().await.into_iter().collect::<Vec<_>>(), [(last.id(), run)], "{what}");
 }

@@ -1,5 +1,4 @@
-//! The functions on embedded engines, without a server: one session, a runtime that knows no process, and a clock that a test can
-//! advance.
+//! The functions on embedded engines, without a server: one session, a runtime that knows no process, and a settable clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ impl IntakeFixture {
         Self::with_processes(ProcessState::Unknown).await
     }
 
-    /// Opens engines with a runtime that reports this state for every process.
+    /// The runtime reports this state for every process.
     pub(crate) async fn with_processes(state: ProcessState) -> Self {
         let clock = TestClock::system();
         let engines = EmbeddedEngines::open(clock.as_fn()).await;
@@ -46,12 +45,11 @@ impl IntakeFixture {
         self.later(self.app.deadlines.silence_timeout + Duration::from_secs(1));
     }
 
-    /// Advances the clock.
     pub(crate) fn later(&self, by: Duration) {
         self.clock.advance(by);
     }
 
-    /// Sends an event of the agent and processes it.
+    /// Processes the event as well.
     pub(crate) async fn hears(&self, id: AgentSessionId, run: RunId, sequence: u64, event: RawEvent) {
         let message = self.message(id, run, sequence, event);
         self.app.broker.send(&queues::events(), vec![message]).await.unwrap();
@@ -64,7 +62,6 @@ impl IntakeFixture {
         self.app.broker.send(&queues::events(), vec![message]).await.unwrap();
     }
 
-    /// Lets the intake process the queued events.
     pub(crate) async fn takes_events(&self) {
         loop {
             let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
@@ -84,7 +81,7 @@ impl IntakeFixture {
         }
     }
 
-    /// Lets time pass while the clock ticks and the intake processes queued events.
+    /// The clock ticks and the intake processes queued events meanwhile.
     pub(crate) async fn works(&self, time: Duration) {
         let step = Duration::from_secs(3);
         for _ in 0..time.as_secs().div_ceil(step.as_secs()) {
@@ -97,7 +94,7 @@ impl IntakeFixture {
         self.app.store.session(id).await.unwrap().unwrap()
     }
 
-    /// A session whose agent has begun the turn `t-1`: two events of its run are applied.
+    /// The agent has begun the turn `t-1`: two events of its run are applied.
     pub(crate) async fn running_session(&self) -> (AgentSessionId, RunId) {
         let new = new_session(&UserId::parse("owner").unwrap(), "10");
         let (id, run) = create_session_with_run(&self.app, new).await;
@@ -115,8 +112,8 @@ impl IntakeFixture {
         (id, run)
     }
 
-    /// Stores the state after an intake was killed at a commit that the transaction limit forced early: the next envelopes of
-    /// the run are parked, with no gap before them.
+    /// Stores the state after an intake was killed at a commit that the transaction limit forced early: the next envelopes of the run are
+    /// parked, without a gap before them.
     pub(crate) async fn left_by_an_intake(&self, session: AgentSessionId, events: &[RawEvent]) {
         let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
         let run = loaded.conversation.session.run().unwrap();

@@ -1,4 +1,4 @@
-//! Effects of silence and their limits: suspicion, backlogs, clock steps, and outages of the control plane
+//! Effects of silence and their limits: suspicion, backlogs, clock steps, and outages of the control plane.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn run_with_queued_events_is_not_silent() {
 #[tokio::test]
 async fn a_clock_step_or_a_suspension_ends_nothing() {
     for step in [5 * MINUTE, 60 * MINUTE, 9 * 60 * MINUTE] {
-        // Whatever the runtime reports: it woke up at the same time.
+        // The runtime woke up at the same time, so its report does not matter.
         for state in [ProcessState::Alive, ProcessState::Unreachable] {
             let fixture = IntakeFixture::with_processes(state).await;
             let (id, run) = fixture.running_session().await;

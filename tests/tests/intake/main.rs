@@ -1,5 +1,5 @@
-//! Intake and clock under rare races and crashes: an intake that was killed between two commits loses nothing (decisions 9, 17),
-//! and no deadline is forgotten (decision 12).
+//! Intake and clock under rare races and crashes: an intake that was killed between two commits loses no event (decisions 9, 17), and no
+//! deadline is forgotten (decision 12).
 
 // Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -21,7 +21,7 @@ fn event(body: serde_json::Value) -> RawEvent {
 
 #[tokio::test]
 async fn parked_and_queued_events_count_before_the_run_ends() {
-    // Given a working agent, and three of its events that an intake has taken out of a gap and not yet applied
+    // An intake has taken three events of a working agent out of a gap and has not applied them.
     let fixture = IntakeFixture::open().await;
     let (session, run) = fixture.running_session().await;
     let usage = json!({ "type": "usage_update", "meterId": "m", "modelId": "m", "costUsd": "0.25",
@@ -36,16 +36,16 @@ async fn parked_and_queued_events_count_before_the_run_ends() {
             ],
         )
         .await;
-    // When the agent is silent, and the clock is the first to notice
+    // The clock is the first to detect the silence.
     fixture.silent_for_too_long();
     clock::carry_out(&fixture.app, session).await.unwrap();
-    // The applied events count as activity. Once nothing is queued, the silence after them counts too
+    // The applied events count as activity, and the silence after them counts again.
     fixture.silent_for_too_long();
     clock::carry_out(&fixture.app, session).await.unwrap();
     fixture.takes_events().await;
     fixture.later(std::time::Duration::from_secs(6));
     clock::carry_out(&fixture.app, session).await.unwrap();
-    // Then the events are in the journal, in order, and the end of the run follows them
+    // The journal contains the events in order, followed by the end of the run.
     let journal = fixture.app.store.journal(session, 0, 200).await.unwrap();
     let story: Vec<String> = journal
         .iter()
@@ -60,18 +60,18 @@ async fn parked_and_queued_events_count_before_the_run_ends() {
         })
         .collect();
     assert_eq!(story, ["event 1", "event 2", "event 3", "event 4", "event 5", "the end"]);
-    // And the agent did not fail: it had ended its turn, and its spend counts
+    // The agent did not fail, because it had ended its turn. Its spend counts.
     let session = fixture.app.store.conversation(session).await.unwrap().unwrap().conversation.session;
     assert_eq!(session.status(), AgentSessionStatus::Idle);
     assert!(session.hibernated() && session.run().is_none());
     assert_eq!(session.budget().estimated_cost_usd(), "0.25".parse::<Usd>().unwrap());
 }
 
-/// The index keeps the place of a deadline that has moved later, and a place that stays is not reported again. A clock that finds a
-/// deadline moved later must therefore update the place, even if a concurrent change kept it.
+/// The index keeps the place of a postponed deadline, and does not report an unchanged place again. The clock must therefore update the
+/// place of such a deadline, even if a concurrent change kept it.
 #[tokio::test]
 async fn postponed_deadline_moves_despite_a_concurrent_change() {
-    // Given an agent that was active after its place in the index was set
+    // The agent was active after its place in the index was set.
     let fixture = IntakeFixture::open().await;
     let (session, run) = fixture.running_session().await;
     let silent = fixture.app.deadlines.silence_timeout;
@@ -79,7 +79,7 @@ async fn postponed_deadline_moves_despite_a_concurrent_change() {
     fixture
         .hears(session, run, 3, event(json!({ "type": "log_chunk", "stream": "agent", "content": "busy" })))
         .await;
-    // When the place is due, and an older change commits between the clock's read and its commit
+    // An older change commits between the clock's read and its commit.
     let store = pilothouse_store::Store::new(std::sync::Arc::new(fixture.table.table.clone()));
     let late = store.conversation(session).await.unwrap().unwrap();
     fixture.later(silent / 2 + std::time::Duration::from_secs(1));
@@ -90,7 +90,7 @@ async fn postponed_deadline_moves_despite_a_concurrent_change() {
         store.commit(commit).await.unwrap();
     }));
     clock::carry_out(&fixture.app, session).await.unwrap();
-    // Then the place is where the next deadline is
+    // The place is that of the next deadline.
     let due = fixture.app.store.due_times(fixture.app.now() + silent, 10).await.unwrap();
     assert_eq!(due.len(), 1);
     assert!(due[0].1 > fixture.app.now(), "the session would not be checked before a sweep");

@@ -10,7 +10,7 @@ use super::Findings;
 use super::world::Session;
 use crate::lane::DEADLINE_DIVISOR;
 
-/// Sequence numbers count from 1 to the count of the session, without gaps; entry ids are unique.
+/// Sequence numbers count from 1 without gaps to the session's count; entry ids are unique.
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
     for (at, entry) in session.journal.iter().enumerate() {
         if entry.sequence != at as u64 + 1 {
@@ -36,7 +36,7 @@ pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
     }
 }
 
-/// No status is intermediate, and no status claims a process that does not exist.
+/// No status is intermediate, and none requires a process that does not exist.
 pub(super) fn resting(session: &Session, found: &mut Findings<'_>) {
     let status = session.session.status();
     let at_work = status == AgentSessionStatus::Running || status.is_waiting();
@@ -48,9 +48,9 @@ pub(super) fn resting(session: &Session, found: &mut Findings<'_>) {
     }
 }
 
-/// Each sequence of each spool is the cause of one entry, or was abandoned because the sidecar could not send it: its script never
-/// sends it, or the machine stalled while the event was requested. Stalls are measured: a stall shorter than the interval between
-/// two requests must not cost an event (decision 9).
+/// Each sequence of each spool is the cause of one entry, or was abandoned because the sidecar could not send it: its script never sends
+/// it, or the machine stalled while it was requested. A stall shorter than the interval between two requests must not cost an event
+/// (decision 9).
 pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'_>) {
     let mut applied: BTreeMap<(RunId, u64), Vec<u64>> = BTreeMap::new();
     let mut lost: Vec<(RunId, u64, u64, u64)> = Vec::new();
@@ -90,11 +90,11 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                 lost.iter().find(|(run, from, to, _)| *run == spool.run && (*from..=*to).contains(&sequence));
             match (applied.remove(&(spool.run, sequence)).as_deref(), given_up) {
                 (Some([_]), None) | (None, Some(_)) if spooled.never_sent == given_up.is_some() => {}
-                // The event is withheld at the end of a spool, where no later event reveals that it is missing.
+                // Withheld at the end of a spool, where no later event reveals that it is missing.
                 (None, None)
                     if spooled.never_sent && spool.entries[at..].iter().all(|later| later.never_sent) => {}
                 (None, None) => {
-                    // The place where the event would be: after the last earlier event of this run.
+                    // Where the event would be: after the last earlier event of this run.
                     let place = session.journal.iter().rev().find(|e| matches!(&e.cause, Cause::Agent { run_id, sequence: Some(s), .. } if *run_id == spool.run && *s < sequence));
                     let what = format!("{what}; sent: {}", spooled.sent);
                     found.session(
@@ -139,8 +139,7 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
     }
 }
 
-/// Whether the machine stalled for at least the interval of two requests, between the first request for an event and its
-/// abandonment.
+/// Whether the machine stalled for at least the interval of two requests, between the first request for an event and its abandonment.
 fn stood_still(
     session: &Session,
     asked: &[(RunId, u64, u64, Timestamp)],

@@ -84,8 +84,8 @@ pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut 
     }
 }
 
-/// According to the spools, each message was given to the agent at most once, plus once for each time that the owner released an
-/// uncertain one. The agent answered each at most once.
+/// According to the spools, the agent got each message at most once, plus once for each release of an uncertain one by the owner, and
+/// answered each at most once.
 pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     let fates = fates(session);
     let heard: Vec<Heard<'_>> = session.spools.iter().map(|spool| Heard::of(spool, &fates)).collect();
@@ -137,8 +137,8 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
     }
 }
 
-/// What the agent of one run received during its turns, by text, and how often it answered each text. Pilothouse can send the same
-/// text twice, such as the default answer to two questions; these are two messages.
+/// What the agent of one run received during its turns, by text, and how often it answered each text. Pilothouse can send the same text
+/// twice, such as the default answer to two questions; these are two messages.
 struct Heard<'a> {
     injected: BTreeMap<&'a str, BTreeSet<MessageId>>,
     answers: BTreeMap<&'a str, usize>,
@@ -167,7 +167,7 @@ impl<'a> Heard<'a> {
         self.injected.get(fate.content.as_str()).is_some_and(|ids| ids.contains(id))
     }
 
-    /// Whether the agent certainly answered this message: there are as many answers to its text as deliveries.
+    /// Whether the agent answered this message: its text has as many answers as deliveries.
     fn answered(&self, id: &MessageId, fate: &Fate) -> bool {
         let text = fate.content.as_str();
         let ids = self.injected.get(text).map_or(0, BTreeSet::len);
@@ -175,7 +175,7 @@ impl<'a> Heard<'a> {
     }
 }
 
-/// No message waits that could be sent, and every sent message is with a run.
+/// No message waits that could be sent, and every sent message belongs to a run.
 pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
     let s = &session.session;
     for message in session.queue.messages() {

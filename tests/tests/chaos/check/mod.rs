@@ -15,7 +15,6 @@ use crate::owner::Ledger;
 use crate::stalls::Stalls;
 use world::World;
 
-/// A violated invariant.
 #[derive(Debug)]
 pub(crate) struct Violation {
     session: String,
@@ -41,17 +40,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The violations so far.
 pub(crate) struct Findings<'a> {
     history: &'a Rounds,
     stalls: &'a Stalls,
-    /// The number of events that were abandoned during a stall.
+    /// Events that were abandoned during a stall.
     stalled: usize,
     all: Vec<Violation>,
 }
 
 impl Findings<'_> {
-    /// Records a violation of a session, with the journal around `place`. The round is the one of that entry.
+    /// Includes the journal around `place`, whose entry determines the round.
     fn session(&mut self, session: &world::Session, place: Option<u64>, what: &str, evidence: &str) {
         let shown = session.excerpt(place, |at| self.history.at(at));
         let entry = place.and_then(|place| session.journal.iter().find(|entry| entry.sequence == place));
@@ -68,7 +66,7 @@ impl Findings<'_> {
     }
 }
 
-/// Checks a data folder that is no longer in use. Also returns counts of the checked data.
+/// The data folder must not be in use. Also returns counts of the checked data.
 pub(crate) async fn check(
     data: &Path,
     ledger: &Ledger,

@@ -7,8 +7,7 @@ use pilothouse_domain::Usd;
 use super::Findings;
 use super::world::Session;
 
-/// The total of the session, its budget, and the sum of the largest running totals of all meters are equal; the token counts are
-/// equal, too.
+/// The session's total, its budget, and the sum of the largest running totals of all meters are equal, and so are the token counts.
 pub(super) fn adds_up(session: &Session, found: &mut Findings<'_>) {
     let mut meters: BTreeMap<String, (Usd, BTreeMap<String, u64>)> = BTreeMap::new();
     for spooled in session.spooled().filter(|s| s.body["type"] == "usage_update") {

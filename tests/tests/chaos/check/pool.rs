@@ -38,7 +38,7 @@ pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
     }
 }
 
-/// There is no queue of an ended run, no undelivered message, no dead letter, and no parked envelope.
+/// No queue of an ended run, undelivered message, dead letter, or parked envelope exists.
 pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<'_>) {
     let live: Vec<String> =
         world.sessions.iter().filter_map(|s| s.session.run()).map(|run| run.id.to_string()).collect();

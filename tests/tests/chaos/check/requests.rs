@@ -1,4 +1,4 @@
-//! A request that succeeded took effect once, however often it was sent; a refused request had no effect.
+//! A successful request took effect once, however often it was sent; a refused request had no effect.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Findings;
 use super::world::{Session, World};
 use crate::owner::Asked;
 
-/// Functions that can succeed without a change, and then write no journal entry.
+/// These functions can succeed without a change and without a journal entry.
 const MAY_CHANGE_NOTHING: [&str; 6] = [
     "sessions-interrupt",
     "sessions-cancel",
@@ -84,7 +84,7 @@ fn caps(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     }
 }
 
-/// Each accepted start created one session, and nothing else created any. Names are unique.
+/// Each accepted start, and no other request, created one session. Names are unique.
 fn starts(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
     let mut names: BTreeMap<String, Vec<&Session>> = BTreeMap::new();
     for session in &world.sessions {

@@ -23,7 +23,6 @@ use serde_json::Value;
 pub(super) struct World {
     pub(super) sessions: Vec<Session>,
     pub(super) pool: SessionPool,
-    /// The names of command queues.
     pub(super) queues: Vec<QueueName>,
     pub(super) depths: Vec<(&'static str, Depth)>,
     pub(super) dead_letters: Vec<DeadLetter>,
@@ -39,13 +38,11 @@ pub(super) struct Session {
     pub(super) spools: Vec<Spool>,
 }
 
-/// The spool of one run.
 pub(super) struct Spool {
     pub(super) run: RunId,
     pub(super) entries: Vec<Spooled>,
 }
 
-/// An envelope in a spool.
 pub(super) struct Spooled {
     pub(super) sequence: u64,
     /// Never sent because of a fault in the script.
@@ -207,7 +204,6 @@ impl Session {
     }
 }
 
-/// The spools of all runs, with their sessions.
 fn spools(data: &Path) -> Vec<(String, Spool)> {
     processes::run_folders(data)
         .iter()

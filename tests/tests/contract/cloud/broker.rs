@@ -92,7 +92,7 @@ async fn address_of_a_deleted_queue_is_forgotten() {
     then_clean(case, remove(prefix)).await;
 }
 
-/// Two deployments in one account do not see each other, even when one name is a prefix of the other.
+/// Two deployments in one account are separate, even if one name is a prefix of the other.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
 async fn deployments_do_not_share_queues() {
@@ -138,7 +138,7 @@ async fn standard_queue_delays_and_dead_letters_messages() {
     then_clean(case, remove(prefix)).await;
 }
 
-/// Callers without permission to look up addresses can be configured with them.
+/// For callers without permission to look up addresses.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
 async fn a_known_address_is_not_looked_up() {

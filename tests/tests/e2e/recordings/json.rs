@@ -1,6 +1,6 @@
-//! Formats JSON text for readers without parsing it, so that key order, numbers and escapes stay as they were sent.
+//! Formats JSON text without parsing it, so that key order, numbers and escapes stay as they were sent.
 
-/// Values up to this length stay on one line.
+/// Longer values are split into lines.
 const WIDTH: usize = 110;
 
 /// Adds line breaks and indentation. Expects text that [`is_compact`].
@@ -77,7 +77,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Consumes the next character. Returns whether it is outside of strings.
+    /// Returns whether the character is outside of strings.
     fn outside(&mut self, c: char) -> bool {
         if !self.in_string {
             self.in_string = c == '"';

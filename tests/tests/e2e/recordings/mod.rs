@@ -1,7 +1,7 @@
 //! Recorded requests and responses of every operation, compared with `tests/recordings/`.
 //!
-//! Each area of the API has its own embedded server. Responses are recorded as they were sent, except that names replace ids,
-//! times, addresses and secrets. A change of the API therefore changes these files; `PILOTHOUSE_EXPORT=1` rewrites them.
+//! Each area of the API has its own embedded server. Responses are recorded as they were sent, except that names replace ids, times,
+//! addresses and secrets. A change of the API changes these files; `PILOTHOUSE_EXPORT=1` rewrites them.
 
 mod agent_api;
 mod brakes;
@@ -26,7 +26,6 @@ mod webhooks;
 
 use std::path::PathBuf;
 
-/// The folder of the recordings.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings")
 }

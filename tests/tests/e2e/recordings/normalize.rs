@@ -16,7 +16,7 @@ pub(super) struct Normalizer {
 }
 
 impl Normalizer {
-    /// Creates a normalizer that also replaces these texts: pairs of a text and its replacement.
+    /// `known` are pairs of a text and its replacement.
     pub(super) fn new(known: Vec<(String, String)>) -> Self {
         let regex = |pattern: &str| Regex::new(pattern).unwrap();
         Self {
@@ -24,7 +24,7 @@ impl Normalizer {
             ids: HashMap::new(),
             cursor: regex(r#"((?:"nextCursor":"|cursor=))([A-Za-z0-9_-]{40,})"#),
             rules: [
-                // Times in another format are not replaced, so a change of the format makes the comparison fail.
+                // Times in another format stay, so that a change of the format fails the comparison.
                 (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "<time>"),
                 (r"(ph_<[^<>]+>\.\d+\.)[0-9a-f]{64}", "${1}<hmac>"),
                 (r"(<[^<>]+>\.<[^<>]+>\.)[0-9a-f]{64}", "${1}<hmac>"),
@@ -56,7 +56,7 @@ impl Normalizer {
 
     /// Replaces all known texts, ids, cursors and patterns.
     pub(super) fn normalize(&mut self, text: &str) -> String {
-        // A cursor is JSON in base64. The recording shows the JSON, so that its content is compared.
+        // Shows the JSON of a cursor instead of its base64, so that its content is compared.
         let decoded = |found: &Captures<'_>| {
             let content = URL_SAFE_NO_PAD.decode(&found[2]).ok().and_then(|c| String::from_utf8(c).ok());
             match content.filter(|content| content.starts_with('{')) {

@@ -24,7 +24,7 @@ async fn operations() {
     on.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 0 })).await.expect(422);
     let working = on.started("working", &endless()).await;
     working.until_said("Working.").await;
-    // The only slot is occupied, so the session waits.
+    // The session waits for the only slot.
     let body = on.work(&endless());
     let reply = on.post("/api/agents/sessions", body).await.expect(202);
     let waiting = on.session_of(&reply);
@@ -41,7 +41,7 @@ async fn operations() {
     on.finish();
 }
 
-/// The recordings contain a success and a refusal of every operation in the OpenAPI document, and no other operations.
+/// Of every operation in the OpenAPI document, a success and a refusal are recorded, and no other operations.
 #[test]
 fn every_operation_is_recorded() {
     let mut recorded_responses = std::collections::BTreeSet::new();

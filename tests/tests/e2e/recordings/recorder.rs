@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use super::normalize::Normalizer;
 use super::{folder, json};
 
-/// Environment variable that makes the tests rewrite the recordings.
+/// The tests rewrite the recordings if it is set.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
-/// Response headers that are not recorded, because they do not depend on the API.
+/// Not recorded, because they do not depend on the API.
 const LEFT_OUT: [&str; 3] = ["date", "content-length", "connection"];
 
-/// Records one area of the API.
 pub(super) struct Recorder {
     pub(super) server: ServerProcess,
     area: &'static str,
@@ -27,26 +26,23 @@ pub(super) struct Recorder {
     text: String,
 }
 
-/// The sender of a request.
 #[derive(Clone)]
 pub(super) struct Caller {
     name: &'static str,
     pub(super) api: Api,
 }
 
-/// An operation of the OpenAPI document.
 pub(super) struct Operation {
     pub(super) id: String,
     pub(super) method: Method,
     pub(super) path: String,
     /// Whether the operation requires a token.
     pub(super) secured: bool,
-    /// Whether the operation has a request body.
     pub(super) takes_body: bool,
 }
 
 impl Operation {
-    /// All operations of `docs/openapi.json`.
+    /// From `docs/openapi.json`.
     pub(super) fn all() -> Vec<Self> {
         let file = folder().join("../../docs/openapi.json");
         let document: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
@@ -73,12 +69,10 @@ impl Operation {
 }
 
 impl Recorder {
-    /// Starts a server for this area.
     pub(super) async fn start(area: &'static str) -> Self {
         Self::on(area, ServerProcess::start(1).await)
     }
 
-    /// Records exchanges with this server.
     pub(super) fn on(area: &'static str, server: ServerProcess) -> Self {
         let address = server.url().trim_start_matches("http://").to_owned();
         let work = server.work_folder().display().to_string();
@@ -106,7 +100,7 @@ impl Recorder {
         Caller { name, api: Api::new(self.http.clone(), self.server.url().to_owned(), token, Arc::new(logs)) }
     }
 
-    /// The default owner, who is also the operator of the server.
+    /// Also the operator of the server.
     pub(super) fn owner(&self) -> Caller {
         self.caller("owner", Some(self.server.token(DEFAULT_OWNER)))
     }
@@ -116,7 +110,6 @@ impl Recorder {
         self.caller("stranger", Some(self.server.token("someone-else")))
     }
 
-    /// The agent of a session.
     pub(super) fn agent(&self, session: &Session) -> Caller {
         self.caller("agent", Some(session.api_key().to_owned()))
     }
@@ -141,31 +134,29 @@ impl Recorder {
         })
     }
 
-    /// Starts a session that plays `script`, without recording it.
+    /// Does not record the start.
     pub(super) async fn started(&mut self, name: &str, script: &Value) -> Session {
         let body = self.work(script);
         self.started_with(name, body).await
     }
 
-    /// Starts a session with this body, without recording it.
+    /// Does not record the start.
     pub(super) async fn started_with(&mut self, name: &str, body: Value) -> Session {
         let session = Session::start(&self.owner().api, body).await;
         self.name(&session.id, name);
         session
     }
 
-    /// The session of a recorded response.
     pub(super) fn session_of(&self, reply: &Reply) -> Session {
         let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
         Session::new(self.owner().api, id, reply.body.clone())
     }
 
-    /// Names an id in the recording. An id that is already recorded keeps its number.
+    /// An id that is already recorded keeps its number.
     pub(super) fn name(&mut self, id: &str, name: &str) {
         self.normalizer.name(id, name);
     }
 
-    /// Replaces a text in the recording.
     pub(super) fn replace(&mut self, text: &str, by: &str) {
         self.normalizer.replace(text, by);
     }
@@ -190,7 +181,7 @@ impl Recorder {
         self.send(&self.owner(), Method::DELETE, path, &[], None).await
     }
 
-    /// Sends a request and records it with its response.
+    /// Records the request and the response.
     pub(super) async fn send(
         &mut self,
         caller: &Caller,
@@ -240,7 +231,7 @@ impl Recorder {
         self.write(&text);
     }
 
-    /// Records text. Lines of JSON are formatted for readers.
+    /// Formats lines of JSON.
     pub(super) fn write(&mut self, text: &str) {
         for line in text.lines() {
             let is_json = line.starts_with(['{', '[']) && serde_json::from_str::<Value>(line).is_ok();
@@ -256,7 +247,7 @@ impl Recorder {
         self.text.push('\n');
     }
 
-    /// Compares the result with the committed recording.
+    /// Compares with the committed recording.
     pub(super) fn finish(self) {
         let path = folder().join(format!("{}.txt", self.area));
         let text = format!("{}\n", self.text.trim_end());

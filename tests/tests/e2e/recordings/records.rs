@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::recorder::Recorder;
 use crate::scripts::{say, script, turn};
 
-/// A script whose turn emits every kind of event that needs no answer of the owner.
+/// Every kind of event that needs no answer of the owner.
 pub(super) fn everything() -> Value {
     script(&[turn(&[
         json!({ "think": "Where to begin?" }),

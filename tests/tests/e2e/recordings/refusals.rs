@@ -60,8 +60,8 @@ async fn malformed_requests() {
         let reply = owner.api.send(Method::POST, path, &[], Some(body.as_bytes().to_vec())).await;
         on.record(&owner, &Method::POST, path, &[], Some(body), &reply);
     }
-    // The server refuses the request because of its length. The test sends no body: the server might close the connection
-    // while the body is sent, and the response would be lost.
+    // The server refuses the request because of its announced length. If the test sent a body, the server might close the connection
+    // meanwhile, and the response would be lost.
     let address = on.server.url().trim_start_matches("http://").to_owned();
     let token = on.server.token(pilothouse_local_keys::DEFAULT_OWNER);
     let mut connection = TcpStream::connect(&address).await.unwrap();

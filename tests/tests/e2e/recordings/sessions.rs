@@ -132,7 +132,6 @@ async fn adjusted(on: &mut Recorder) {
     on.post(&session.path("/close"), json!({})).await;
 }
 
-/// Approved and rejected output.
 async fn reviewed(on: &mut Recorder) {
     for (name, decision) in [("approved", "/approve"), ("rejected", "/reject")] {
         let session = on.started(name, &with_output()).await;
@@ -151,7 +150,6 @@ async fn reviewed(on: &mut Recorder) {
     }
 }
 
-/// Retry of a failed session.
 async fn retried(on: &mut Recorder) {
     let fails =
         turn(&[say("One."), json!({ "end": { "error": true, "reason": "crashed", "message": "No luck." } })]);

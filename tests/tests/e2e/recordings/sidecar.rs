@@ -22,7 +22,6 @@ use super::recorder::Recorder;
 use super::records::everything;
 use crate::scripts::say;
 
-/// A request of the sidecar and its response.
 #[derive(Clone)]
 struct Exchange {
     method: Method,
@@ -31,7 +30,6 @@ struct Exchange {
     reply: Reply,
 }
 
-/// Forwards requests to the server and records them.
 #[derive(Clone)]
 struct Proxy {
     http: reqwest::Client,
@@ -80,14 +78,13 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     (status, [("content-type", "application/json")], text).into_response()
 }
 
-/// HMAC-SHA256. The labels in the messages below are part of the wire format and must not change.
+/// HMAC-SHA256. The labels in the messages below are part of the wire format.
 fn hmac(key: &[u8], message: &str) -> Vec<u8> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
     mac.update(message.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }
 
-/// An envelope as it was sent.
 #[derive(serde::Deserialize)]
 struct Signed {
     signature: String,
@@ -102,7 +99,7 @@ async fn sidecar() {
     on.put(worker, heartbeat).await.expect(200);
     on.put(worker, json!({ "capacity": 0, "colour": "red" })).await.expect(422);
     let mut plays = everything();
-    // A body that is too large for the queue is sent as a blob.
+    // Too large for the queue, so that it is sent as a blob.
     plays["steps"][0]["turn"]["steps"].as_array_mut().unwrap().push(say(&"All work. ".repeat(20_000)));
     plays["onMessage"] = json!([say("You said: {{message}}")]);
     let script = on.server.work_folder().join("script.json");
@@ -141,7 +138,7 @@ async fn sidecar() {
     let home = on.server.data().join("../home");
     std::fs::create_dir(&folder).unwrap();
     std::fs::create_dir(&home).unwrap();
-    // The sidecar must use the proxy, which speaks HTTP/1.1, and must send a heartbeat during the test.
+    // The sidecar uses the proxy, which speaks HTTP/1.1, and sends a heartbeat during the test.
     let mut launch = order["request"].clone();
     launch.as_object_mut().unwrap().extend(access.as_object().unwrap().clone());
     launch["sessionHome"] = json!(home);

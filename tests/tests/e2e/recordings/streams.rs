@@ -15,7 +15,7 @@ use crate::scripts::{say, with_output};
 
 type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Connects and records the request and the response.
+/// Records the request and the response.
 async fn connect(on: &mut Recorder, operation: &str, path: &str) -> Stream {
     let url = format!("{}{path}", on.server.url().replacen("http", "ws", 1));
     let mut request = url.into_client_request().unwrap();
@@ -35,7 +35,7 @@ async fn connect(on: &mut Recorder, operation: &str, path: &str) -> Stream {
     stream
 }
 
-/// Records frames up to and including the first one for which `last` returns true.
+/// Up to and including the first frame for which `last` returns true.
 async fn frames(on: &mut Recorder, stream: &mut Stream, last: impl Fn(&Value) -> bool) -> Value {
     let mut text = String::new();
     loop {

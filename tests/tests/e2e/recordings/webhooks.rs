@@ -16,10 +16,9 @@ use sha2::Sha256;
 
 use super::recorder::Recorder;
 
-/// A request that a receiver got.
 type Delivery = (HeaderMap, String);
 
-/// A receiver of webhooks that responds with 500 to the first request and with 200 to all others.
+/// Responds with 500 to the first request and with 200 to all others.
 struct Receiver {
     address: String,
     deliveries: Arc<Mutex<Vec<Delivery>>>,
@@ -46,7 +45,7 @@ impl Receiver {
     }
 }
 
-/// The signature according to Standard Webhooks. `secret` is the one that the registration returned.
+/// By Standard Webhooks. `secret` is the one that the registration returned.
 fn signature(secret: &str, headers: &HeaderMap, body: &str) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key).unwrap();

@@ -26,9 +26,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// The lifetime of test tokens.
 pub(super) const TTL: Duration = Duration::from_hours(1);
-/// The owner that test deployments are configured to treat as operator.
+/// Test deployments treat this owner as operator.
 pub(super) const OPERATOR: &str = "operator";
 
 /// The description of a deployment, which `infra/deploy` writes.
@@ -62,12 +61,11 @@ macro_rules! client {
     };
 }
 
-/// A deployment as one test uses it.
 pub(super) struct Deployed {
     description: Description,
     keys: Arc<LocalKeys>,
     functions: Arc<Functions>,
-    /// Makes the owner ids of this test unique.
+    /// Makes the test's owner ids unique.
     suffix: String,
     folder: TempDir,
     workers: Vec<WorkerProcess>,
@@ -75,7 +73,7 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    /// Opens the deployment with deadlines divided by `deadline_divisor`, and starts a worker for the default owner.
+    /// Divides deadlines by `deadline_divisor`, and starts a worker for the default owner.
     pub(super) fn join(endpoint: &str, deadline_divisor: u32) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join(format!("../target/deploy/e2e-h{deadline_divisor}.json"));
@@ -161,7 +159,7 @@ impl Deployed {
         self.functions.log_of(function, "").await
     }
 
-    /// Reads the root secret. In AWS only functions that need it may read it; a local cloud allows everybody.
+    /// In AWS only functions that need the secret may read it; a local cloud allows everybody.
     pub(super) async fn root_secret(&self) -> RootSecret {
         let ask = serde_json::json!({ "SecretId": self.description.secret_arn });
         let response = self.functions.call("secretsmanager.GetSecretValue", &ask).await;
@@ -214,7 +212,7 @@ impl Deployed {
     }
 }
 
-/// The logs of the worker, of its sidecars and of the functions.
+/// Of the worker, of its sidecars and of the functions.
 struct Logs {
     files: LogFiles,
     functions: Arc<Functions>,

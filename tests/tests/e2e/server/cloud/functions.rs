@@ -8,13 +8,12 @@ use pilothouse_functions::catalog::{EVENT_FUNCTIONS, cloud_functions};
 use pilothouse_tests::log_capture::tail;
 use serde_json::{Value, json};
 
-/// The variable that names the function in the environment of its process.
+/// Names the function in the environment of its process.
 const NAME: &str = "AWS_LAMBDA_FUNCTION_NAME=";
 
 /// Time limit until a killed process is dead.
 const DYING: Duration = Duration::from_secs(5);
 
-/// The functions of one deployment.
 pub(super) struct Functions {
     http: reqwest::Client,
     endpoint: String,
@@ -28,8 +27,8 @@ impl Functions {
         Self { http, endpoint: endpoint.to_owned(), prefix: prefix.to_owned(), since }
     }
 
-    /// Kills every process of every function and waits until they are dead. The local cloud notices a death only then, and could
-    /// otherwise send the next request to a dying process.
+    /// Kills every process of every function and waits until they are dead. The local cloud notices a death only then, and could send the
+    /// next request to a dying process.
     pub(super) fn kill(&self) {
         let ours = format!("{NAME}{}-", self.prefix);
         let mut killed = Vec::new();
@@ -61,7 +60,7 @@ impl Functions {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The ends of all logs, reduced to lines that contain `part`.
+    /// The ends of all logs, only lines with `part`.
     pub(super) async fn all_logs(&self, part: &str) -> Vec<String> {
         let mut logs = Vec::new();
         let of_http = cloud_functions().into_iter().map(|function| function.name);
@@ -74,7 +73,7 @@ impl Functions {
         logs
     }
 
-    /// Sends an unsigned request in the JSON protocol to a service of the local cloud, which does not check signatures.
+    /// Unsigned, in the JSON protocol. The local cloud does not check signatures.
     pub(super) async fn call(&self, action: &str, ask: &Value) -> Value {
         let service = if action.starts_with("Logs") { "logs" } else { "secretsmanager" };
         let scope = format!("Credential=test/20260101/eu-central-1/{service}/aws4_request");
@@ -90,9 +89,9 @@ impl Functions {
     }
 }
 
-/// Whether a process has exited, possibly as a zombie.
+/// True for a zombie.
 fn is_dead(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    // The state follows the name, which may contain anything. `Z` is a zombie.
+    // After the name, which may contain any character. `Z` is a zombie.
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
