@@ -154,7 +154,7 @@ impl Server {
         }
     }
 
-    /// In the cloud, the sessions of each owner need a worker.
+    /// Ensures that the sessions of another owner have a worker, too.
     pub(crate) fn serve(&mut self, owner: &str) {
         let token = self.token(owner);
         if let Cloud(deployed) = &mut self.host {

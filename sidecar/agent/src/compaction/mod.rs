@@ -48,7 +48,7 @@ pub(crate) fn select(state: &mut State, keep_recent_tokens: u64) -> Option<Selec
     (!old.is_empty()).then_some(Selection { old, model, tokens_before, first_kept, leaf })
 }
 
-/// Plans a compaction of calls with results. Writes a transcript, so the caller must not hold the state's lock.
+/// Plans a compaction. All calls in it have results. Writes a transcript, so the caller must not hold the lock of the state.
 pub(crate) fn plan(selection: Selection, instructions: Option<&str>) -> Plan {
     let Selection { old, model, tokens_before, first_kept, leaf } = selection;
     let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens);
