@@ -22,12 +22,12 @@ pub(super) fn by_policy<'a>(
     (listed(tool) || kind.is_some_and(listed)).then(|| allowing(options)).flatten()
 }
 
-/// The option that allows the call, for one time if possible.
+/// The option that allows the call, once if possible.
 pub(super) fn allowing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
 }
 
-/// The option that rejects the call, for one time if possible.
+/// The option that rejects the call, once if possible.
 pub(super) fn refusing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways])
 }

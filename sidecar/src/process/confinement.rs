@@ -191,7 +191,7 @@ const FOLDER_VARIABLES: [&str; 9] = [
     "XDG_CACHE_HOME",
 ];
 
-/// The folders in `FOLDER_VARIABLES`. They must be writable, because a person set the variable for that purpose.
+/// The folders in `FOLDER_VARIABLES`. They are writable, because whoever set the variable expects that.
 pub fn named_folders<'a, N, V>(variables: impl IntoIterator<Item = (&'a N, &'a V)>) -> Vec<PathBuf>
 where
     N: AsRef<std::ffi::OsStr> + ?Sized + 'a,

@@ -184,7 +184,7 @@ proptest! {
             prop_assert!(at.is_some(), "{:?} is not in {:?}", between, rest);
             rest = &rest[at.unwrap_or_default() + between.len()..];
         }
-        // The suffix that is held back is shorter than a form of a secret.
+        // The suffix that is held back is no longer than a form of a secret.
         let longest = forms::of("kestrel-ab-ab-c").iter().map(String::len).max().unwrap_or_default();
         let (mut read, mut given) = (0, 0);
         for (piece, told) in pieces.iter().zip(&told) {

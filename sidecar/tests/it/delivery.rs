@@ -218,7 +218,7 @@ async fn signal_stops_the_agent_and_sends_all_events() {
 
 #[tokio::test]
 async fn ending_sidecar_still_sends_requested_replays() {
-    // The sidecar has stopped its agent and waits until all events are accepted.
+    // The sidecar stops its agent and then waits until all events are accepted.
     let gap = json!({ "gap": { "step": { "say": "missing" } } });
     let (gateway, _folders, sidecar) =
         playing(json!([turn(json!([gap, { "say": "after" }, much(10_000)]))])).await;

@@ -56,7 +56,7 @@ pub(crate) struct Kind {
     pub(crate) samples: Vec<String>,
 }
 
-/// The share of bodies to keep as samples.
+/// One of this many bodies is kept as a sample.
 const EACH: u64 = 7;
 
 #[derive(Default)]

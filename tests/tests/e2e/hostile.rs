@@ -98,7 +98,7 @@ async fn half_sent_bodies_time_out_and_free_their_memory() {
     }
     let peak = memory(&server);
     assert!(peak < before + 100, "{before} MiB before, {peak} MiB at the peak");
-    // The server refuses the announced body before it is sent.
+    // The server refuses an announced body over the limit before it is sent.
     let mut stream = sent(&server, &start(&server.token("alice"), 10_000_000)).await.unwrap();
     let mut response = vec![0; 64];
     let length = tokio::time::timeout(PATIENCE, stream.read(&mut response)).await.unwrap().unwrap();

@@ -67,7 +67,7 @@ async fn exhausted_budget_prevents_model_calls() {
     agent.gateway.sees("turn_completed").await;
 }
 
-/// The cost of a model call is recorded before its tool ends, in case the agent dies.
+/// The cost of a model call is recorded while its tool runs, so that it counts even if the agent dies.
 #[tokio::test]
 async fn model_call_is_recorded_while_its_tool_runs() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };

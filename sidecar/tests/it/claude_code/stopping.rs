@@ -131,7 +131,7 @@ async fn interrupt_stops_background_subagents() {
     ];
     let Some(agent) = Agent::idle(Script { conversations, ..Script::default() }).await else { return };
     agent.begin(|_| {});
-    // The turn ends in the same way if the tool's result arrives before the interrupt.
+    // The turn ends in the same way, whether its result arrives before or after the interrupt.
     agent.gateway.sees("assistant_message text it looks").await;
     agent.asked(3).await;
     let interrupt = agent.gateway.send(Command::Interrupt {});
