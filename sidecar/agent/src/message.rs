@@ -61,6 +61,7 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
+    /// In order (S1 3.3).
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             AssistantContent::ToolCall(call) => Some(call),

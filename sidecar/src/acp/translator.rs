@@ -83,6 +83,7 @@ impl Translator {
         events
     }
 
+    /// Whether subagents of the turn are still running (decision 18).
     pub(super) fn subagents_work(&self) -> bool {
         self.subagents.any_open()
     }

@@ -31,9 +31,9 @@ pub struct SessionConfig {
     /// Of two with the same name, the first applies (decision 38).
     pub tools: Vec<SharedTool>,
     pub governor: Arc<dyn Governor>,
-    /// See [`SteeringMode`].
+    /// See [`SteeringMode`] (decision 40).
     pub steering_mode: SteeringMode,
-    /// See [`FollowUpMode`].
+    /// See [`FollowUpMode`] (decision 40).
     pub follow_up_mode: FollowUpMode,
     /// Most model turns of one prompt. `None`: no limit.
     pub max_turns: Option<u32>,
