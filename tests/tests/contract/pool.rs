@@ -271,7 +271,6 @@ async fn no_wake_up_is_lost(subject: &dyn Subject, rounds: usize, sessions: usiz
         for _ in 0..FINISHERS {
             others.push(tokio::spawn(finisher(Arc::clone(&fixture), Arc::clone(&is_over))));
         }
-        others.push(tokio::spawn(braker(Arc::clone(&fixture), Arc::clone(&is_over))));
         let starters: Vec<_> =
             (0..STARTERS).map(|n| tokio::spawn(starter(Arc::clone(&fixture), n, sessions))).collect();
         for task in starters {
@@ -294,6 +293,41 @@ async fn no_wake_up_is_lost(subject: &dyn Subject, rounds: usize, sessions: usiz
         let pool = fixture.app.store.pool(&fixture.owner).await.unwrap().value;
         assert!(pool.waiting().is_empty() && fixture.sessions().await.iter().all(|s| s.run().is_none()));
     }
+}
+
+/// Whatever the interleaving of brakes with starts, ends and retries, no run receives a slot while a brake is in force.
+async fn no_start_passes_a_brake(subject: &dyn Subject, sessions: usize) {
+    let fixture = PoolFixture::new(subject).await;
+    fixture.set_slots(2).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut others = vec![tokio::spawn(braker(Arc::clone(&fixture), Arc::clone(&is_over)))];
+    for n in 0..REACTORS {
+        others.push(tokio::spawn(reactor(Arc::clone(&fixture), n, Arc::clone(&is_over))));
+    }
+    for _ in 0..FINISHERS {
+        others.push(tokio::spawn(finisher(Arc::clone(&fixture), Arc::clone(&is_over))));
+    }
+    let starters: Vec<_> =
+        (0..STARTERS).map(|n| tokio::spawn(starter(Arc::clone(&fixture), n, sessions))).collect();
+    for task in starters {
+        task.await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for task in others {
+        task.await.unwrap();
+    }
+    fixture.settle().await;
+    assert!(fixture.sessions().await.iter().all(|session| !session.is_held()), "held by a released brake");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_start_passes_a_brake_on_sqlite() {
+    no_start_passes_a_brake(&Sqlite::start().await, 7).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_start_passes_a_brake_on_dynamodb() {
+    no_start_passes_a_brake(&Dynamo::start().await, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
