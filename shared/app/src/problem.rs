@@ -205,13 +205,11 @@ impl Problem {
         match self {
             Self::Invalid(_)
             | Self::Pool(PoolError::InvalidMaximum { .. })
-            | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            Self::Template(
+            | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. })
+            | Self::Template(
                 TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
-            ) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Project(
+            )
+            | Self::Project(
                 ProjectError::TooMany { .. }
                 | ProjectError::DuplicateWorkstream(_)
                 | ProjectError::TooLarge { .. },
