@@ -25,6 +25,8 @@ async fn brakes() {
     on.post(&waiting.path("/cancel"), json!({})).await.expect(200);
     on.post(&format!("{path}/release"), json!({ "sessionIds": [working.id] })).await.expect(200);
     on.post(&format!("{path}/release"), json!({ "sessionIds": [working.id] })).await.expect(409);
+    // The reaction to the release resumes the session.
+    working.until_status("Running").await;
     on.post(&format!("{path}/release"), json!({})).await.expect(200);
     on.post(&format!("{path}/release"), json!({})).await.expect(409);
     let one = json!({ "type": "session", "sessionId": waiting.id });
