@@ -166,6 +166,7 @@ impl AgentSession {
     pub(super) fn restart_request_deadlines(&mut self, ctx: &DomainContext<'_>) {
         if let Some(from) = self.hold.requests_stopped_at.take() {
             self.requests.extend(ctx.now, ctx.now.since(from));
+            self.record_extended();
         }
     }
 
