@@ -218,11 +218,11 @@ pub fn router_of<'f>(app: App, functions: impl IntoIterator<Item = &'f HttpFunct
         .with_state(app)
 }
 
-/// Refuses a method that the path does not have. An `{id}` that is no UUID names nothing, so that `/api/agents/skills/resume` is
-/// answered like the resume of an unknown agent.
-async fn refuse_method(parameters: RawPathParams) -> Problem {
+/// Refuses a method that the path does not have. `POST /api/agents/skills/resume` has the path of a skill, but is answered like the
+/// resume of an unknown agent.
+async fn refuse_method(method: Method, parameters: RawPathParams) -> Problem {
     let is_id = |value: &str| value.parse::<AgentSessionId>().is_ok();
-    if parameters.iter().any(|(name, value)| name == "id" && !is_id(value)) {
+    if method == Method::POST && parameters.iter().any(|(name, value)| name == "id" && !is_id(value)) {
         return Problem::NotFound("there is nothing at this address".to_owned());
     }
     Problem::MethodNotAllowed

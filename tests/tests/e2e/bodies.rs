@@ -62,6 +62,16 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "workers-orders" => json!({ "waitSeconds": 0.0 }),
         "agent-create-task" => json!({ "title": "Look again", "priority": "Normal" }),
         "agent-record-learning" => json!({ "kind": "Person", "content": "Ada reviews in the morning." }),
+        "brake-pull" => json!({ "scope": { "type": "all" }, "reason": "It deletes the wrong files" }),
+        "brakes-release" | "agents-kill" => json!({}),
+        "decisions-resolve" => json!({ "resolutionType": "approve" }),
+        "projects-create" => json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] }),
+        "projects-update" => json!({ "goals": ["Sell tea"] }),
+        "agents-spawn" => json!({
+            "brief": { "role": "Builder", "workstream": "api" }, "objective": "Build it", "workingDirectory": "/tmp",
+            "budgetCapUsd": "1",
+        }),
+        "agents-update-brief" => json!({ "role": "Builder", "workstream": "api" }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {
             assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");
