@@ -2,8 +2,8 @@
 //!
 //! - *current*: a transaction writes the aggregate and its journal entries; each item costs twice its units
 //! - *one write*: a single conditional write stores the aggregate with its new events, and the reader of the stream writes the journal.
-//! Only possible where no other item is guarded: a queue, a pool or an idempotency record still needs the transaction, without the journal
-//! entries
+//!   Only possible where no other item is guarded: a queue, a pool or an idempotency record still needs the transaction, without the journal
+//!   entries
 //!
 //! A write costs one unit for each started KiB of the larger of the old and the new item. An index entry costs one unit when it is
 //! added or removed, two when it moves, and none when it stays.

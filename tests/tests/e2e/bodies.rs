@@ -11,7 +11,9 @@ const SOME_ID: &str = "01900000-0000-7000-8000-000000000001";
 fn body(function: &HttpFunction) -> Option<Value> {
     Some(match function.name {
         "sessions-start" => json!({ "workingDirectory": "/tmp", "objective": "Look", "budgetCapUsd": "1" }),
-        "sessions-interrupt" | "sessions-cancel" | "sessions-retry" => json!({}),
+        "sessions-interrupt" | "sessions-cancel" | "sessions-retry" | "brakes-release" | "agents-kill" => {
+            json!({})
+        }
         "sessions-approve" | "sessions-reject" => json!({ "outputId": SOME_ID }),
         "sessions-budget" => json!({ "capUsd": "9" }),
         "messages-enqueue" => json!({ "content": "Hello", "priority": "Immediate", "messageId": SOME_ID }),
@@ -63,7 +65,6 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "agent-create-task" => json!({ "title": "Look again", "priority": "Normal" }),
         "agent-record-learning" => json!({ "kind": "Person", "content": "Ada reviews in the morning." }),
         "brake-pull" => json!({ "scope": { "type": "all" }, "reason": "It deletes the wrong files" }),
-        "brakes-release" | "agents-kill" => json!({}),
         "decisions-resolve" => json!({ "resolutionType": "approve" }),
         "projects-create" => json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] }),
         "projects-update" => json!({ "goals": ["Sell tea"] }),

@@ -278,12 +278,11 @@ impl Reference {
             Asked::Pause { possible } if status == S::Running => (!possible).then_some("not-supported"),
             Asked::Pause { .. } if self.walk.resumes && matches!(status, S::Pausing | S::Paused) => None,
             Asked::Resume if status == S::Paused => spent,
-            Asked::Cancel if !ended => None,
+            Asked::Cancel | Asked::Hold if !ended => None,
             Asked::Close if status == S::Idle => starting.or(self.reviewable.then_some("review-pending")),
             Asked::Review if status == S::Idle => {
                 starting.or((!self.reviewable).then_some("nothing-to-review"))
             }
-            Asked::Hold if !ended => None,
             Asked::Retry if status == S::Failed => {
                 spent.or((self.retries >= self.max_retries).then_some("retries-exhausted"))
             }

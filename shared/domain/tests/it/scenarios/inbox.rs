@@ -1,8 +1,8 @@
 //! Decisions of the inbox: what opens, resolves and ends them (decision 74).
 
 use pilothouse_domain::decision::{
-    CancelReason, Decision, DecisionKind, DecisionState, DecisionSubject, OwnerDecision, ProposedResolution,
-    Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
+    CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, OwnerDecision,
+    ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::text::{AnswerText, Feedback};
@@ -131,10 +131,10 @@ fn newer_output_supersedes_the_review_of_the_older() {
         s.commit(|conv, ctx| conv.session.submit_output(output(2), ctx)).unwrap();
         s
     }]);
-    use pilothouse_domain::decision::DecisionStatus as Status;
-    let superseded = inbox.in_state(Status::Cancelled);
+    let superseded = inbox.in_state(DecisionStatus::Cancelled);
     assert_eq!(cancelled_for(&superseded[0].state), Some(CancelReason::Superseded));
-    let DecisionSubject::OutputReview { output_id, .. } = inbox.in_state(Status::Pending)[0].subject else {
+    let DecisionSubject::OutputReview { output_id, .. } = inbox.in_state(DecisionStatus::Pending)[0].subject
+    else {
         panic!("{inbox:?}")
     };
     let scenario = scenario.when(|s| s.approve(output_id));
