@@ -62,8 +62,8 @@ pub struct Status {
 /// Release a brake.
 #[derive(Debug, Args)]
 pub struct Release {
-    /// The brake: its id, or at least 4 characters of the beginning or end of the id
-    pub brake: String,
+    /// The brake: its id, or at least 4 characters of the beginning or end of the id [default: the only one in force]
+    pub brake: Option<String>,
     /// Release only this session; may be repeated
     #[arg(long = "session", value_name = "SESSION")]
     pub sessions: Vec<String>,
@@ -129,9 +129,22 @@ async fn in_force(ctx: &Context) -> Result<Vec<BrakeId>, CliError> {
     Ok(ctx.client.pool().await?.brake_ids)
 }
 
+async fn only_one_in_force(ctx: &Context) -> Result<BrakeId, CliError> {
+    match in_force(ctx).await?[..] {
+        [id] => Ok(id),
+        [] => Err(CliError::NotFound("no brake is in force".to_owned())),
+        _ => Err(CliError::Usage(
+            "several brakes are in force; name one: `pilothouse brake status` lists them".into(),
+        )),
+    }
+}
+
 impl Release {
     async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
-        let id = ctx.client.resolve_brake(&self.brake).await?;
+        let id = match &self.brake {
+            Some(given) => ctx.client.resolve_brake(given).await?,
+            None => only_one_in_force(ctx).await?,
+        };
         let mut sessions = Vec::new();
         for session in &self.sessions {
             sessions.push(ctx.client.resolve_session(session).await?);

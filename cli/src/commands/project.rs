@@ -30,7 +30,7 @@ pub enum Project {
     Create(Create),
     /// Change fields of a project
     Edit(Edit),
-    /// Cancel the sessions of all agents
+    /// Cancel the sessions of the active agents
     Kill(ProjectArg),
     /// Archive a project: no agents start in it any more
     Archive(ProjectArg),

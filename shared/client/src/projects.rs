@@ -44,7 +44,7 @@ impl Client {
         self.post(format!("{PROJECTS}/{id}/{action}"), &json!({})).await
     }
 
-    /// Cancels the sessions of all agents of a project.
+    /// Cancels the sessions of the active agents of a project.
     pub async fn kill_agents(&self, id: ProjectId) -> Result<KilledAgents, ApiError> {
         self.post(format!("{PROJECTS}/{id}/kill"), &json!({})).await
     }

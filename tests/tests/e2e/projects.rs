@@ -87,13 +87,15 @@ async fn agents_of_a_project_follow_their_sessions() {
 }
 
 #[tokio::test]
-async fn kill_all_ends_every_agent_that_is_not_over() {
+async fn kill_all_ends_every_active_agent() {
     let server = Server::start(1).await;
     let api = server.api();
     let shop = project(&api, "Shop").await;
     let (_, first) = spawned(&server, &shop, "First", &endless()).await;
     let (_, second) = spawned(&server, &shop, "Second", &endless()).await;
+    let (completed, idle) = spawned(&server, &shop, "Third", &short()).await;
     let outside = Session::start(&api, crate::server::work(&server, &endless())).await;
+    until_agent(&idle, &completed, "completed").await;
     for session in [&first, &second, &outside] {
         session.until_said("Working.").await;
     }
@@ -104,6 +106,7 @@ async fn kill_all_ends_every_agent_that_is_not_over() {
     second.until_status("Cancelled").await;
     assert_eq!(api.post(&kill, json!({})).await.expect(200).body["agents"], json!([]));
     assert_eq!(outside.view().await["status"], "Running", "other sessions continue");
+    assert_eq!(idle.view().await["status"], "Idle", "a completed agent keeps its session");
 }
 
 /// Reports its configuration, first and after each message.

@@ -1,4 +1,4 @@
-//! `POST /api/projects/{id}/kill`: cancels the sessions of all agents of a project (S2 `killAll`).
+//! `POST /api/projects/{id}/kill`: cancels the sessions of the active agents of a project (S2 `killAll`).
 
 use axum::Json;
 use axum::extract::State;
@@ -12,10 +12,10 @@ use pilothouse_domain::{Project, ProjectId};
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-kill", Verb::Post, "/api/projects/{id}/kill", |verb| verb.route(kill_agents))
         .owner()
-        .summary("Cancel the sessions of all agents of a project")
+        .summary("Cancel the sessions of the active agents of a project")
         .output::<KilledAgents>(&[200]);
 
-/// Responds with 200 and the agents whose sessions were not over. Each session is cancelled in a transaction of its own; a repeated
+/// Responds with 200 and the agents that worked, were paused, or waited for a person. Each session is cancelled in a transaction of its own; a repeated
 /// request cancels those that remain.
 async fn kill_agents(
     State(app): State<App>,
@@ -28,8 +28,14 @@ async fn kill_agents(
     let stop = CommandContext::for_server(command.owner.clone(), command.function);
     let mut agents = Vec::new();
     for agent in project.agents().keys() {
-        let session = app.agent_view(&command.owner, *agent).await?.session_id;
-        match app.change_session(&stop, session, |it, ctx| Ok(it.session.request_cancel(false, ctx)?)).await {
+        let view = app.agent_view(&command.owner, *agent).await?;
+        if !view.is_active() {
+            continue;
+        }
+        match app
+            .change_session(&stop, view.session_id, |it, ctx| Ok(it.session.request_cancel(false, ctx)?))
+            .await
+        {
             Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
             // The session is over.
             Err(Problem::Session(_)) => {}
