@@ -4,20 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use pilothouse_api::projects::AgentView;
-use pilothouse_client::inputs::PageQuery;
 use pilothouse_domain::{ProjectAgentId, ProjectId, Usd};
 use serde_json::{Value, json};
 
 use super::adapter::AdapterChoice;
 use super::files::{absolute, read_json};
-use super::project::resolve_project;
+use super::project::{all_agents, resolve_project};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// The maximum page size of the server.
-const PAGE: u32 = 100;
 /// The cap of an agent's spend in dollars, where neither an option nor a template says otherwise.
 const DEFAULT_BUDGET_USD: &str = "5";
 /// Fewest characters of a partial id.
@@ -182,22 +179,6 @@ impl AgentArg {
                 several.len(),
                 self.agent
             ))),
-        }
-    }
-}
-
-/// All agents of a project, oldest first.
-pub(super) async fn all_agents(
-    ctx: &Context,
-    project: Option<ProjectId>,
-) -> Result<Vec<AgentView>, CliError> {
-    let (mut agents, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-    loop {
-        let page = ctx.client.agents(project, &slice).await?;
-        agents.extend(page.items);
-        slice.cursor = page.next_cursor;
-        if slice.cursor.is_none() {
-            return Ok(agents);
         }
     }
 }

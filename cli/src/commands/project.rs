@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use pilothouse_api::projects::ProjectSummary;
+use pilothouse_api::projects::{AgentView, ProjectSummary};
 use pilothouse_client::inputs::PageQuery;
 use pilothouse_domain::ProjectId;
 use serde_json::{Value, json};
@@ -135,10 +135,26 @@ async fn all_projects(ctx: &Context, archived: Option<bool>) -> Result<Vec<Proje
     }
 }
 
+/// All agents of a project, oldest first.
+pub(super) async fn all_agents(
+    ctx: &Context,
+    project: Option<ProjectId>,
+) -> Result<Vec<AgentView>, CliError> {
+    let (mut agents, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
+    loop {
+        let page = ctx.client.agents(project, &slice).await?;
+        agents.extend(page.items);
+        slice.cursor = page.next_cursor;
+        if slice.cursor.is_none() {
+            return Ok(agents);
+        }
+    }
+}
+
 async fn show(ctx: &Context, given: &str) -> Result<(), CliError> {
     let id = resolve_project(ctx, given).await?;
     let project = ctx.client.project(id).await?;
-    let agents = super::agent::all_agents(ctx, Some(id)).await?;
+    let agents = all_agents(ctx, Some(id)).await?;
     let response = json!({ "project": project, "agents": agents });
     ctx.print(&response, |_, style, now| output::projects::show(&project, &agents, style, now))
 }
