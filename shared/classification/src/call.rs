@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::path::{InvalidPlaces, Places};
-use crate::pattern::ToolClassifications;
+use pilothouse_domain::effect::pattern::ToolClassifications;
 
 /// The part of a sidecar that reports the call. Tools of different adapters can have the same name and other arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,6 +14,21 @@ pub enum Adapter {
     Acp,
     Native,
     Script,
+    /// An adapter whose tools only the patterns of a project know.
+    Other,
+}
+
+impl Adapter {
+    /// The adapter with this name.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "claude" => Self::Claude,
+            "acp" => Self::Acp,
+            "native" => Self::Native,
+            "script" => Self::Script,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// A tool call as an agent requests it.

@@ -54,7 +54,7 @@ impl Collector {
             None => self.effects = Some(Effects::one(effect)),
         }
         if self.findings.len() < Classification::MAX_FINDINGS {
-            let shown = subject.chars().map(crate::shell::marks::visible);
+            let shown = subject.chars().map(crate::marks::visible);
             let finding = Finding { effect, subject: shown.take(Finding::MAX_SUBJECT).collect() };
             if !self.findings.contains(&finding) {
                 self.findings.push(finding);

@@ -8,24 +8,37 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`mod@pattern`] | patterns of a project for the names of tools, and their validation |
 //! | `registry` | the tools of each adapter: which argument is a command, a path or a URL |
 //! | `path` | where a path points, and which paths are protected |
 //! | `shell` | parses shell commands, expands words, and finds the effects of each program |
-//! | `tables` | what is known about programs and their options |
+//! | `syntax`, `marks`, `braces` | a parsed script; unknown text in it; alternatives in braces |
+//! | `tables` | programs, their options and their effects |
 
+mod braces;
 mod call;
 mod findings;
+mod marks;
 mod path;
-pub mod pattern;
 mod registry;
 mod shell;
+mod syntax;
 mod tables;
 
 pub use call::{Adapter, Context, ToolCall};
 pub use findings::{Classification, Finding};
 pub use path::InvalidPlaces;
+pub use pilothouse_domain::effect::pattern;
 pub use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+
+/// The names of the tools whose arguments are inspected, of all adapters.
+pub fn known_tools() -> Vec<String> {
+    registry::known_tools()
+}
+
+/// An absolute path without `.`, `..` and repeated slashes; `None` if it is not absolute.
+pub fn normalised(path: &str) -> Option<String> {
+    path.starts_with('/').then(|| path::normalise("/", path))
+}
 
 /// Finds the effects of a tool call.
 pub fn classify(call: &ToolCall<'_>, context: &Context<'_>) -> Classification {

@@ -128,7 +128,7 @@ fn arguments_in_bash(script: &str, folder: &Path) -> Vec<String> {
     text.split(|byte| *byte == 0).map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()
 }
 
-/// Whether a text matches a subject, in which `*` and `…` stand for any characters.
+/// Whether a text matches a subject, in which `*` and `…` match any characters.
 fn matches(subject: &str, text: &str) -> bool {
     let mut parts = subject.split(['*', '…']);
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };

@@ -111,6 +111,10 @@ fn acp_tools_are_classified_by_name_then_kind() {
     assert!(!asks(&call(Adapter::Acp, "Read File", Some("read"), &json!({ "path": "a" }))));
     let locations = json!({ "locations": [{ "path": "a" }, { "path": "/etc/shadow" }] });
     assert!(asks(&call(Adapter::Acp, "Look", Some("read"), &locations)));
+    // Named after its kind, which is not the tool `read` of another agent.
+    let elsewhere = json!({ "path": "a", "locations": [{ "path": "/etc/shadow" }] });
+    assert!(asks(&call(Adapter::Acp, "read", Some("read"), &elsewhere)));
+    assert!(!asks(&call(Adapter::Acp, "read", Some("read"), &json!({ "locations": [{ "path": "a" }] }))));
     assert!(!asks(&call(Adapter::Acp, "Terminal", Some("execute"), &json!({ "command": "ls" }))));
     assert!(asks(&call(Adapter::Acp, "Terminal", Some("execute"), &json!({ "command": "rm a" }))));
     assert!(asks(&call(Adapter::Acp, "Terminal", Some("execute"), &json!({}))));
@@ -191,7 +195,7 @@ fn builds_ask_after_a_build_file_was_changed() {
 #[test]
 fn a_workspace_in_a_protected_folder_can_be_used() {
     let patterns = ToolClassifications::default();
-    for (workspace, home) in [("/root/work", "/root"), ("/home/user/.claude/trees/a", "/home/user")] {
+    for (workspace, home) in [("/root/shop", "/root"), ("/home/user/.claude/trees/a", "/home/user")] {
         let context = Context::new(workspace, workspace, home, &patterns).unwrap();
         let read = |path: &str| {
             let arguments = json!({ "file_path": path });

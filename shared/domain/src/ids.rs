@@ -105,6 +105,8 @@ uuid_ids! {
     BrakeId = "a brake id (a UUID)";
     /// Id of a decision that waits for a person (S2).
     DecisionId = "a decision id (a UUID)";
+    /// A verdict on a tool call (decision 75).
+    VerdictId = "a verdict id (a UUID)";
 }
 
 macro_rules! agent_ids {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::brake::{BrakeError, PoolBrake};
 use crate::session::RunCause;
+use crate::value::ProjectMembership;
 use crate::{AgentSession, AgentSessionId, BrakeId, DomainContext, Events, RunId, SessionEvent, Timestamp};
 
 /// A slot that a run holds.
@@ -20,7 +21,7 @@ pub struct Lease {
 }
 
 /// A session that waits for a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     /// Id of the session.
@@ -29,6 +30,9 @@ pub struct Waiting {
     pub cause: RunCause,
     /// When the session started to wait.
     pub since: Timestamp,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
 }
 
 /// The slots of one owner.
@@ -94,8 +98,8 @@ impl SessionPool {
     }
 
     /// The first brake that stops `session`.
-    pub fn brake_on(&self, session: AgentSessionId) -> Option<&PoolBrake> {
-        self.brakes.iter().find(|brake| brake.stops(session))
+    pub fn brake_on(&self, session: &AgentSession) -> Option<&PoolBrake> {
+        self.brakes.iter().find(|brake| brake.stops(session.id(), session.project()))
     }
 
     pub(crate) fn pull_brake(&mut self, brake: PoolBrake) -> Result<(), BrakeError> {
@@ -145,8 +149,11 @@ impl SessionPool {
     }
 
     fn first_startable(&self) -> Option<AgentSessionId> {
-        let can_start = |id: &AgentSessionId| !self.leases.contains_key(id) && self.brake_on(*id).is_none();
-        self.waiting.iter().map(|w| w.session_id).find(can_start)
+        let stops = |brake: &PoolBrake, w: &Waiting| brake.stops(w.session_id, w.project.as_ref());
+        let can_start = |w: &&Waiting| {
+            !self.leases.contains_key(&w.session_id) && !self.brakes.iter().any(|brake| stops(brake, w))
+        };
+        self.waiting.iter().find(can_start).map(|w| w.session_id)
     }
 
     /// Gives `session` a slot and a new run, or a place in line. Sessions already in line keep their precedence.
@@ -156,7 +163,7 @@ impl SessionPool {
         ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let id = session.id();
-        let brake = self.brake_on(id).map(|brake| brake.id);
+        let brake = self.brake_on(session).map(|brake| brake.id);
         // A session that a brake stops keeps its place in line.
         let cause = if brake.is_some() { session.requested_slot() } else { session.slot_wanted() };
         let Some(cause) = cause else {
@@ -176,7 +183,8 @@ impl SessionPool {
             if self.waiting.len() >= Self::MAX_WAITING {
                 return Err(PoolError::WaitingListFull { max: Self::MAX_WAITING });
             }
-            self.waiting.push(Waiting { session_id: id, cause, since: ctx.now });
+            let project = session.project().cloned();
+            self.waiting.push(Waiting { session_id: id, cause, since: ctx.now, project });
             let event = match brake {
                 Some(brake_id) => SessionEvent::StartBraked { brake_id },
                 None => SessionEvent::PoolExhausted {
@@ -208,7 +216,7 @@ impl SessionPool {
     ) -> Result<(Allocation, Events), PoolError> {
         let held = self.leases.remove(&from).is_some();
         self.brakes.iter_mut().for_each(|brake| brake.follow(from, to.id()));
-        let passes = held && self.brake_on(to.id()).is_none();
+        let passes = held && self.brake_on(to).is_none();
         match to.slot_wanted().filter(|_| passes).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {
                 self.leases.insert(to.id(), Lease { run_id, since: ctx.now });

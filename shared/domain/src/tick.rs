@@ -168,6 +168,19 @@ impl TickClock {
         self.base.plus(self.running_ms(now) / self.interval_ms())
     }
 
+    /// Keeps the set of active agents. Returns whether the clock changed.
+    pub fn set_active(&mut self, agent: ProjectAgentId, is_active: bool, now: Timestamp) -> bool {
+        if self.active.contains(&agent) == is_active {
+            return false;
+        }
+        if is_active {
+            self.agent_active(agent, now);
+        } else {
+            self.agent_inactive(agent, now);
+        }
+        true
+    }
+
     /// Starts the clock with the first active agent. Repeating it changes nothing. Returns whether the clock started.
     pub fn agent_active(&mut self, agent: ProjectAgentId, now: Timestamp) -> bool {
         self.active.insert(agent);

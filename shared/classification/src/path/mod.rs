@@ -8,7 +8,7 @@ mod protected;
 
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Severity};
 
-use crate::shell::marks::{ANY, UNKNOWN};
+use crate::marks::{ANY, UNKNOWN};
 pub(crate) use protected::names_secret;
 
 /// What happens to a file.
@@ -197,7 +197,7 @@ impl Places<'_> {
 
     /// Whether a pattern for names of files is meant for secrets: `.env*`, `*.pem`.
     pub(crate) fn glob_names_secret(&self, glob: &str) -> bool {
-        let Some(globs) = crate::shell::brace_alternatives(glob) else { return true };
+        let Some(globs) = crate::braces::alternatives(glob) else { return true };
         globs.iter().any(|glob| {
             let name = glob.rsplit('/').next().unwrap_or_default().replace(['*', '?'], "");
             protected::is_secret_name(&name, true) || self.mentions_secret(glob)

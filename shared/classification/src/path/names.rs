@@ -1,6 +1,6 @@
 //! Wildcards in the names of files.
 
-use crate::shell::marks::ANY;
+use crate::marks::ANY;
 
 /// Longest name of a file in bytes that is compared.
 const MAX_NAME: usize = 512;

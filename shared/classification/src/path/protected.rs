@@ -2,7 +2,7 @@
 
 use super::names::matches_name;
 use super::{Access, Places, Scope, below, normalise};
-use crate::shell::marks::{ANY, UNKNOWN};
+use crate::marks::{ANY, UNKNOWN};
 
 /// Secrets below a home directory: keys, tokens, histories and profiles of browsers.
 const HOME_SECRETS: &[&str] = &[
@@ -207,8 +207,6 @@ fn is_secret(path: &str, home: &str, inside: Option<&str>) -> bool {
         || (path.starts_with("/proc/") && (path.ends_with("/environ") || path.ends_with("/mem")))
 }
 
-// One arm for each access.
-#[allow(clippy::match_same_arms)]
 /// Whether an access to a path needs more care than its scope says.
 pub(super) fn is_protected(path: &str, places: &Places<'_>, access: Access, scope: Scope) -> bool {
     let outside = !matches!(scope, Scope::Workspace | Scope::Project);
@@ -225,13 +223,12 @@ pub(super) fn is_protected(path: &str, places: &Places<'_>, access: Access, scop
         return true;
     }
     match access {
-        Access::List => false,
+        Access::List | Access::Execute => false,
         Access::Read => {
             // Reading everything in a folder that contains secrets.
             matches!(path, "/" | "/etc" | "/var" | "/home" | "/Users" | "/proc" | "/run")
                 || (path == places.home)
         }
-        Access::Execute => false,
         Access::Create | Access::Update | Access::Delete => {
             let relative = below(places.workspace, path).or_else(|| below(places.project_root, path));
             match (relative, scope) {

@@ -54,6 +54,11 @@ pub(crate) fn classify(call: &ToolCall<'_>, context: &Context<'_>) -> Classifica
     classification
 }
 
+pub(crate) fn known_tools() -> Vec<String> {
+    let tables = [tools::CLAUDE, tools::NATIVE, tools::PLANNING, OWN_TOOLS];
+    tables.iter().flat_map(|table| table.iter()).map(|(name, _)| (*name).to_owned()).collect()
+}
+
 fn find(call: &ToolCall<'_>) -> Option<Rule> {
     let own = call.tool.strip_prefix(OWN_PREFIX).or_else(|| {
         // The native agent calls Pilothouse's tools directly.
@@ -66,13 +71,16 @@ fn find(call: &ToolCall<'_>) -> Option<Rule> {
         Adapter::Claude => &[tools::CLAUDE],
         Adapter::Native => &[tools::NATIVE, tools::PLANNING],
         Adapter::Script | Adapter::Acp => &[tools::CLAUDE, tools::NATIVE],
+        Adapter::Other => &[],
     };
     let by_name = tables.iter().flat_map(|table| table.iter()).find(|(name, _)| *name == call.tool);
     let by_kind = || {
         let kind = call.kind.filter(|_| call.adapter == Adapter::Acp)?;
         tools::ACP_KINDS.iter().find(|(name, _)| *name == kind)
     };
-    by_name.or_else(by_kind).map(|(_, rule)| *rule)
+    // A call whose tool has no name is named after its kind, which other agents use as names of tools.
+    let found = if call.kind == Some(call.tool) { by_kind().or(by_name) } else { by_name.or_else(by_kind) };
+    found.map(|(_, rule)| *rule)
 }
 
 /// The first of the arguments that the call has. `Err` if it is no text.

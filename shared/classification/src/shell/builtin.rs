@@ -1,13 +1,9 @@
 //! Commands of the shell itself.
 
-use pilothouse_domain::effect::Effect;
-
-use super::marks::{UNKNOWN, is_literal};
 use super::walk::{Stream, Walker};
+use crate::marks::{UNKNOWN, is_literal};
 use crate::path::Access;
-
-/// Commands whose assignments last.
-pub(super) const DECLARATIONS: &[&str] = &["export", "declare", "local", "readonly", "typeset"];
+use crate::tables::PRINTS_VARIABLES;
 
 /// Runs a command of the shell; `None` if the shell has no such command.
 pub(super) fn run(walker: &mut Walker<'_>, name: &str, words: &[String], input: &Stream) -> Option<Stream> {
@@ -103,11 +99,3 @@ pub(super) fn run(walker: &mut Walker<'_>, name: &str, words: &[String], input: 
     }
     Some(Stream::Nothing)
 }
-
-/// Prints the environment, which contains keys.
-pub(crate) const PRINTS_VARIABLES: Effect = Effect {
-    action_kind: pilothouse_domain::effect::ActionKind::Read,
-    severity: pilothouse_domain::effect::Severity::Medium,
-    blast_radius: pilothouse_domain::effect::BlastRadius::Small,
-    confidence: pilothouse_domain::effect::Confidence::percent(80),
-};

@@ -2,10 +2,10 @@
 
 use pilothouse_domain::effect::{BlastRadius, Effect};
 
-use super::marks::{ANY, UNKNOWN, is_literal};
 use super::options::{Argument, split};
 use super::walk::{Stream, Walker};
-use super::{builtin, url};
+use super::{builtin, handlers, url};
+use crate::marks::{ANY, UNKNOWN, is_literal};
 use crate::path::{Access, protected_effect};
 use crate::tables::{
     ASKS_NETWORK, CHANGES_MACHINE, Operands, PUBLISHES, Program, USES_NETWORK, Value, find_program,
@@ -97,8 +97,8 @@ impl Walker<'_> {
                 self.findings.add(effect, folder);
             }
         }
-        if let Some(handler) = program.handler {
-            return handler(self, program, name, words, input);
+        if let Some(grammar) = program.grammar {
+            return handlers::run(grammar, self, program, name, words, input);
         }
         let arguments = split(program, words);
         let operands: Vec<(usize, &str)> = arguments

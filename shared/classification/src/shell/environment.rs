@@ -1,8 +1,8 @@
 //! Variables that change what programs do.
 
-use super::marks::is_literal;
 use super::parameters::is_secret_variable;
 use super::walk::Walker;
+use crate::marks::is_literal;
 
 /// Variables whose value is a command.
 const COMMANDS: &[&str] = &[

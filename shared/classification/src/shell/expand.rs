@@ -1,9 +1,9 @@
 //! Expands words as far as they are known before the command runs.
 
-use super::braces;
-use super::marks::{ANY, SPLIT, UNKNOWN};
-use super::syntax::{Operation, Piece, Statement, Word};
 use super::walk::Walker;
+use crate::braces;
+use crate::marks::{ANY, SPLIT, UNKNOWN};
+use crate::syntax::{Operation, Piece, Statement, Word};
 
 /// Commands that print one word without slashes.
 const PLAIN_OUTPUT: &[&str] =

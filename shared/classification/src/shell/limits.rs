@@ -1,6 +1,6 @@
 //! Limits that a command has to keep before it is parsed.
 
-use super::marks::is_mark;
+use crate::marks::is_mark;
 
 /// Longest command in bytes.
 pub(super) const MAX_LENGTH: usize = 16 * 1024;
@@ -39,7 +39,7 @@ pub(super) fn check(text: &str) -> Result<(), Unparsed> {
     if deepest > MAX_DEPTH { Err(Unparsed::TooDeep) } else { Ok(()) }
 }
 
-/// Characters that end a word for the grammar and not for a shell, and those that stand for unknown text here.
+/// Characters that end a word for the grammar and not for a shell, and the marks of unknown text.
 fn is_ambiguous(c: char) -> bool {
     let is_blank = matches!(c, ' ' | '\t' | '\n');
     !is_blank && (c.is_control() || c.is_whitespace() || c == '\u{FEFF}' || is_mark(c))

@@ -3,22 +3,20 @@
 //! | module | contents |
 //! |---|---|
 //! | `limits`, `parse` | limits, and the parser |
-//! | `read`, `read_redirect`, `read_word`, `syntax` | the parser's tree becomes the syntax of a script |
+//! | `read`, `read_redirect`, `read_word` | the parser's tree becomes the [syntax](crate::syntax) of a script |
 //! | `walk`, `redirect` | visits statements |
-//! | `expand`, `braces`, `parameters`, `environment` | words, variables and their values |
+//! | `expand`, `parameters`, `environment` | words, variables and their values |
 //! | `command`, `options`, `url` | looks up a program in the [tables](crate::tables), and what its words are |
 //! | `builtin`, `handlers` | commands of the shell, and programs whose words have a grammar of their own |
 //!
 //! What cannot be parsed or resolved is unclassified.
 
-mod braces;
 mod builtin;
 mod command;
 mod environment;
 mod expand;
-pub(crate) mod handlers;
+mod handlers;
 mod limits;
-pub(crate) mod marks;
 mod options;
 mod parameters;
 mod parse;
@@ -26,15 +24,11 @@ mod read;
 mod read_redirect;
 mod read_word;
 mod redirect;
-mod syntax;
 #[cfg(test)]
 mod tests;
 mod url;
 mod walk;
 
-pub(crate) use braces::alternatives as brace_alternatives;
-pub(crate) use builtin::PRINTS_VARIABLES;
-pub(crate) use handlers::Handler;
 pub(crate) use url::effect as url_effect;
 
 use crate::findings::Collector;

@@ -1,6 +1,6 @@
 //! Splits the words of a command into options, their values, and operands.
 
-use super::marks::{ANY, is_literal};
+use crate::marks::{ANY, is_literal};
 use crate::tables::{Program, Value};
 
 /// One word of a command, as its program understands it.

@@ -2,9 +2,9 @@
 
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Severity};
 
-use super::marks::{ANY, UNKNOWN};
-use super::syntax::{Operation, Parameter};
 use super::walk::Walker;
+use crate::marks::{ANY, UNKNOWN};
+use crate::syntax::{Operation, Parameter};
 
 /// Reading a variable whose name says that it is a secret.
 const READS_SECRET: Effect = Effect {

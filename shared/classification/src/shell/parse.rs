@@ -10,7 +10,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::limits::{Unparsed, check};
 use super::read::Reader;
-use super::syntax::Statement;
+use crate::syntax::Statement;
 
 /// Most steps of the parser, in units of 100 of its operations. A usual command needs one, a text of the maximum length about 500.
 const MAX_PARSER_STEPS: usize = 800;

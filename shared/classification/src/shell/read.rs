@@ -1,9 +1,9 @@
-//! Turns the grammar's tree into the [syntax](super::syntax) of a script. Each function returns `None` for a tree that no shell
+//! Turns the grammar's tree into the [syntax](crate::syntax) of a script. Each function returns `None` for a tree that no shell
 //! would make of the text.
 
 use tree_sitter::{Node, TreeCursor};
 
-use super::syntax::{Assignment, Piece, Simple, Statement, Word};
+use crate::syntax::{Assignment, Piece, Simple, Statement, Word};
 
 /// Deepest nesting of statements and words.
 const MAX_DEPTH: usize = 64;

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::read::{Reader, children};
-use super::syntax::{Redirect, Simple, Statement};
+use crate::syntax::{Redirect, Simple, Statement};
 
 impl Reader<'_> {
     /// A statement with redirections after it.

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::read::{Reader, children};
-use super::syntax::{Operation, Parameter, Piece, Word};
+use crate::syntax::{Operation, Parameter, Piece, Word};
 
 /// Characters after a backslash in double quotes and in here-documents.
 const IN_QUOTES: &[char] = &['$', '`', '"', '\\', '\n'];
@@ -93,12 +93,12 @@ impl Reader<'_> {
     }
 
     /// `$(<file)`.
-    fn file_contents(&mut self, node: Node<'_>) -> Option<Vec<super::syntax::Statement>> {
-        let mut simple = super::syntax::Simple::default();
+    fn file_contents(&mut self, node: Node<'_>) -> Option<Vec<crate::syntax::Statement>> {
+        let mut simple = crate::syntax::Simple::default();
         for (_, child) in children(node).into_iter().filter(|(_, child)| child.is_named()) {
             self.redirect(child, &mut simple)?;
         }
-        Some(vec![super::syntax::Statement::Simple(simple)])
+        Some(vec![crate::syntax::Statement::Simple(simple)])
     }
 
     /// The pieces of a text in double quotes or of a here-document: expansions, and the text between them.
@@ -264,7 +264,7 @@ fn plain(text: &str, escaped: &[char]) -> Option<String> {
     Some(plain)
 }
 
-/// Splits a word at its backslashes: the character after one stands for itself. `None` if it contains an expansion.
+/// Splits a word at its backslashes: the character after one is literal. `None` if it contains an expansion.
 fn unquoted(text: &str, pieces: &mut Vec<Piece>) -> Option<()> {
     if has_separator(text) {
         return None;
@@ -326,7 +326,7 @@ fn without_escapes(text: &str) -> Option<String> {
                 'n' => plain.push('\n'),
                 't' => plain.push('\t'),
                 c @ ('\\' | '\'' | '"' | '?') => plain.push(c),
-                _ => plain.push(super::marks::UNKNOWN),
+                _ => plain.push(crate::marks::UNKNOWN),
             },
             c => plain.push(c),
         }

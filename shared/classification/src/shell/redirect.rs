@@ -2,10 +2,10 @@
 
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Severity};
 
-use super::marks::UNKNOWN;
-use super::syntax::{Assignment, Redirect};
 use super::walk::Walker;
+use crate::marks::UNKNOWN;
 use crate::path::Access;
+use crate::syntax::{Assignment, Redirect};
 
 /// `/dev/tcp/host/port` of bash.
 const OPENS_SOCKET: Effect = Effect {

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::limits::MAX_LENGTH;
 use super::parse::parse;
-use super::syntax::{Piece, Redirect, Statement, Word};
 use super::walk::{MAX_STEPS, Walker};
 use crate::findings::Collector;
 use crate::path::Places;
+use crate::syntax::{Piece, Redirect, Statement, Word};
 
 /// The simple commands of a script, each as its words and redirections; `None` if it cannot be parsed.
 fn commands(text: &str) -> Option<Vec<String>> {

@@ -2,8 +2,8 @@
 
 use pilothouse_domain::effect::{BlastRadius, Effect};
 
-use super::marks::is_literal;
 use super::walk::Walker;
+use crate::marks::is_literal;
 use crate::path::Access;
 use crate::tables::USES_NETWORK;
 

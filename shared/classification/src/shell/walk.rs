@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::marks::{ANY, UNKNOWN};
 use super::parse::parse;
-use super::syntax::{Redirect, Simple, Statement, Word};
 use crate::findings::Collector;
+use crate::marks::{ANY, UNKNOWN};
 use crate::path::{Access, Places};
+use crate::syntax::{Redirect, Simple, Statement, Word};
+
+/// Commands whose assignments last.
+const DECLARATIONS: &[&str] = &["export", "declare", "local", "readonly", "typeset"];
 
 /// Most values of a variable that are distinguished.
 const MAX_VALUES: usize = 16;
@@ -232,7 +235,7 @@ impl<'a> Walker<'a> {
             words.extend(values);
         }
         // Assignments before a program are for this program only, and not for its words.
-        let lasts = words.first().is_none_or(|name| super::builtin::DECLARATIONS.contains(&name.as_str()));
+        let lasts = words.first().is_none_or(|name| DECLARATIONS.contains(&name.as_str()));
         let before = (!lasts && !simple.assignments.is_empty()).then(|| self.variables.clone());
         // `IFS= read line` changes how this line is split, and nothing else.
         let splits_input = words.first().is_some_and(|name| name == "read");

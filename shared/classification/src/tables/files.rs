@@ -1,10 +1,9 @@
 //! Programs that read or change files.
 
 use super::{
-    CREATE, DELETE, LIST, MODE, Operands, Prints, Program, READ, SEARCHES, SHOWS, TEXT, UPDATE, Value,
-    program,
+    CREATE, DELETE, Grammar, LIST, MODE, Operands, Prints, Program, READ, SEARCHES, SHOWS, TEXT, UPDATE,
+    Value, program,
 };
-use crate::shell::handlers;
 
 const PATTERN: Value = Value::Pattern;
 const GREP: Operands = Operands::First(TEXT, READ);
@@ -43,13 +42,13 @@ pub(super) const READING: &[Program] = &[
         .long("ignore-case recursive line-number files-with-matches files-without-match count invert-match word-regexp only-matching quiet color extended-regexp fixed-strings hidden no-ignore files heading no-heading")
         .operands(GREP).prints(Prints::Input),
     program("jq|yq").flags("rcSeMCsnRjai").takes(&[("indent", TEXT)])
-        .long("raw-output compact-output sort-keys slurp null-input tab exit-status join-output inplace").handler(handlers::jq),
-    program("find").handler(handlers::find).effect(SEARCHES),
+        .long("raw-output compact-output sort-keys slurp null-input tab exit-status join-output inplace").grammar(Grammar::Jq),
+    program("find").grammar(Grammar::Find).effect(SEARCHES),
     program("fd|fdfind").flags("HIsigaLp0l1").takes(&[("e t d E extension type max-depth exclude", TEXT)]).long("hidden no-ignore")
         .operands(Operands::First(TEXT, LIST)).prints(Prints::Paths).effect(SEARCHES),
-    program("awk|gawk|mawk|nawk").takes(&[("F v field-separator assign", TEXT)]).stops_at_operand().handler(handlers::awk),
+    program("awk|gawk|mawk|nawk").takes(&[("F v field-separator assign", TEXT)]).stops_at_operand().grammar(Grammar::Awk),
     program("sed|gsed").flags("nErszu").takes(&[("e expression", PATTERN), ("f file", Value::Code), ("l", TEXT)])
-        .flags("nErszui").long("quiet silent in-place regexp-extended null-data").handler(handlers::sed).prints(Prints::Input),
+        .flags("nErszui").long("quiet silent in-place regexp-extended null-data").grammar(Grammar::Sed).prints(Prints::Input),
     program("mktemp").flags("dut").takes(&[("p tmpdir", CREATE)]).long("directory dry-run").each(CREATE).effect(SHOWS),
     program("cloc|tokei|scc|shuf").flags("e").takes(&[("n i", TEXT)]).each(READ),
 ];

@@ -1,4 +1,4 @@
-//! What is known about programs: their options, and what their operands are. An option that a table does not have makes the call
+//! Programs: their options, and what their operands are. An option that a table does not have makes the call
 //! unclassified, so the tables contain only what is harmless or understood.
 
 mod development;
@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Severity};
 
 use crate::path::Access;
-use crate::shell::Handler;
 
 /// What a word of a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +55,18 @@ pub(crate) enum Operands {
     },
 }
 
+/// A program whose words have a grammar of their own. The shell inspects them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    Awk,
+    Env,
+    Find,
+    Jq,
+    Sed,
+    Shell,
+    Xargs,
+}
+
 /// What a program prints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Prints {
@@ -71,7 +82,7 @@ pub(crate) enum Prints {
 pub(crate) struct Program {
     /// Names, separated by `|`. A subcommand has the name of its program before it: `git stash list`.
     pub(crate) names: &'static str,
-    /// Short options without a value. `#` stands for digits.
+    /// Short options without a value. `#` is any digits.
     pub(crate) flags: &'static str,
     /// Long options without a value or with an optional one, separated by spaces.
     pub(crate) long: &'static str,
@@ -81,7 +92,7 @@ pub(crate) struct Program {
     pub(crate) prints: Prints,
     /// The effect of running it at all.
     pub(crate) effect: Option<Effect>,
-    pub(crate) handler: Option<Handler>,
+    pub(crate) grammar: Option<Grammar>,
     /// Options that the table does not have are harmless.
     pub(crate) any_option: bool,
     /// Long options have one dash: `find -name`.
@@ -103,7 +114,7 @@ pub(crate) const fn program(names: &'static str) -> Program {
         operands: Operands::None,
         prints: Prints::Data,
         effect: None,
-        handler: None,
+        grammar: None,
         any_option: false,
         one_dash: false,
         letters_first: false,
@@ -140,8 +151,8 @@ impl Program {
         self.effect = Some(effect);
         self
     }
-    const fn handler(mut self, handler: Handler) -> Self {
-        self.handler = Some(handler);
+    const fn grammar(mut self, grammar: Grammar) -> Self {
+        self.grammar = Some(grammar);
         self
     }
     const fn any_option(mut self) -> Self {
@@ -207,6 +218,9 @@ const fn effect(kind: ActionKind, severity: Severity, radius: BlastRadius, perce
 
 use crate::findings::INERT as SHOWS;
 const SEARCHES: Effect = effect(ActionKind::Search, Severity::Warning, BlastRadius::Trivial, 95);
+/// Prints the environment, which contains keys.
+pub(crate) const PRINTS_VARIABLES: Effect =
+    effect(ActionKind::Read, Severity::Medium, BlastRadius::Small, 80);
 /// Changes a state that is restored easily: a local branch, the volume, the lock of the screen.
 const CHANGES_LITTLE: Effect = effect(ActionKind::Update, Severity::Low, BlastRadius::Trivial, 85);
 /// Changes settings or processes of the user.

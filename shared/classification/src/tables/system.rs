@@ -1,10 +1,9 @@
 //! Programs that show or change the state of the machine.
 
 use super::{
-    ASKS_NETWORK, CHANGES_LITTLE, CHANGES_MACHINE, CHANGES_SETTINGS, ESCALATES, LIST, OPENS_WINDOW, Operands,
-    Program, READ, SHOWS, TEXT, UPDATE, USES_NETWORK, Value, program,
+    ASKS_NETWORK, CHANGES_LITTLE, CHANGES_MACHINE, CHANGES_SETTINGS, ESCALATES, Grammar, LIST, OPENS_WINDOW,
+    Operands, PRINTS_VARIABLES, Program, READ, SHOWS, TEXT, UPDATE, USES_NETWORK, Value, program,
 };
-use crate::shell::handlers;
 
 /// Programs that change nothing.
 pub(super) const SHOW: &[Program] = &[
@@ -47,12 +46,12 @@ pub(super) const SHOW: &[Program] = &[
 
 /// Programs that change the machine, and programs that run others.
 pub(super) const CONTROL: &[Program] = &[
-    program("sh|bash|dash|zsh|ksh").handler(handlers::shell),
+    program("sh|bash|dash|zsh|ksh").grammar(Grammar::Shell),
     program("xargs").flags("0rtxp").long("null no-run-if-empty verbose").takes(&[
         ("n L P s d max-args max-lines max-procs delimiter E", TEXT), ("I replace", Value::Pattern), ("a arg-file", READ),
-    ]).stops_at_operand().handler(handlers::xargs),
-    program("env").handler(handlers::env),
-    program("printenv").each(TEXT).effect(crate::shell::PRINTS_VARIABLES),
+    ]).stops_at_operand().grammar(Grammar::Xargs),
+    program("env").grammar(Grammar::Env),
+    program("printenv").each(TEXT).effect(PRINTS_VARIABLES),
     program("time").flags("pv").stops_at_operand().operands(Operands::Command { skipped: 0 }),
     program("nohup|setsid|stdbuf|unbuffer|caffeinate").flags("pwfv").takes(&[("i o e", TEXT)]).stops_at_operand()
         .operands(Operands::Command { skipped: 0 }),

@@ -46,6 +46,7 @@ fn verdict(classification: &Classification, mode: ControlMode, trust: i16) -> Ve
         mode: &setting,
         mode_protocol: &EscalationProtocol::of_mode(mode),
         agent_protocol: &EscalationProtocol::default(),
+        patterns: &ToolClassifications::default(),
         guardrails: &[],
         approvals: &[],
     };

@@ -127,6 +127,7 @@ mod tests {
             id: "01890a5d-ac96-774b-bcce-b302099a8058".parse::<EventId>().unwrap(),
             session_id: "01890a5d-ac96-774b-bcce-b302099a8059".parse().unwrap(),
             owner_id: UserId::parse("ada").unwrap(),
+            project: None,
             sequence: 7,
             at: Timestamp::from_millis(1),
             cause: Cause::Clock,

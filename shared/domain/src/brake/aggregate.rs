@@ -1,6 +1,6 @@
 //! The aggregate of a brake.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake};
 use crate::pool::SessionPool;
 use crate::text::BrakeReason;
+use crate::value::ProjectMembership;
 use crate::{AgentSessionId, Aggregate, BrakeId, Timestamp, UserId};
 
 /// Input for pulling a brake.
@@ -20,6 +21,8 @@ pub struct NewBrake {
     pub reason: BrakeReason,
     /// When the clock releases the brake.
     pub release_at: Option<Timestamp>,
+    /// The agents of projects that the sessions with a slot belong to.
+    pub agents: BTreeMap<AgentSessionId, ProjectMembership>,
 }
 
 /// A brake, in force or released.
@@ -34,7 +37,7 @@ pub struct Brake {
     pulled_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     release_at: Option<Timestamp>,
-    /// The sessions that had a run when the brake was pulled, or the one in scope. Every other session is held by the pool alone.
+    /// The sessions in scope that had a run when the brake was pulled, or the one in scope. The pool alone stops every other one.
     session_ids: BTreeSet<AgentSessionId>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     released_ids: BTreeSet<AgentSessionId>,
@@ -70,15 +73,18 @@ impl Brake {
         pool: &mut SessionPool,
         now: Timestamp,
     ) -> Result<(Self, Vec<BrakeEvent>), BrakeError> {
-        let NewBrake { id, owner_id, scope, behavior, reason, release_at } = new;
-        pool.pull_brake(PoolBrake::new(id, scope, behavior))?;
-        let session_ids = match scope {
-            BrakeScope::All {} => pool.leases().keys().copied().collect(),
-            BrakeScope::Session { session_id } => BTreeSet::from([session_id]),
+        let NewBrake { id, owner_id, scope, behavior, reason, release_at, agents } = new;
+        pool.pull_brake(PoolBrake::new(id, scope.clone(), behavior))?;
+        let session_ids = match &scope {
+            BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
+            scope => {
+                let running = pool.leases().keys().copied();
+                running.filter(|session| scope.contains(*session, agents.get(session))).collect()
+            }
         };
         let event = BrakeEvent::Pulled {
             brake_id: id,
-            scope,
+            scope: scope.clone(),
             behavior,
             reason: reason.as_str().to_owned(),
             session_count: session_ids.len(),
@@ -144,8 +150,8 @@ impl Brake {
         self.id
     }
 
-    pub const fn scope(&self) -> BrakeScope {
-        self.scope
+    pub const fn scope(&self) -> &BrakeScope {
+        &self.scope
     }
 
     pub const fn behavior(&self) -> BrakeBehavior {

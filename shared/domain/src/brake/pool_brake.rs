@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{BrakeBehavior, BrakeScope};
+use crate::value::ProjectMembership;
 use crate::{AgentSessionId, BrakeId};
 
 /// A brake in force: the sessions in its scope receive no slot.
@@ -24,13 +25,9 @@ impl PoolBrake {
         Self { id, scope, behavior, released: BTreeSet::new() }
     }
 
-    /// Whether the brake stops `session`.
-    pub fn stops(&self, session: AgentSessionId) -> bool {
-        let in_scope = match self.scope {
-            BrakeScope::All {} => true,
-            BrakeScope::Session { session_id } => session_id == session,
-        };
-        in_scope && !self.released.contains(&session)
+    /// Whether the brake stops a session, given the agent of a project that it belongs to.
+    pub fn stops(&self, session: AgentSessionId, of: Option<&ProjectMembership>) -> bool {
+        self.scope.contains(session, of) && !self.released.contains(&session)
     }
 
     /// Whether no session can start. A session that was released from the brake can.
@@ -43,7 +40,10 @@ impl PoolBrake {
         match &mut self.scope {
             BrakeScope::Session { session_id } if *session_id == from => *session_id = to,
             BrakeScope::Session { .. } => {}
-            BrakeScope::All {} => {
+            BrakeScope::All {}
+            | BrakeScope::Project { .. }
+            | BrakeScope::Workstream { .. }
+            | BrakeScope::Agent { .. } => {
                 if self.released.contains(&from) {
                     self.released.insert(to);
                 }

@@ -27,8 +27,8 @@ impl Conversation {
         let mut more = Vec::new();
         for event in events {
             let answer = match event {
-                SessionEvent::InputReceived { answers, command: None, .. } => {
-                    RequestAnswer::Answered(answers.clone())
+                SessionEvent::InputReceived { answers, modified_input, command: None, .. } => {
+                    RequestAnswer::received(answers, modified_input.as_ref())
                 }
                 SessionEvent::PlanApproved { command: None, .. } => RequestAnswer::Approved,
                 SessionEvent::PlanRejected { command: None, feedback, .. } => {

@@ -2,10 +2,14 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `log` | the decision log of a project |
+//! | `outcome` | which outcome for trust a decision, a failure or a completed session has |
 //! | `record` | a decision of the inbox with its state |
 //! | `resolution` | what a person may answer |
 //! | `timeout` | what a timeout does in a project |
 
+mod log;
+mod outcome;
 mod record;
 mod resolution;
 mod timeout;
@@ -15,11 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
+pub use log::{DecisionLogEntry, LoggedDecision};
 pub use record::{
     CancelReason, Decision, DecisionState, DecisionStatus, DecisionSubject, ResolutionDelivery, ResolvedBy,
     Ruling, decision_id,
 };
-pub use resolution::{DecisionOption, Misfit, OwnerDecision, ProposedResolution, Resolution, ResolutionType};
+pub use resolution::{
+    ApprovalTerms, DecisionOption, Misfit, OwnerDecision, ProposedResolution, Resolution, ResolutionType,
+};
 pub use timeout::{
     DecisionTimeoutPolicy, InvalidTimeout, OnTimeout, TimedDecision, TimeoutAction, TimeoutOverrides,
 };

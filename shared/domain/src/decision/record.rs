@@ -8,7 +8,7 @@ use super::resolution::Resolution;
 use super::{DecisionKind, DecisionOption};
 use crate::effect::{BlastRadius, Effect, Severity};
 use crate::names::named;
-use crate::value::{Question, SessionOutput, ToolApproval};
+use crate::value::{AskedVerdict, ProjectMembership, Question, SessionOutput, ToolApproval};
 use crate::{AgentSessionId, DecisionId, OutputId, RunId, Timestamp, ToolCallId, UserId};
 
 /// A decision that waits for a person, or did.
@@ -21,6 +21,9 @@ pub struct Decision {
     pub owner_id: UserId,
     pub session_id: AgentSessionId,
     pub session_name: String,
+    /// The agent of a project that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     #[serde(flatten)]
     pub subject: DecisionSubject,
     /// How bad the action can be, if it was classified.
@@ -202,6 +205,16 @@ impl DecisionSubject {
         }
     }
 
+    /// The verdict that requires a permission.
+    pub fn verdict(&self) -> Option<&AskedVerdict> {
+        match self {
+            Self::ToolApproval { approval, .. } => approval.verdict.as_deref(),
+            Self::Option { .. } | Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
+                None
+            }
+        }
+    }
+
     /// The subject of questions: a permission, one question with options to choose from, or any other questions.
     pub fn of_questions(
         request_id: ToolCallId,
@@ -223,12 +236,16 @@ impl DecisionSubject {
         }
     }
 
-    /// The strictest classification of the action. Calls are not classified yet, which counts as high and unknown.
-    pub const fn classification(&self) -> Option<(Severity, BlastRadius)> {
+    /// The strictest classification of the action. Calls outside of projects are not classified, which counts as high and unknown.
+    pub fn classification(&self) -> Option<(Severity, BlastRadius)> {
         match self {
-            Self::ToolApproval { .. } => {
-                Some((Effect::UNCLASSIFIED.severity, Effect::UNCLASSIFIED.blast_radius))
-            }
+            Self::ToolApproval { approval, .. } => Some(approval.verdict.as_ref().map_or(
+                (Effect::UNCLASSIFIED.severity, Effect::UNCLASSIFIED.blast_radius),
+                |verdict| {
+                    let levels = verdict.effects.levels();
+                    (levels.severity, levels.blast_radius)
+                },
+            )),
             Self::Option { .. } | Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
                 None
             }

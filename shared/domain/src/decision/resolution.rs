@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::DecisionSubject;
 use crate::names::named;
@@ -39,11 +40,36 @@ pub enum Resolution {
     ChooseOption {
         chosen_option_id: String,
     },
-    Approve,
+    Approve {
+        /// Whether all further calls like it are approved for the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        always_approve: bool,
+    },
+    /// The tool call is allowed with another input.
+    Modify {
+        modified_input: Value,
+    },
     Reject {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rationale: Option<String>,
     },
+}
+
+impl Resolution {
+    pub const fn resolution_type(&self) -> ResolutionType {
+        match self {
+            Self::Answer { .. } => ResolutionType::Answer,
+            Self::ChooseOption { .. } => ResolutionType::ChooseOption,
+            Self::Approve { .. } => ResolutionType::Approve,
+            Self::Modify { .. } => ResolutionType::Modify,
+            Self::Reject { .. } => ResolutionType::Reject,
+        }
+    }
+
+    /// Whether all further calls like the approved one are allowed for the session.
+    pub const fn approves_always(&self) -> bool {
+        matches!(self, Self::Approve { always_approve: true })
+    }
 }
 
 /// The type of a resolution.
@@ -53,6 +79,7 @@ pub enum ResolutionType {
     Answer,
     ChooseOption,
     Approve,
+    Modify,
     Reject,
 }
 
@@ -60,11 +87,12 @@ named!(ResolutionType {
     Answer => "answer",
     ChooseOption => "choose_option",
     Approve => "approve",
+    Modify => "modify",
     Reject => "reject",
 });
 
 impl ResolutionType {
-    pub const ALL: [Self; 4] = [Self::Answer, Self::ChooseOption, Self::Approve, Self::Reject];
+    pub const ALL: [Self; 5] = [Self::Answer, Self::ChooseOption, Self::Approve, Self::Modify, Self::Reject];
 }
 
 /// A resolution as a person sends it. It may not fit the decision.
@@ -74,6 +102,20 @@ pub struct ProposedResolution {
     pub chosen_option_id: Option<String>,
     pub answers: Option<Vec<Answer>>,
     pub rationale: Option<Feedback>,
+    pub always_approve: bool,
+    pub modified_input: Option<Value>,
+}
+
+/// How the owner allows a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalTerms {
+    /// All further calls like it are approved for the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
+    /// The input with which the call is made instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_input: Option<Value>,
 }
 
 /// Why a resolution does not fit its decision.
@@ -89,10 +131,16 @@ pub struct Misfit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerDecision {
     Answer { request: ToolCallId, answers: Vec<Answer> },
+    AllowCall { request: ToolCallId, terms: ApprovalTerms },
     ApprovePlan { request: ToolCallId },
     RejectPlan { request: ToolCallId, feedback: Feedback },
     ApproveOutput { output: OutputId },
     RejectOutput { output: OutputId, reason: Option<Feedback> },
+}
+
+impl ApprovalTerms {
+    /// Most bytes of a changed input as JSON. The session stores it until the agent has it.
+    pub const MAX_INPUT: usize = 32 * 1024;
 }
 
 impl DecisionSubject {
@@ -101,6 +149,9 @@ impl DecisionSubject {
         match self {
             Self::Option { .. } => &[ResolutionType::ChooseOption, ResolutionType::Answer],
             Self::Question { .. } => &[ResolutionType::Answer],
+            Self::ToolApproval { approval, .. } if approval.modifiable => {
+                &[ResolutionType::Approve, ResolutionType::Modify, ResolutionType::Reject]
+            }
             Self::ToolApproval { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
                 &[ResolutionType::Approve, ResolutionType::Reject]
             }
@@ -122,7 +173,14 @@ impl DecisionSubject {
 
     fn fitting(&self, proposed: &ProposedResolution) -> Option<OwnerDecision> {
         use ResolutionType as T;
-        let ProposedResolution { resolution_type, chosen_option_id, answers, rationale } = proposed.clone();
+        let ProposedResolution {
+            resolution_type,
+            chosen_option_id,
+            answers,
+            rationale,
+            always_approve,
+            modified_input,
+        } = proposed.clone();
         let one = |request: &ToolCallId, question: &str, answer: String| OwnerDecision::Answer {
             request: request.clone(),
             answers: vec![Answer { question: question.to_owned(), answer }],
@@ -135,9 +193,14 @@ impl DecisionSubject {
                 let chosen = options.iter().find(|option| Some(&option.id) == chosen_option_id.as_ref())?;
                 one(request_id, question, chosen.option.label.clone())
             }
-            (Self::ToolApproval { request_id, question, approval }, T::Approve) => {
-                one(request_id, question, approval.allow.clone())
-            }
+            (Self::ToolApproval { request_id, .. }, T::Approve) => OwnerDecision::AllowCall {
+                request: request_id.clone(),
+                terms: ApprovalTerms { always: always_approve, modified_input: None },
+            },
+            (Self::ToolApproval { request_id, .. }, T::Modify) => OwnerDecision::AllowCall {
+                request: request_id.clone(),
+                terms: ApprovalTerms { always: false, modified_input: Some(modified_input?) },
+            },
             (Self::ToolApproval { request_id, question, approval }, T::Reject) => {
                 one(request_id, question, approval.denial(rationale.as_ref().map(Feedback::as_str)))
             }
@@ -159,7 +222,7 @@ impl DecisionSubject {
 
     fn misfits(&self, proposed: &ProposedResolution) -> Vec<Misfit> {
         use ResolutionType as T;
-        let ProposedResolution { resolution_type, chosen_option_id, answers, rationale } = proposed;
+        let ProposedResolution { resolution_type, chosen_option_id, answers, rationale, .. } = proposed;
         let mut misfits = Vec::new();
         let fits = self.resolutions();
         if !fits.contains(resolution_type) {
@@ -194,6 +257,31 @@ impl DecisionSubject {
             (T::Reject, _) | (_, None) => {}
             (_, Some(_)) => misfits.push(misfit("rationale", "applies to reject only")),
         }
+        misfits.extend(self.misfits_of_terms(proposed));
+        misfits
+    }
+
+    fn misfits_of_terms(&self, proposed: &ProposedResolution) -> Vec<Misfit> {
+        use ResolutionType as T;
+        let mut misfits = Vec::new();
+        let judged = matches!(self, Self::ToolApproval { approval, .. } if approval.verdict.is_some());
+        if proposed.always_approve && proposed.resolution_type != T::Approve {
+            misfits.push(misfit("alwaysApprove", "applies to approve only"));
+        } else if proposed.always_approve && !judged {
+            misfits.push(misfit("alwaysApprove", "applies to tool calls of a project's agents only"));
+        }
+        match (proposed.resolution_type, &proposed.modified_input) {
+            (T::Modify, None) => misfits.push(misfit("modifiedInput", "is required")),
+            (T::Modify, Some(input @ Value::Object(_))) => {
+                if input.to_string().len() > ApprovalTerms::MAX_INPUT {
+                    let most = format!("must have at most {} KiB", ApprovalTerms::MAX_INPUT / 1024);
+                    misfits.push(misfit("modifiedInput", most));
+                }
+            }
+            (_, None) => {}
+            (T::Modify, Some(_)) => misfits.push(misfit("modifiedInput", "must be an object")),
+            (_, Some(_)) => misfits.push(misfit("modifiedInput", "applies to modify only")),
+        }
         misfits
     }
 
@@ -224,7 +312,7 @@ impl DecisionSubject {
                 })
             }
             Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.allow) => {
-                Resolution::Approve
+                Resolution::Approve { always_approve: false }
             }
             Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.deny) => {
                 Resolution::Reject { rationale: None }

@@ -5,12 +5,15 @@
 
 mod confidence;
 mod effects;
+pub mod pattern;
+mod tool_glob;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use confidence::{Confidence, InvalidConfidence};
 pub use effects::{EffectLevels, Effects, InvalidEffects};
+pub use tool_glob::{InvalidToolGlob, ToolGlob};
 
 use crate::names::named;
 

@@ -1,12 +1,14 @@
 //! The decision about one tool call: allow, ask or deny, with the rule that decided.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::ToolGlob;
+use super::entry::ListEntry;
 use super::predicate::PredicateFacts;
 use super::protocol::EscalationProtocol;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
-use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+use crate::effect::pattern::ToolClassifications;
+use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity, ToolGlob};
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::{AgentSessionId, DecisionId};
 
@@ -72,6 +74,8 @@ pub struct Policy<'a> {
     pub mode_protocol: &'a EscalationProtocol,
     /// The protocol of the agent's brief. It adds to that of the mode.
     pub agent_protocol: &'a EscalationProtocol,
+    /// The patterns of the project, to which entries refer.
+    pub patterns: &'a ToolClassifications,
     pub guardrails: &'a [ToolGuardrail],
     pub approvals: &'a [StandingApproval],
 }
@@ -85,7 +89,8 @@ pub struct AgentTrust<'a> {
     pub minimum_approval_rate: Option<Rate>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// What the escalation engine decides, from the most permissive to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VerdictKind {
     Allow,
@@ -93,16 +98,25 @@ pub enum VerdictKind {
     Deny,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The rule that decided about a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DecidingRule {
+    /// A guardrail of the brief forbids the call.
     Guardrail { name: String },
+    /// The protocol lists the call or its kind as one that needs a person.
     AlwaysEscalate { entry: String },
+    /// A person approved all calls like it.
     AlwaysApprove { decision_id: DecisionId },
+    /// A rule of the protocol applies.
     EscalateWhen { description: String },
+    /// People approved too few actions of this kind.
     ApprovalRate { action_kind: ActionKind, lower_bound: Rate },
+    /// The protocol lists the call or its kind as one that needs no person.
     NeverEscalate { entry: String },
+    /// A person granted autonomy for this kind of action.
     Autonomy { action_kind: ActionKind },
+    /// No rule applies.
     ModeDefault { mode: ControlMode },
 }
 
@@ -135,6 +149,9 @@ impl ToolGuardrail {
 }
 
 impl StandingApproval {
+    /// Most effects of a call that can be approved for the session. Approvals are stored with the agent.
+    pub const MAX_EFFECTS: usize = 20;
+
     fn covers(&self, effect: Effect, call: &ToolCall<'_>, mode: &ControlModeSetting) -> bool {
         let approved = |approved: Effect| {
             approved.action_kind == effect.action_kind
@@ -174,6 +191,25 @@ pub fn evaluate(policy: &Policy<'_>, call: &ToolCall<'_>, trust: &AgentTrust<'_>
     Verdict { verdict, rule, effect, notices }
 }
 
+impl Policy<'_> {
+    /// The entry by which an action of this kind always needs a person. An entry whose pattern the project has removed applies to
+    /// every call, because it is not known which calls it meant.
+    fn always_escalates(&self, kind: ActionKind, call: &ToolCall<'_>) -> Option<&ListEntry> {
+        let protocols = [self.agent_protocol, self.mode_protocol];
+        let mut entries = protocols.into_iter().flat_map(|protocol| &protocol.always_escalate);
+        entries.find(|entry| {
+            entry.names_kind(kind)
+                || entry.names_call(call.tool, call.patterns)
+                || entry.names_no_pattern_of(self.patterns)
+        })
+    }
+
+    /// Whether a person has to decide about the call in any case, also after an approval of all further calls.
+    pub fn needs_person_always(&self, call: &ToolCall<'_>) -> bool {
+        call.effects.iter().any(|effect| self.always_escalates(effect.action_kind, call).is_some())
+    }
+}
+
 /// The rules in their order. The first one that applies decides.
 fn of_effect(
     policy: &Policy<'_>,
@@ -184,11 +220,8 @@ fn of_effect(
     let protocols = [policy.agent_protocol, policy.mode_protocol];
     let kind = effect.action_kind;
 
-    let always = protocols.iter().flat_map(|protocol| &protocol.always_escalate);
-    for entry in always {
-        if entry.names_kind(kind) || entry.names_call(call.tool, call.patterns) {
-            return (VerdictKind::Ask, DecidingRule::AlwaysEscalate { entry: entry.to_string() });
-        }
+    if let Some(entry) = policy.always_escalates(kind, call) {
+        return (VerdictKind::Ask, DecidingRule::AlwaysEscalate { entry: entry.to_string() });
     }
     if let Some(approval) = policy.approvals.iter().find(|one| one.covers(effect, call, policy.mode)) {
         return (VerdictKind::Allow, DecidingRule::AlwaysApprove { decision_id: approval.decision_id });

@@ -14,7 +14,7 @@ pub use engine::{
     AgentTrust, DecidingRule, GuardrailAction, Policy, ReportedRisk, StandingApproval, ToolCall,
     ToolGuardrail, Verdict, VerdictKind, evaluate,
 };
-pub use entry::{InvalidEntry, ListEntry, ToolGlob};
+pub use entry::{InvalidEntry, ListEntry};
 pub use predicate::{EscalationPredicate, NumberOp, PredicateFacts, RadiusOp};
 pub use protocol::{EscalationProtocol, EscalationRule};
 pub use violation::{ProtocolViolation, Violations};

@@ -1,12 +1,16 @@
 //! The escalation protocol of a mode or an agent (S2 `EscalationProtocol`).
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::entry::ListEntry;
 use super::predicate::{EscalationPredicate, NumberOp, RadiusOp};
 use super::violation::{Path, ProtocolViolation, Violations};
 use crate::control_mode::ControlMode;
+use crate::effect::pattern::ToolClassifications;
 use crate::effect::{ActionKind, BlastRadius, Confidence};
 use crate::trust::Points;
 
@@ -117,12 +121,55 @@ impl EscalationProtocol {
     }
 
     /// Finds entries that name neither a tool in `tools` nor a pattern in `patterns`, such as misspelt action kinds.
-    pub fn check_names(&self, tools: &[String], patterns: &[String]) -> Result<(), Violations> {
+    pub fn check_names(&self, tools: &[String], patterns: &ToolClassifications) -> Result<(), Violations> {
         let lists = [("alwaysEscalate", &self.always_escalate), ("neverEscalate", &self.never_escalate)];
         violations(lists.into_iter().flat_map(|(name, entries)| {
             let unknown = entries.iter().enumerate().filter(|(_, entry)| !entry.is_known(tools, patterns));
             unknown.map(move |(at, _)| (format!("{name}[{at}]"), ProtocolViolation::UnknownName))
         }))
+    }
+}
+
+impl JsonSchema for EscalationProtocol {
+    fn schema_name() -> Cow<'static, str> {
+        "EscalationProtocol".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let entries = |description: &str| {
+            json!({
+                "description": description, "type": "array", "maxItems": Self::MAX_ENTRIES,
+                "items": { "type": "string", "minLength": 1, "maxLength": 110 },
+            })
+        };
+        json_schema!({
+            "description": "Calls for which an agent has to ask a person, and calls for which it need not. Entries are action kinds, \
+                patterns of tool names, or `pattern:NAME` for a classification pattern of the project.",
+            "type": "object",
+            "properties": {
+                "alwaysEscalate": entries("Calls that always need a person."),
+                "escalateWhen": {
+                    "description": "Conditions under which a call needs a person.",
+                    "type": "array",
+                    "maxItems": Self::MAX_RULES,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "predicate": {
+                                "description": "A comparison of `confidence`, `blastRadius`, `trustScore` or \
+                                    `affectsMultipleWorkstreams`, or a group of predicates: `and`, `or`, `not`.",
+                                "type": "object",
+                            },
+                            "description": { "type": "string", "minLength": 1, "maxLength": Self::MAX_DESCRIPTION },
+                        },
+                        "required": ["predicate", "description"],
+                        "additionalProperties": false,
+                    },
+                },
+                "neverEscalate": entries("Calls that need no person, unless they are critical or their reach is unknown."),
+            },
+            "additionalProperties": false,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::session::{AgentSession, AgentSessionStatus};
-use crate::value::ActivityItem;
+use crate::value::{ActivityItem, ProjectMembership};
 use crate::{AgentSessionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct JournalEntry {
     pub id: EventId,
     pub session_id: AgentSessionId,
     pub owner_id: UserId,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     pub sequence: u64,
     pub at: Timestamp,
     pub cause: Cause,
@@ -94,6 +97,7 @@ impl JournalEntry {
             id,
             session_id: session.id(),
             owner_id: session.owner_id().clone(),
+            project: session.project().cloned(),
             sequence: session.next_journal_sequence(),
             at,
             cause,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::SessionEvent;
 use crate::names::named;
 use crate::session::AgentSessionStatus;
 
@@ -44,6 +45,36 @@ impl AgentStatus {
             S::Idle | S::Completed => Self::Completed,
             S::Failed | S::Cancelled => Self::Error,
         }
+    }
+
+    /// Whether an event may start or stop the ticks of the agent's project. A test compares it with random sessions.
+    pub const fn may_change_activity(event: &SessionEvent) -> bool {
+        use SessionEvent as E;
+        matches!(
+            event,
+            E::Created { .. }
+                | E::Started { .. }
+                | E::TurnStarted { .. }
+                | E::TurnCompleted { .. }
+                | E::OutputReady { .. }
+                | E::Interrupted {}
+                | E::Paused {}
+                | E::ResumeRequested { .. }
+                | E::ResumeAbandoned {}
+                | E::CancelRequested { .. }
+                | E::Cancelled {}
+                | E::Approved { .. }
+                | E::Closed {}
+                | E::Rejected { .. }
+                | E::Failed { .. }
+                | E::Retried { .. }
+                | E::InputReceived { .. }
+                | E::PlanApproved { .. }
+                | E::PlanRejected { .. }
+                | E::AnswerReturned { .. }
+                | E::AutoContinueStopped { .. }
+                | E::RunEnded { .. }
+        )
     }
 
     /// Whether the ticks of the project advance because of this agent.

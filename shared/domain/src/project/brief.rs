@@ -1,4 +1,4 @@
-//! What the agents of a project are told about it (S2 `ProjectBrief`).
+//! What the briefs of a project's agents say about the project (S2 `ProjectBrief`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
 //! Why a project refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
 use crate::text::WorkstreamId;
+use crate::tick::TickError;
+use crate::trust::InvalidCalibration;
 
 /// Why an operation was refused. The project is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +20,14 @@ pub enum ProjectError {
     /// The project would exceed the size of an item.
     #[error("the project is too large: it may have {max_kib} KiB, with its workstreams and policies")]
     TooLarge { max_kib: usize },
+    #[error(transparent)]
+    Ticks(#[from] TickError),
+    #[error("trust: {}", sentences(.0))]
+    Trust(Vec<InvalidCalibration>),
+}
+
+fn sentences(violations: &[InvalidCalibration]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl ProjectError {
@@ -30,6 +40,8 @@ impl ProjectError {
             Self::NoSuchWorkstream(_) => "no-such-workstream",
             Self::Archived => "project-archived",
             Self::TooLarge { .. } => "project-too-large",
+            Self::Ticks(error) => error.code(),
+            Self::Trust(_) => "validation-failed",
         }
     }
 

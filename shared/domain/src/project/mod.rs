@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `brief` | what agents are told about the project; its workstreams |
+//! | `brief` | the goals and the workstreams that the briefs of agents contain |
 //! | `policy` | what differs from the defaults of a control mode |
 //! | `agent_status` | status of an agent, which follows from its session |
 //!
@@ -26,8 +26,10 @@ pub use policy::{ModePolicies, ModePolicy};
 
 use crate::control_mode::{ControlMode, ControlModeSetting};
 use crate::decision::{DecisionTimeoutPolicy, TimeoutOverrides};
+use crate::effect::pattern::ToolClassifications;
 use crate::escalation::EscalationProtocol;
 use crate::text::WorkstreamId;
+use crate::tick::TickConfig;
 use crate::trust::TrustCalibrationProfile;
 use crate::{Aggregate, DomainContext, ProjectAgentId, ProjectId, Timestamp, UserId};
 
@@ -54,7 +56,12 @@ pub struct ProjectDefinition {
     pub brief: ProjectBrief,
     pub workstreams: Vec<Workstream>,
     pub policies: ModePolicies,
+    /// Effects of tools, in addition to those that the control plane knows.
+    #[serde(default)]
+    pub tool_patterns: ToolClassifications,
     pub trust: TrustCalibrationProfile,
+    #[serde(default)]
+    pub tick_config: TickConfig,
 }
 
 impl Project {
@@ -197,6 +204,8 @@ impl Project {
     fn check(&self) -> Result<(), ProjectError> {
         let definition = &self.definition;
         definition.brief.check()?;
+        definition.tick_config.check()?;
+        definition.trust.check().map_err(ProjectError::Trust)?;
         ProjectError::check_count("workstreams", definition.workstreams.len(), Self::MAX_WORKSTREAMS)?;
         ProjectError::check_count("agents", self.agents.len(), Self::MAX_AGENTS)?;
         let mut ids = BTreeSet::new();

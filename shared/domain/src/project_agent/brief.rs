@@ -33,7 +33,6 @@ pub struct AgentBrief {
     pub constraints: Vec<BriefConstraint>,
     /// Applies in addition to the protocol of the project's mode. The stricter verdict counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
     pub escalation_protocol: Option<EscalationProtocol>,
     /// What happens to decisions of the agent that nobody makes, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +63,8 @@ pub enum BriefViolation {
     Duplicate,
     #[error("must have at most {max} entries")]
     TooMany { max: usize },
+    #[error("must have at most {max_kib} KiB")]
+    TooLarge { max_kib: usize },
     #[error("must have 1 to {max} characters")]
     ToolName { max: usize },
     #[error(transparent)]
@@ -76,10 +77,16 @@ impl AgentBrief {
     pub const MAX_CONSTRAINTS: usize = 50;
     pub const MAX_TOOLS: usize = 200;
     pub const MAX_TOOL_NAME: usize = 200;
+    /// Most bytes of a brief as JSON; it is stored with the agent.
+    pub const MAX_BYTES: usize = 128 * 1024;
 
-    /// Checks the brief for an agent of `project`. Names every violation with its field.
-    pub fn check(&self, project: &Project) -> Result<(), Vec<(String, BriefViolation)>> {
+    /// Checks the brief for an agent of `project`. Names every violation with its field. `tools` are the names of known tools.
+    pub fn check(&self, project: &Project, tools: &[String]) -> Result<(), Vec<(String, BriefViolation)>> {
         let mut found = Vec::new();
+        if serde_json::to_vec(self).map_or(usize::MAX, |json| json.len()) > Self::MAX_BYTES {
+            let violation = BriefViolation::TooLarge { max_kib: Self::MAX_BYTES / 1024 };
+            found.push((String::new(), violation));
+        }
         self.check_workstreams(project, &mut found);
         if self.constraints.len() > Self::MAX_CONSTRAINTS {
             found.push(("constraints".to_owned(), BriefViolation::TooMany { max: Self::MAX_CONSTRAINTS }));
@@ -93,9 +100,9 @@ impl AgentBrief {
                 found.push((format!("allowedTools[{at}]"), violation));
             }
         }
+        let tools = if self.allowed_tools.is_empty() { tools } else { &self.allowed_tools };
         if let Some(protocol) = &self.escalation_protocol
-            && !self.allowed_tools.is_empty()
-            && let Err(Violations(all)) = protocol.check_names(&self.allowed_tools, &[])
+            && let Err(Violations(all)) = protocol.check_names(tools, &project.definition().tool_patterns)
         {
             let within = |(path, violation)| {
                 (format!("escalationProtocol.{path}"), BriefViolation::Protocol(violation))

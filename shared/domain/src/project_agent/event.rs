@@ -2,7 +2,9 @@
 
 use crate::event::aggregate_events;
 use crate::text::WorkstreamId;
-use crate::{AgentSessionId, ProjectId};
+use crate::tick::Tick;
+use crate::trust::{AutonomyChange, Points, TrustEntry};
+use crate::{AgentSessionId, DecisionId, EventId, ProjectId};
 
 aggregate_events! {
     /// Something that happened to an agent of a project.
@@ -15,6 +17,21 @@ aggregate_events! {
         },
         /// Another session continues the agent's work.
         SessionChanged = "ProjectAgentSessionChangedEvent" { from: AgentSessionId, to: AgentSessionId },
+        /// A person approved all further calls of a tool in the current session.
+        ToolApproved = "ProjectAgentToolApprovedEvent" { decision_id: DecisionId, tool: String },
         BriefUpdated = "ProjectAgentBriefUpdatedEvent" { version: u32 },
+        /// An outcome changed the trust of the agent. `caused_by` is the journal entry of the session with the outcome.
+        TrustChanged = "ProjectAgentTrustChangedEvent" {
+            entry: Box<TrustEntry>,
+            session_id: AgentSessionId,
+            caused_by: EventId,
+        },
+        /// The project's trust configuration took effect for the agent. `score` is the one in force since then.
+        TrustConfigured = "ProjectAgentTrustConfiguredEvent" {
+            tick: Tick,
+            score: Points,
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            autonomy: Vec<AutonomyChange>,
+        },
     }
 }

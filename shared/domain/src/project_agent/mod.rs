@@ -17,10 +17,14 @@ pub use brief::{AgentBrief, BriefViolation};
 pub use event::ProjectAgentEvent;
 pub use prompt::brief_prompt;
 
+use crate::control_mode::ControlModeSetting;
+use crate::escalation::StandingApproval;
 use crate::tick::Tick;
-use crate::trust::{TrustCalibrationProfile, TrustProfile};
+use crate::trust::{ReportedOutcome, TrustCalibrationProfile, TrustProfile};
 use crate::value::ProjectMembership;
-use crate::{AgentSessionId, Aggregate, DomainContext, ProjectAgentId, ProjectId, Timestamp, UserId};
+use crate::{
+    AgentSessionId, Aggregate, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp, UserId,
+};
 
 /// An agent of a project. Its status follows from its current session: [`crate::project::AgentStatus`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +40,16 @@ pub struct ProjectAgent {
     /// Number of sessions so far.
     session_count: u32,
     trust: TrustProfile,
+    /// The project's configuration that `trust` follows. It decides how the score decayed until now, so that a change of the
+    /// project may reach the agent late or twice.
+    #[serde(default)]
+    calibration: TrustCalibrationProfile,
+    /// Tick of the project when the agent was created.
+    #[serde(default)]
+    started_at_tick: Tick,
+    /// What a person approved for all further calls of a session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    approvals: Vec<StandingApproval>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -63,10 +77,14 @@ impl NewAgent {
 }
 
 impl ProjectAgent {
-    /// Creates an agent. The brief has been checked against its project.
+    /// Most standing approvals at a time.
+    pub const MAX_APPROVALS: usize = 20;
+
+    /// Creates an agent at a tick of its project. The brief has been checked against the project.
     pub fn spawn(
         new: NewAgent,
         trust: &TrustCalibrationProfile,
+        tick: Tick,
         ctx: &DomainContext<'_>,
     ) -> (Self, Vec<ProjectAgentEvent>) {
         let spawned = ProjectAgentEvent::Spawned {
@@ -82,7 +100,10 @@ impl ProjectAgent {
             brief_version: 1,
             current_session_id: new.session_id,
             session_count: 1,
-            trust: TrustProfile::new(trust, Tick::ZERO),
+            trust: TrustProfile::new(trust, tick),
+            calibration: trust.clone(),
+            started_at_tick: tick,
+            approvals: Vec::new(),
             created_at: ctx.now,
             updated_at: ctx.now,
         };
@@ -100,8 +121,38 @@ impl ProjectAgent {
         }
         let from = std::mem::replace(&mut self.current_session_id, session);
         self.session_count = self.session_count.saturating_add(1);
+        self.approvals.clear();
         self.updated_at = ctx.now;
         vec![ProjectAgentEvent::SessionChanged { from, to: session }]
+    }
+
+    /// A person approves a tool for the rest of the session (S2 `alwaysApprove`). Approvals that a stricter `mode` has ended are
+    /// dropped. At most [`Self::MAX_APPROVALS`] are kept; the oldest lapses first.
+    pub fn approve_always(
+        &mut self,
+        approval: StandingApproval,
+        mode: &ControlModeSetting,
+        ctx: &DomainContext<'_>,
+    ) -> Vec<ProjectAgentEvent> {
+        if self.approvals.iter().any(|known| known.decision_id == approval.decision_id) {
+            return Vec::new();
+        }
+        let is_same = |known: &StandingApproval| {
+            known.session_id == approval.session_id
+                && known.tool == approval.tool
+                && known.effects == approval.effects
+        };
+        self.approvals.retain(|known| !mode.tightened_since(known.mode_revision) && !is_same(known));
+        if self.approvals.len() == Self::MAX_APPROVALS {
+            self.approvals.remove(0);
+        }
+        let approved = ProjectAgentEvent::ToolApproved {
+            decision_id: approval.decision_id,
+            tool: approval.tool.clone(),
+        };
+        self.approvals.push(approval);
+        self.updated_at = ctx.now;
+        vec![approved]
     }
 
     /// Replaces the brief. It takes effect with the next run or reload of the session. The workstream of an agent does not change,
@@ -114,6 +165,39 @@ impl ProjectAgent {
         self.brief_version = self.brief_version.saturating_add(1);
         self.updated_at = ctx.now;
         vec![ProjectAgentEvent::BriefUpdated { version: self.brief_version }]
+    }
+
+    /// Changes the trust by an outcome, which the journal entry `caused_by` of `session_id` records. The caller records each outcome
+    /// once.
+    pub fn record_outcome(
+        &mut self,
+        reported: ReportedOutcome,
+        (session_id, caused_by): (AgentSessionId, EventId),
+        (tick, calibration): (Tick, &TrustCalibrationProfile),
+        ctx: &DomainContext<'_>,
+    ) -> Vec<ProjectAgentEvent> {
+        let mut events = self.configure_trust(calibration, tick, ctx);
+        let entry = Box::new(self.trust.record(reported, tick, calibration));
+        self.updated_at = ctx.now;
+        events.push(ProjectAgentEvent::TrustChanged { entry, session_id, caused_by });
+        events
+    }
+
+    /// Takes over the trust configuration of the project. Repeating it changes nothing.
+    pub fn configure_trust(
+        &mut self,
+        calibration: &TrustCalibrationProfile,
+        tick: Tick,
+        ctx: &DomainContext<'_>,
+    ) -> Vec<ProjectAgentEvent> {
+        if self.calibration == *calibration {
+            return Vec::new();
+        }
+        let autonomy = self.trust.reconfigure(&self.calibration, calibration, tick);
+        self.calibration = calibration.clone();
+        self.updated_at = ctx.now;
+        let score = self.trust.score(tick, calibration);
+        vec![ProjectAgentEvent::TrustConfigured { tick, score, autonomy }]
     }
 }
 
@@ -149,6 +233,23 @@ impl ProjectAgent {
 
     pub const fn trust(&self) -> &TrustProfile {
         &self.trust
+    }
+
+    /// The trust under the project's configuration, even if that has not reached the agent yet.
+    pub fn trust_under(&self, calibration: &TrustCalibrationProfile, tick: Tick) -> TrustProfile {
+        let mut trust = self.trust.clone();
+        if self.calibration != *calibration {
+            trust.reconfigure(&self.calibration, calibration, tick);
+        }
+        trust
+    }
+
+    pub const fn started_at_tick(&self) -> Tick {
+        self.started_at_tick
+    }
+
+    pub fn approvals(&self) -> &[StandingApproval] {
+        &self.approvals
     }
 
     pub const fn created_at(&self) -> Timestamp {

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind, SessionError, State};
-use crate::decision::{ResolutionDelivery, ResolvedBy};
+use crate::decision::{ApprovalTerms, ResolutionDelivery, ResolvedBy};
 use crate::text::cut;
 use crate::value::{Answer, FailureReason, Question, ToolApproval};
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most text of one request's questions, in bytes: open requests are part of the session's item.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
+
+/// Why a request is denied at once.
+const TOO_MANY_REQUESTS: &str = "too many requests of this session wait for their owner; ask again later";
 
 /// Shortens questions to the limits (decision 6). The journal has them in full.
 fn fit(questions: &mut Vec<Question>, approval: Option<&mut ToolApproval>) {
@@ -82,12 +85,42 @@ impl AgentSession {
         id: ToolCallId,
         mut questions: Vec<Question>,
         mut approval: Option<ToolApproval>,
-        ctx: &DomainContext<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         fit(&mut questions, approval.as_mut());
+        if self.requests.is_full_for(&id) {
+            return self.deny_request(id, &questions, approval.as_ref(), ctx);
+        }
         let kind = RequestKind::Question { questions: questions.clone(), approval };
         let expires_at = self.open_request(Operation::RecordUserQuestionAsked, &id, kind, ctx)?;
         Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
+    }
+
+    /// Denies a request that came while too many are open: nothing is done without a person, and the agent does not wait for ever.
+    fn deny_request(
+        &mut self,
+        id: ToolCallId,
+        questions: &[Question],
+        approval: Option<&ToolApproval>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.check(Operation::RecordUserQuestionAsked)?;
+        let Some(command) = self.run_state.command(ctx) else { return Ok(Vec::new()) };
+        let denial = approval.map_or_else(
+            || TOO_MANY_REQUESTS.to_owned(),
+            |approval| approval.denial(Some(TOO_MANY_REQUESTS)),
+        );
+        let answer = |q: &Question| Answer { question: q.question.clone(), answer: denial.clone() };
+        let answers: Vec<_> = questions.iter().map(answer).collect();
+        self.requests.record_answer(UnacknowledgedAnswer {
+            request_id: id.clone(),
+            answer: RequestAnswer::Answered(answers.clone()),
+            resolves: None,
+            command_id: command.command_id,
+            attempt: command.attempt,
+            sent_at: ctx.now,
+        });
+        Ok(vec![SessionEvent::RequestDenied { request_id: id, answers, command }])
     }
 
     /// Answers a question: `WaitingForInput` → Running, or waiting for the next request (S0 8.4 `RecordUserQuestionAnswered`).
@@ -115,9 +148,47 @@ impl AgentSession {
         self.ensure_not_held()?;
         self.spending.ensure_budget()?;
         let answer = RequestAnswer::Answered(answers.clone());
+        let decision_id = self.decision_about(id);
         let command =
             self.close_request(Operation::RecordUserQuestionAnswered, id, answer, self.owner(), ctx)?;
-        Ok(vec![SessionEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
+        Ok(vec![SessionEvent::InputReceived {
+            request_id: id.clone(),
+            answers,
+            by_default: false,
+            modified_input: None,
+            command,
+            decision_id,
+        }])
+    }
+
+    /// Allows the tool call that a request asks permission for (S2 `Resolution`).
+    pub(super) fn allow_call(
+        &mut self,
+        id: &ToolCallId,
+        terms: ApprovalTerms,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
+        let RequestKind::Question { questions, approval: Some(approval) } = &request.kind else {
+            return Err(SessionError::WrongKindOfRequest { expected: "permission" });
+        };
+        let allow = |q: &Question| Answer { question: q.question.clone(), answer: approval.allow.clone() };
+        let answers: Vec<_> = questions.iter().map(allow).collect();
+        let modified_input = terms.modified_input.clone();
+        self.ensure_not_held()?;
+        self.spending.ensure_budget()?;
+        let answer = RequestAnswer::Allowed { answers: answers.clone(), terms };
+        let decision_id = self.decision_about(id);
+        let command =
+            self.close_request(Operation::RecordUserQuestionAnswered, id, answer, self.owner(), ctx)?;
+        Ok(vec![SessionEvent::InputReceived {
+            request_id: id.clone(),
+            answers,
+            by_default: false,
+            modified_input,
+            command,
+            decision_id,
+        }])
     }
 
     pub(super) fn close_request(
@@ -196,6 +267,7 @@ impl AgentSession {
                     let answer =
                         |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
                     let answers: Vec<_> = questions.iter().map(answer).collect();
+                    let decision_id = self.decision_about(&request.id);
                     let command = self.close_request(
                         Operation::RecordUserQuestionAnswered,
                         &request.id,
@@ -207,7 +279,9 @@ impl AgentSession {
                         request_id: request.id,
                         answers,
                         by_default: true,
+                        modified_input: None,
                         command,
+                        decision_id,
                     });
                 }
                 _ => {

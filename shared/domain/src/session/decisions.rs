@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
-    CancelReason, Decision, DecisionState, DecisionSubject, OwnerDecision, Resolution, ResolutionDelivery,
-    ResolvedBy, Ruling, decision_id,
+    ApprovalTerms, CancelReason, Decision, DecisionState, DecisionSubject, OwnerDecision, Resolution,
+    ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
 
@@ -47,6 +47,12 @@ impl AgentSession {
         requests.chain(output).find(|decision| decision.id == id)
     }
 
+    /// The id of the decision about an open request.
+    pub(super) fn decision_about(&self, request: &ToolCallId) -> Option<DecisionId> {
+        let open = self.requests.get(request)?;
+        Some(decision_id(self.id, self.requests.run_of(&open.id), open.id.as_str()))
+    }
+
     fn new_decision(
         &self,
         (request, run): (&str, Option<RunId>),
@@ -60,6 +66,7 @@ impl AgentSession {
             owner_id: self.owner_id.clone(),
             session_id: self.id,
             session_name: self.definition.name.as_str().to_owned(),
+            project: self.project().cloned(),
             subject,
             severity,
             blast_radius,
@@ -154,7 +161,11 @@ impl AgentSession {
         let mut decision = self.requests.get(id).map(|request| self.decision_on(request))?;
         let resolution = match answer {
             RequestAnswer::Answered(answers) => decision.subject.resolution_of(answers),
-            RequestAnswer::Approved => Resolution::Approve,
+            RequestAnswer::Allowed { terms: ApprovalTerms { modified_input: Some(input), .. }, .. } => {
+                Resolution::Modify { modified_input: input.clone() }
+            }
+            RequestAnswer::Allowed { terms, .. } => Resolution::Approve { always_approve: terms.always },
+            RequestAnswer::Approved => Resolution::Approve { always_approve: false },
             RequestAnswer::Rejected(feedback) => {
                 Resolution::Reject { rationale: Some(feedback.as_str().to_owned()) }
             }
@@ -259,6 +270,7 @@ impl AgentSession {
     ) -> Result<Events, super::SessionError> {
         match decision {
             OwnerDecision::Answer { request, answers } => self.answer(&request, answers, ctx),
+            OwnerDecision::AllowCall { request, terms } => self.allow_call(&request, terms, ctx),
             OwnerDecision::ApprovePlan { request } => self.approve_plan(&request, ctx),
             OwnerDecision::RejectPlan { request, feedback } => self.reject_plan(&request, feedback, ctx),
             OwnerDecision::ApproveOutput { output } => self.approve_output(output, ctx),

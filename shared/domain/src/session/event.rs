@@ -16,8 +16,8 @@ use crate::value::{
 };
 use crate::{
     AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId, CommandId,
-    HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp,
-    ToolCallId, TurnId, Usd,
+    DecisionId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId,
+    Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// The events of one change of a session, in the order in which they happened.
@@ -214,7 +214,19 @@ aggregate_events! {
             request_id: ToolCallId,
             answers: Vec<Answer>,
             by_default: bool,
+            /// The input with which an allowed tool call is made instead.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            modified_input: Option<serde_json::Value>,
             command: Option<CommandRef>,
+            /// The decision of the inbox that was resolved.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            decision_id: Option<DecisionId>,
+        },
+        /// A request was denied, because too many were open.
+        RequestDenied = "SessionRequestDeniedEvent" {
+            request_id: ToolCallId,
+            answers: Vec<Answer>,
+            command: CommandRef,
         },
         /// A request of the agent was closed without a decision of the owner.
         RequestClosed = "SessionRequestClosedEvent" { request_id: ToolCallId },

@@ -196,7 +196,7 @@ impl AgentSession {
     pub(crate) fn apply_hold(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
         if !self.is_held() {
-            return Ok(self.resume_after_hold(ctx));
+            return self.resume_after_hold(ctx);
         }
         let phase = self.run_state.current().map(|run| run.phase);
         match self.status() {
@@ -252,15 +252,17 @@ impl AgentSession {
     }
 
     /// Resumes what the hold stopped. If that is refused, because the budget is used up, the owner has to resume the session.
-    fn resume_after_hold(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+    fn resume_after_hold(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         if !self.hold.resumes || self.status().is_intermediate() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         self.hold.resumes = false;
-        if self.status() == AgentSessionStatus::Paused {
-            self.request_resume(ctx).unwrap_or_default()
-        } else {
-            Vec::new()
+        if self.status() != AgentSessionStatus::Paused {
+            return Ok(Vec::new());
+        }
+        match self.request_resume(ctx) {
+            Err(SessionError::BudgetExhausted { .. } | SessionError::Unmetered) => Ok(Vec::new()),
+            resumed => resumed,
         }
     }
 }

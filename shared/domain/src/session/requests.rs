@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::LifecycleCommand;
-use crate::decision::Decision;
+use crate::decision::{ApprovalTerms, Decision};
 use crate::text::{Feedback, PlanContent};
 use crate::value::{Answer, PlanStatus, Question, SessionPlan, ToolApproval};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
@@ -66,18 +67,41 @@ pub enum RequestKind {
 #[serde(rename_all = "camelCase")]
 pub enum RequestAnswer {
     Answered(Vec<Answer>),
+    /// A tool call is allowed. `answers` has the answer to the question that asked for the permission.
+    Allowed {
+        answers: Vec<Answer>,
+        terms: ApprovalTerms,
+    },
     Approved,
     /// The plan has to be revised.
     Rejected(Feedback),
 }
 
 impl RequestAnswer {
+    /// The answer that `InputReceived` records.
+    pub fn received(answers: &[Answer], modified_input: Option<&Value>) -> Self {
+        let answers = answers.to_vec();
+        match modified_input {
+            None => Self::Answered(answers),
+            Some(input) => {
+                let terms = ApprovalTerms { always: false, modified_input: Some(input.clone()) };
+                Self::Allowed { answers, terms }
+            }
+        }
+    }
+
     /// The answer as a message to an agent that no longer waits for it (decision 26).
     pub(crate) fn as_message(&self) -> String {
         match self {
-            Self::Answered(answers) => {
+            Self::Answered(answers) | Self::Allowed { answers, .. } => {
                 let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
-                format!("Answers to your questions.\n{}", lines.join("\n"))
+                let modified = match self {
+                    Self::Allowed { terms: ApprovalTerms { modified_input: Some(input), .. }, .. } => {
+                        format!("\nMake the call with this input: {input}")
+                    }
+                    _ => String::new(),
+                };
+                format!("Answers to your questions.\n{}{modified}", lines.join("\n"))
             }
             Self::Approved => "Your plan is approved; go on.".to_owned(),
             Self::Rejected(feedback) => format!("Your plan is rejected; revise it. {feedback}"),
@@ -101,7 +125,7 @@ pub(crate) struct UnacknowledgedAnswer {
 }
 
 impl Requests {
-    /// Most requests that can be open at once. Further ones are recorded and do not block.
+    /// Most requests that can be open at once. Further ones are denied.
     pub(super) const MAX_PENDING: usize = 20;
 
     pub(super) fn pending(&self) -> &[PendingRequest] {
@@ -117,6 +141,11 @@ impl Requests {
             self.pending.push(request);
         }
         opens
+    }
+
+    /// Whether a new request has no place. A repetition of an open one has.
+    pub(super) fn is_full_for(&self, id: &ToolCallId) -> bool {
+        self.pending.len() >= Self::MAX_PENDING && self.get(id).is_none()
     }
 
     /// The run that made an open request.

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `points` | numbers with three decimals |
 //! | `outcome` | outcomes and S2's delta table |
+//! | `source` | what an outcome is about; trust changes once for each |
 //! | `calibration` | parameters and the three profiles |
 //! | `update` | the change by an outcome, and decay |
 //! | `approval` | approval rates and their 95 % interval |
@@ -23,6 +24,7 @@ mod outcome;
 mod points;
 mod profile;
 mod simulation;
+mod source;
 mod update;
 
 pub use approval::{ApprovalCounts, ApprovalInterval};
@@ -34,4 +36,5 @@ pub use outcome::{JudgedAction, TrustOutcome};
 pub use points::{Factor, InvalidNumber, Points, Rate};
 pub use profile::{ReportedOutcome, TrustEntry, TrustProfile};
 pub use simulation::{Simulation, simulate};
+pub use source::OutcomeSource;
 pub use update::{TrackedScore, TrustRule};

@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::VerdictId;
+use crate::effect::{Effect, Effects};
+use crate::escalation::DecidingRule;
+
 /// A tool call that waits for permission. The permission is a question to the owner; two of its answers allow and deny the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -15,9 +19,33 @@ pub struct ToolApproval {
     pub allow: String,
     /// The answer that denies the call without a reason. Other text denies it with that reason.
     pub deny: String,
+    /// The verdict of the control plane that requires the permission. Absent if the agent itself asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Box<AskedVerdict>>,
+    /// Whether the call can be made with another input.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub modifiable: bool,
+}
+
+/// Why a tool call of a project's agent needs a person (decision 75).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedVerdict {
+    /// Id of the verdict in the decision log.
+    pub verdict_id: VerdictId,
+    /// The tool that the verdict is about.
+    pub tool: String,
+    /// The rule that decided.
+    pub rule: DecidingRule,
+    /// The effect that the rule applied to.
+    pub effect: Effect,
+    /// What the call does.
+    pub effects: Effects,
 }
 
 impl ToolApproval {
+    /// Most characters of the tool's name.
+    pub const MAX_TOOL: usize = 200;
     /// Most characters of the input.
     pub const MAX_INPUT: usize = 1500;
 

@@ -20,7 +20,7 @@ mod tool;
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
 pub use agent_settings::AgentSettings;
-pub use approval::ToolApproval;
+pub use approval::{AskedVerdict, ToolApproval};
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
     ValidationType,

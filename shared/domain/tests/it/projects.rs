@@ -1,17 +1,21 @@
 //! Projects and their agents (S2; decision 71).
 
-use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout};
-use pilothouse_domain::escalation::EscalationProtocol;
+use pilothouse_domain::effect::Effects;
+use pilothouse_domain::effect::pattern::ToolClassifications;
+use pilothouse_domain::escalation::{EscalationProtocol, StandingApproval};
 use pilothouse_domain::project::{
     ModePolicies, ModePolicy, Project, ProjectBrief, ProjectDefinition, ProjectError, ProjectEvent,
     Workstream,
 };
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent, ProjectAgent, ProjectAgentEvent, brief_prompt};
 use pilothouse_domain::text::{BriefConstraint, Goal, ProjectName, WorkstreamId, WorkstreamName};
-use pilothouse_domain::trust::TrustCalibrationProfile;
+use pilothouse_domain::tick::{Tick, TickConfig};
+use pilothouse_domain::trust::{ReportedOutcome, TrustCalibrationProfile, TrustOutcome, TrustProfileName};
 use pilothouse_domain::{
-    AgentSessionId, Deadlines, DomainContext, ProjectAgentId, ProjectId, Timestamp, UserId,
+    AgentSessionId, Deadlines, DecisionId, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp,
+    UserId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -44,7 +48,9 @@ fn definition(workstreams: &[&str]) -> ProjectDefinition {
         },
         workstreams: workstreams.iter().copied().map(workstream).collect(),
         policies: ModePolicies::new(),
+        tool_patterns: ToolClassifications::default(),
         trust: TrustCalibrationProfile::default(),
+        tick_config: TickConfig::default(),
     }
 }
 
@@ -156,7 +162,8 @@ fn brief_violations_are_all_named() {
         },
         "providerConfig": { "allowedTools": [], "apiKey": "sk-123" },
     }));
-    let mut fields: Vec<_> = brief.check(&project).unwrap_err().into_iter().map(|(field, _)| field).collect();
+    let mut fields: Vec<_> =
+        brief.check(&project, &[]).unwrap_err().into_iter().map(|(field, _)| field).collect();
     fields.sort();
     assert_eq!(
         fields,
@@ -175,6 +182,10 @@ fn brief_violations_are_all_named() {
 }
 
 fn spawned(trust: &TrustCalibrationProfile) -> ProjectAgent {
+    spawned_at(trust, Tick::ZERO)
+}
+
+fn spawned_at(trust: &TrustCalibrationProfile, tick: Tick) -> ProjectAgent {
     let new = NewAgent {
         id: agent_id(7),
         owner_id: owner(),
@@ -189,7 +200,7 @@ fn spawned(trust: &TrustCalibrationProfile) -> ProjectAgent {
         })),
         session_id: AgentSessionId::new(Uuid::from_u128(9)),
     };
-    now(|ctx| ProjectAgent::spawn(new, trust, ctx)).0
+    now(|ctx| ProjectAgent::spawn(new, trust, tick, ctx)).0
 }
 
 #[test]
@@ -200,6 +211,39 @@ fn agent_continues_in_the_next_session() {
     assert_eq!(changed, [ProjectAgentEvent::SessionChanged { from: first, to: next }]);
     assert_eq!((agent.current_session_id(), agent.session_count()), (next, 2));
     assert_eq!(now(|ctx| agent.continue_in(next, ctx)), [], "a repetition changes nothing");
+}
+
+#[test]
+fn standing_approvals_are_bounded_and_end_with_their_session() {
+    let mut agent = spawned(&TrustCalibrationProfile::default());
+    let mut mode = ControlModeSetting::new(ControlMode::Adaptive, Timestamp::from_millis(0));
+    let approval = |n: usize| StandingApproval {
+        decision_id: DecisionId::new(Uuid::from_u128(n as u128)),
+        session_id: AgentSessionId::new(Uuid::from_u128(9)),
+        tool: format!("tool-{n}"),
+        effects: Effects::unclassified(),
+        mode_revision: ModeRevision::default(),
+    };
+    assert_eq!(now(|ctx| agent.approve_always(approval(1), &mode, ctx)).len(), 1);
+    assert_eq!(
+        now(|ctx| agent.approve_always(approval(1), &mode, ctx)),
+        [],
+        "the same decision changes nothing"
+    );
+    for n in 2..=ProjectAgent::MAX_APPROVALS + 1 {
+        now(|ctx| agent.approve_always(approval(n), &mode, ctx));
+    }
+    assert_eq!(agent.approvals().len(), ProjectAgent::MAX_APPROVALS);
+    assert_eq!(agent.approvals()[0], approval(2), "the oldest lapsed");
+    let repeated = StandingApproval { decision_id: DecisionId::new(Uuid::from_u128(500)), ..approval(3) };
+    now(|ctx| agent.approve_always(repeated, &mode, ctx));
+    assert_eq!(agent.approvals().len(), ProjectAgent::MAX_APPROVALS, "it replaces the one of the same tool");
+    mode.change(ControlMode::Orchestrator, Timestamp::from_millis(1));
+    let later = StandingApproval { mode_revision: mode.revision(), ..approval(600) };
+    now(|ctx| agent.approve_always(later.clone(), &mode, ctx));
+    assert_eq!(agent.approvals(), [later], "a stricter mode ended the others");
+    now(|ctx| agent.continue_in(AgentSessionId::new(Uuid::from_u128(77)), ctx));
+    assert_eq!(agent.approvals(), []);
 }
 
 #[test]
@@ -223,4 +267,74 @@ fn prompt_names_goals_and_rules_but_no_trust() {
     for secret in ["61.317", "61317", "deploy", "scalat", "rust"] {
         assert!(!prompt.contains(secret), "{secret} is in:\n{prompt}");
     }
+}
+
+fn approved() -> ReportedOutcome {
+    ReportedOutcome::new(TrustOutcome::HumanApprovesToolCall)
+}
+
+fn recorded(agent: &mut ProjectAgent, tick: u64, trust: &TrustCalibrationProfile) -> Vec<ProjectAgentEvent> {
+    let cause = (agent.current_session_id(), EventId::new(Uuid::from_u128(11)));
+    now(|ctx| agent.record_outcome(approved(), cause, (Tick::new(tick), trust), ctx))
+}
+
+fn score(agent: &ProjectAgent, tick: u64, trust: &TrustCalibrationProfile) -> String {
+    agent.trust().score(Tick::new(tick), trust).to_string()
+}
+
+#[test]
+fn outcome_is_journaled_with_its_cause() {
+    let trust = TrustCalibrationProfile::default();
+    let mut agent = spawned(&trust);
+    let events = recorded(&mut agent, 5, &trust);
+    let [ProjectAgentEvent::TrustChanged { entry, session_id, caused_by }] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!((entry.outcome, entry.tick), (TrustOutcome::HumanApprovesToolCall, Tick::new(5)));
+    assert_eq!((*session_id, caused_by.uuid()), (agent.current_session_id(), Uuid::from_u128(11)));
+    assert_eq!(score(&agent, 5, &trust), "51");
+}
+
+#[test]
+fn changed_configuration_settles_the_decay_until_then() {
+    let old = TrustCalibrationProfile::preset(TrustProfileName::Permissive);
+    let new = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
+    let mut agent = spawned(&old);
+    // 70 falls by 0.005 for each of 1,000 ticks, then by 0.02 for each of 100.
+    let configured = now(|ctx| agent.configure_trust(&new, Tick::new(1000), ctx));
+    let [ProjectAgentEvent::TrustConfigured { tick, .. }] = &configured[..] else { panic!("{configured:?}") };
+    assert_eq!(*tick, Tick::new(1000));
+    assert_eq!((score(&agent, 1000, &new), score(&agent, 1100, &new)), ("65".to_owned(), "63".to_owned()));
+    assert_eq!(now(|ctx| agent.configure_trust(&new, Tick::new(2000), ctx)), [], "a repetition");
+}
+
+#[test]
+fn outcome_before_the_new_configuration_arrives_takes_it_over() {
+    let old = TrustCalibrationProfile::preset(TrustProfileName::Permissive);
+    let new = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
+    let mut agent = spawned(&old);
+    let events = recorded(&mut agent, 1000, &new);
+    assert!(matches!(events[0], ProjectAgentEvent::TrustConfigured { .. }), "{events:?}");
+    assert_eq!(score(&agent, 1000, &new), "65.75", "0.75 points at the profile's multiplier");
+    assert_eq!(now(|ctx| agent.configure_trust(&new, Tick::new(1000), ctx)), []);
+}
+
+#[test]
+fn trust_of_a_late_agent_does_not_decay_from_the_first_tick() {
+    let trust = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
+    let agent = spawned_at(&trust, Tick::new(5000));
+    assert_eq!((score(&agent, 5000, &trust), agent.started_at_tick()), ("30".to_owned(), Tick::new(5000)));
+}
+
+#[test]
+fn ticks_and_trust_of_a_project_are_checked() {
+    let mut changed = definition(&["api"]);
+    changed.tick_config.interval_ms = 1;
+    let refused = |definition| now(|ctx| project(&["api"]).update(definition, ctx)).unwrap_err();
+    assert_eq!(refused(changed.clone()).code(), "validation-failed");
+    changed.tick_config = TickConfig::default();
+    changed.trust.config.decay_rate_per_tick = "-1".parse().unwrap();
+    changed.trust.config.decay_ceiling = "101".parse().unwrap();
+    let error = refused(changed).to_string();
+    assert!(error.contains("decayRatePerTick") && error.contains("decayCeiling"), "{error}");
 }

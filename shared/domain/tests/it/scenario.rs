@@ -1,6 +1,7 @@
 //! Given-when-then scenarios: a session with its queue and pool, driven as the functions drive it. Each step is one commit: the
 //! change, what follows from it, and the reactions of the pool.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, NewB
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
 use pilothouse_domain::session::{
     Absence, AgentFact, AgentSessionStatus as S, BudgetChange, LifecycleCommand as Command, NewSession,
@@ -222,6 +224,7 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
         behavior,
         reason: BrakeReason::parse("Something is wrong").unwrap(),
         release_at: None,
+        agents: BTreeMap::new(),
     }
 }
 
@@ -348,6 +351,7 @@ impl Scenario {
         &mut self,
         change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, E>,
     ) -> Step {
+        let was_active = self.is_active();
         let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
         let mut events = change(&mut self.conv, &mut ctx).map_err(|e| e.coded())?;
         events.extend(self.conv.settle(&events.clone(), &mut ctx));
@@ -355,8 +359,28 @@ impl Scenario {
         assert_eq!(self.conv.settle(&Vec::new(), &mut ctx), Vec::new(), "settling twice after {events:?}");
         assert_eq!(self.conv, settled, "settling twice changes nothing");
         self.last = events;
+        self.check_project_events(was_active);
         self.react();
         Ok(())
+    }
+
+    /// Whether the session lets the ticks of its project advance.
+    fn is_active(&self) -> bool {
+        let session = &self.conv.session;
+        AgentStatus::of_session(session.status(), session.has_pending_review()).advances_ticks()
+    }
+
+    /// The reactions for projects see every change of activity, and find the decision that an answer resolves.
+    fn check_project_events(&self, was_active: bool) {
+        if self.is_active() != was_active {
+            assert!(self.last.iter().any(AgentStatus::may_change_activity), "{:?}", self.last);
+        }
+        for event in &self.last {
+            if let SessionEvent::InputReceived { decision_id, .. } = event {
+                let mut changed = self.conv.session.changed_decisions();
+                assert!(changed.any(|decision| Some(decision.id) == *decision_id), "{event:?}");
+            }
+        }
     }
 
     /// Runs the reactions to the journal: allocating slots and creating runs.

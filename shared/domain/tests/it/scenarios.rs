@@ -14,6 +14,7 @@ mod inbox;
 mod lifecycle;
 mod liveness;
 mod money;
+mod outcomes;
 mod pool;
 mod quota;
 mod reload;

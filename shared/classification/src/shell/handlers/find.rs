@@ -1,7 +1,7 @@
 //! `find`: folders, tests and actions.
 
-use super::super::marks::ANY;
 use super::super::walk::{Stream, Walker};
+use crate::marks::ANY;
 use crate::path::Access;
 use crate::tables::Program;
 

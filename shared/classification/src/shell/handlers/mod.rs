@@ -3,26 +3,35 @@
 mod find;
 mod scripts;
 
-use super::marks::{ANY, UNKNOWN, is_literal};
 use super::options::{Argument, split};
 use super::walk::{Stream, Walker};
+use crate::marks::{ANY, UNKNOWN, is_literal};
 use crate::path::Access;
-use crate::tables::Program;
-
-pub(crate) use find::find;
-pub(crate) use scripts::{awk, jq, sed};
+use crate::tables::{Grammar, PRINTS_VARIABLES, Program};
 
 /// Inspects the words of a program.
-pub(crate) type Handler = fn(&mut Walker<'_>, &Program, &str, &[String], Stream) -> Stream;
-
-/// `sh -c COMMAND`, `sh FILE`, and scripts on the standard input.
-pub(crate) fn shell(
+pub(super) fn run(
+    grammar: Grammar,
     walker: &mut Walker<'_>,
-    _: &Program,
+    program: &Program,
     name: &str,
     words: &[String],
     input: Stream,
 ) -> Stream {
+    let inspect = match grammar {
+        Grammar::Awk => scripts::awk,
+        Grammar::Env => env,
+        Grammar::Find => find::find,
+        Grammar::Jq => scripts::jq,
+        Grammar::Sed => scripts::sed,
+        Grammar::Shell => shell,
+        Grammar::Xargs => xargs,
+    };
+    inspect(walker, program, name, words, input)
+}
+
+/// `sh -c COMMAND`, `sh FILE`, and scripts on the standard input.
+fn shell(walker: &mut Walker<'_>, _: &Program, name: &str, words: &[String], input: Stream) -> Stream {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
@@ -53,13 +62,7 @@ pub(crate) fn shell(
 }
 
 /// `xargs COMMAND`: the operands of the command come from the input.
-pub(crate) fn xargs(
-    walker: &mut Walker<'_>,
-    program: &Program,
-    name: &str,
-    words: &[String],
-    input: Stream,
-) -> Stream {
+fn xargs(walker: &mut Walker<'_>, program: &Program, name: &str, words: &[String], input: Stream) -> Stream {
     let mut replaced = None;
     let mut start = None;
     for argument in split(program, words) {
@@ -94,13 +97,7 @@ pub(crate) fn xargs(
 }
 
 /// `env NAME=VALUE COMMAND`; without a command it prints all variables.
-pub(crate) fn env(
-    walker: &mut Walker<'_>,
-    _: &Program,
-    name: &str,
-    words: &[String],
-    input: Stream,
-) -> Stream {
+fn env(walker: &mut Walker<'_>, _: &Program, name: &str, words: &[String], input: Stream) -> Stream {
     let mut is_name = false;
     for (at, word) in words.iter().enumerate() {
         if std::mem::take(&mut is_name) {
@@ -122,6 +119,6 @@ pub(crate) fn env(
             None => return walker.run(words.get(at..).unwrap_or_default(), input),
         }
     }
-    walker.findings.add(super::PRINTS_VARIABLES, name);
+    walker.findings.add(PRINTS_VARIABLES, name);
     Stream::Data
 }

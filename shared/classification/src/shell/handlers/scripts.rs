@@ -1,11 +1,10 @@
 //! Programs with a script as an argument: `sed`, `awk`, `jq`.
 
-use super::super::builtin::PRINTS_VARIABLES;
-use super::super::marks::is_literal;
 use super::super::options::{Argument, split};
 use super::super::walk::{Stream, Walker};
+use crate::marks::is_literal;
 use crate::path::Access;
-use crate::tables::{Program, Value};
+use crate::tables::{PRINTS_VARIABLES, Program, Value};
 
 /// Commands of a `sed` script that run commands or use other files.
 pub(crate) fn sed(

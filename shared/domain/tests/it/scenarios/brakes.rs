@@ -1,12 +1,15 @@
 //! Emergency brakes (S2 "Emergency Brake", decision 72): what a hold does in each status, and what its release resumes.
 
-use pilothouse_domain::brake::{Brake, BrakeBehavior as B, BrakeError, BrakeScope, HoldStage, ReleasedBy};
+use pilothouse_domain::brake::{
+    Brake, BrakeBehavior as B, BrakeError, BrakeScope, HoldStage, NewBrake, ReleasedBy,
+};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason, ProcessState, RunPhase,
     SessionSettings,
 };
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::value::{Capabilities, ProjectMembership};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, SessionEvent};
 use uuid::Uuid;
 
@@ -329,6 +332,55 @@ fn start_under_a_brake_waits_and_the_release_starts_it() {
     pulled.release(ReleasedBy::Owner, &mut owner.pool, Scenario::new().now).unwrap();
     assert_eq!(owner.pool.next_waiting(), Some(session.id()));
     assert!(matches!(owner.allocate(&mut session).0, Allocation::Allocated(_)));
+}
+
+fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(n: u32) -> T {
+    format!("0197b1c0-0000-7000-8000-{n:012}").parse().unwrap()
+}
+
+fn membership(project: u32, agent: u32, workstream: &str) -> ProjectMembership {
+    ProjectMembership {
+        project_id: id(project),
+        agent_id: id(agent),
+        workstream: WorkstreamId::parse(workstream).unwrap(),
+    }
+}
+
+/// A queued session of an agent of a project.
+fn of_agent(n: u128, membership: &ProjectMembership) -> AgentSession {
+    let mut json = serde_json::to_value(queued(n)).unwrap();
+    json["definition"]["project"] = serde_json::to_value(membership).unwrap();
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn brake_of_a_project_a_workstream_or_an_agent_stops_its_sessions_only() {
+    let [api, docs, other] = [membership(1, 11, "api"), membership(1, 12, "docs"), membership(2, 21, "api")];
+    let workstream = WorkstreamId::parse("api").unwrap();
+    for (scope, stopped) in [
+        (BrakeScope::Project { project_id: id(1) }, [true, true, false, false]),
+        (BrakeScope::Workstream { project_id: id(1), workstream }, [true, false, false, false]),
+        (BrakeScope::Agent { agent_id: id(12) }, [false, true, false, false]),
+    ] {
+        let sessions = || [of_agent(1, &api), of_agent(2, &docs), of_agent(3, &other), queued(4)];
+        // Sessions that start later wait in line, and do not block the others.
+        let mut owner = Owner::new();
+        owner.pull(1, scope.clone());
+        let waits = sessions().map(|mut session| owner.allocate(&mut session).0 == Allocation::Waits);
+        assert_eq!(waits, stopped, "{scope:?}");
+        assert_eq!(owner.pool.next_waiting(), None);
+
+        // Of those that run, the brake names those in its scope.
+        let mut owner = Owner::new();
+        let running = sessions().map(|mut session| {
+            assert!(matches!(owner.allocate(&mut session).0, Allocation::Allocated(_)));
+            session
+        });
+        let agents = running.iter().filter_map(|it| Some((it.id(), it.project()?.clone()))).collect();
+        let new = NewBrake { agents, ..new_brake(1, scope.clone(), B::Pause) };
+        let brake = Brake::pull(new, &mut owner.pool, Scenario::new().now).unwrap().0;
+        assert_eq!(running.map(|session| brake.holds(session.id())), stopped, "{scope:?}");
+    }
 }
 
 #[test]

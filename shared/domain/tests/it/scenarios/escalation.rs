@@ -1,12 +1,13 @@
 //! The escalation engine (decision 69) and control modes (decision 70).
 
 use pilothouse_domain::control_mode::{BriefSync, ControlMode as M, ControlModeSetting, ModeRevision};
+use pilothouse_domain::effect::pattern::ToolClassifications;
 use pilothouse_domain::effect::{
-    ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
+    ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S, ToolGlob,
 };
 use pilothouse_domain::escalation::{
     AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, GuardrailAction, Policy,
-    ReportedRisk, StandingApproval, ToolCall, ToolGlob, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
+    ReportedRisk, StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{Points, Rate, TrustCalibrationProfile, TrustProfile};
@@ -73,6 +74,7 @@ impl Case {
             mode: &self.mode,
             mode_protocol: &EscalationProtocol::of_mode(self.mode.mode()),
             agent_protocol: &self.protocol,
+            patterns: &ToolClassifications::default(),
             guardrails: &self.guardrails,
             approvals: &self.approvals,
         };
@@ -274,7 +276,7 @@ fn every_violation_of_a_protocol_is_named() {
 fn misspelt_entries_are_found() {
     let json = json!({ "alwaysEscalate": ["delte", "delete", "pattern:db"], "neverEscalate": ["Bash", "mcp__x__y"] });
     let protocol = EscalationProtocol::parse(&json).unwrap();
-    let found = protocol.check_names(&["Bash".to_owned()], &[]).unwrap_err();
+    let found = protocol.check_names(&["Bash".to_owned()], &ToolClassifications::default()).unwrap_err();
     let paths: Vec<_> = found.0.iter().map(|(path, _)| path.as_str()).collect();
     assert_eq!(paths, ["alwaysEscalate[0]", "alwaysEscalate[2]"]);
 }

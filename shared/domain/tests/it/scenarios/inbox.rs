@@ -1,12 +1,15 @@
 //! Decisions of the inbox: what opens, resolves and ends them (decision 74).
 
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
-    CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, OwnerDecision,
-    ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
+    ApprovalTerms, CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject,
+    OwnerDecision, ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::text::{AnswerText, Feedback};
 use pilothouse_domain::value::{Answer, Question, QuestionOption, ToolApproval};
+use pilothouse_domain::{DomainContext, SessionEvent};
+use serde_json::json;
 
 use crate::inbox::Inbox;
 use crate::scenario::{Scenario, asks, call, completes, output, shows, turn};
@@ -139,7 +142,10 @@ fn newer_output_supersedes_the_review_of_the_older() {
     };
     let scenario = scenario.when(|s| s.approve(output_id));
     let approved = scenario.conv.session.changed_decisions().next().unwrap();
-    assert_eq!(approved.state.ruling().map(|ruling| &ruling.resolution), Some(&Resolution::Approve));
+    assert_eq!(
+        approved.state.ruling().map(|ruling| &ruling.resolution),
+        Some(&Resolution::Approve { always_approve: false })
+    );
 }
 
 #[test]
@@ -165,12 +171,21 @@ fn permission() -> (Question, ToolApproval) {
         input: "{}".to_owned(),
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
+        verdict: None,
+        modifiable: false,
     };
     (question("May it?", &["Allow", "Deny"]), approval)
 }
 
 fn proposed(resolution_type: T) -> ProposedResolution {
-    ProposedResolution { resolution_type, chosen_option_id: None, answers: None, rationale: None }
+    ProposedResolution {
+        resolution_type,
+        chosen_option_id: None,
+        answers: None,
+        rationale: None,
+        always_approve: false,
+        modified_input: None,
+    }
 }
 
 #[test]
@@ -197,6 +212,63 @@ fn reason_for_a_rejection_never_allows_the_call() {
         let OwnerDecision::Answer { answers, .. } = decided else { panic!("{decided:?}") };
         assert_eq!(answers[0].answer, format!("Deny: {reason}"));
     }
+}
+
+fn asks_permission(approval: ToolApproval) -> AgentFact {
+    let questions = vec![question("May it?", &["Allow", "Deny"])];
+    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval) }
+}
+
+#[test]
+fn a_tool_call_is_allowed_with_another_input() {
+    let approval = ToolApproval { modifiable: true, ..permission().1 };
+    let input = json!({ "command": "ls" });
+    let terms = ApprovalTerms { always: false, modified_input: Some(input.clone()) };
+    let allow = |conv: &mut Conversation, ctx: &mut DomainContext<'_>| {
+        conv.resolve(OwnerDecision::AllowCall { request: call("t1"), terms: terms.clone() }, ctx)
+    };
+    let mut scenario = Scenario::running().told(asks_permission(approval.clone()));
+    scenario.commit(allow).unwrap();
+    let received = scenario.last.iter().find_map(|event| match event {
+        SessionEvent::InputReceived { answers, modified_input, command, .. } => {
+            Some((answers[0].answer.as_str(), modified_input.clone(), command.is_some()))
+        }
+        _ => None,
+    });
+    assert_eq!(received, Some(("Allow", Some(input.clone()), true)));
+    let decision = scenario.conv.session.changed_decisions().next().unwrap();
+    let resolution = decision.state.ruling().map(|ruling| ruling.resolution.clone());
+    assert_eq!(resolution, Some(Resolution::Modify { modified_input: input.clone() }));
+
+    // An agent that sleeps gets the permission as a message.
+    let mut asleep = Scenario::running().told(asks_permission(approval));
+    asleep.die(true).unwrap();
+    asleep.clock(1, ProcessState::Dead).unwrap();
+    asleep.commit(allow).unwrap();
+    let message = asleep.conv.queue.messages().last().unwrap().content.as_str().to_owned();
+    assert!(message.contains("May it?: Allow") && message.contains(r#"{"command":"ls"}"#), "{message}");
+}
+
+#[test]
+fn terms_that_do_not_fit_a_tool_call_are_named() {
+    let subject = |modifiable: bool| {
+        let (asked, approval) = permission();
+        DecisionSubject::of_questions(call("t1"), &[asked], Some(&ToolApproval { modifiable, ..approval }))
+    };
+    let fields = |subject: &DecisionSubject, proposed: ProposedResolution| -> Vec<&'static str> {
+        subject.decide(&proposed).unwrap_err().iter().map(|misfit| misfit.field).collect()
+    };
+    let input = Some(json!({ "command": "ls" }));
+    let modify = ProposedResolution { modified_input: input.clone(), ..proposed(T::Modify) };
+    assert!(subject(true).decide(&modify).is_ok());
+    assert_eq!(fields(&subject(false), modify), ["resolutionType"], "the adapter cannot change the input");
+    assert_eq!(fields(&subject(true), proposed(T::Modify)), ["modifiedInput"]);
+    let text = ProposedResolution { modified_input: Some(json!("ls")), ..proposed(T::Modify) };
+    assert_eq!(fields(&subject(true), text), ["modifiedInput"]);
+    let both = ProposedResolution { modified_input: input, always_approve: true, ..proposed(T::Reject) };
+    assert_eq!(fields(&subject(true), both), ["alwaysApprove", "modifiedInput"]);
+    let always = ProposedResolution { always_approve: true, ..proposed(T::Approve) };
+    assert_eq!(fields(&subject(true), always), ["alwaysApprove"], "the session belongs to no project");
 }
 
 #[test]

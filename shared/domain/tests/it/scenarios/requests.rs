@@ -1,10 +1,11 @@
 //! Questions and plans by id (decision 26).
 
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::session::{
     AgentFact, AgentOptions, AgentSessionStatus as S, ProcessState, SessionSettings,
 };
-use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus};
+use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus, ToolApproval};
 
 use crate::scenario::{Scenario, asks, call, completes, results, shows, starts};
 
@@ -46,6 +47,43 @@ fn every_question_of_a_request_needs_its_answer() {
             })
         })
         .when(|s| s.answer("q1"));
+}
+
+fn asks_permission(id: &str) -> AgentFact {
+    let approval = ToolApproval {
+        tool_name: "Bash".to_owned(),
+        input: "{}".to_owned(),
+        allow: "Allow".to_owned(),
+        deny: "Deny".to_owned(),
+        verdict: None,
+        modifiable: false,
+    };
+    let AgentFact::QuestionAsked { request, questions, .. } = asks(id) else { panic!("a question") };
+    AgentFact::QuestionAsked { request, questions, approval: Some(approval) }
+}
+
+#[test]
+fn a_request_beyond_twenty_is_denied_and_the_agent_is_told() {
+    let full = (1..=20).fold(Scenario::running(), |s, n| s.told(asks(&format!("q{n}"))));
+    let denied = full.told(asks_permission("t1")).then_events(&["RequestDenied"]);
+    assert_eq!(denied.conv.session.pending_requests().len(), 20);
+    let SessionEvent::RequestDenied { request_id, answers, command } = &denied.last[0] else {
+        panic!("{:?}", denied.last)
+    };
+    assert_eq!(*request_id, call("t1"));
+    assert!(answers[0].answer.starts_with("Deny: too many requests"), "{}", answers[0].answer);
+    assert_eq!(
+        denied.conv.session.unacknowledged_answer(command.command_id).map(|(request, _)| request),
+        Some(request_id),
+        "it is sent again until the sidecar has it"
+    );
+    denied
+        .then_status(S::WaitingForInput)
+        .told(asks("q1"))
+        .then_events(&["WaitingForInput"])
+        .when(|s| s.answer("q1"))
+        .told(asks_permission("t2"))
+        .then_events(&["WaitingForInput"]);
 }
 
 #[test]

@@ -35,6 +35,18 @@ fn ticks_advance_only_while_an_agent_is_active() {
 }
 
 #[test]
+fn set_of_active_agents_changes_only_with_an_agent() {
+    let mut clock = clock();
+    assert!(!clock.set_active(agent(1), false, at(0)), "it is not active");
+    assert!(clock.set_active(agent(1), true, at(0)));
+    let started = clock.clone();
+    assert!(!clock.set_active(agent(1), true, at(5000)));
+    assert_eq!(clock, started);
+    assert!(clock.set_active(agent(1), false, at(7000)));
+    assert_eq!((clock.is_running(), clock.at(at(99_000))), (false, Tick::new(7)));
+}
+
+#[test]
 fn parts_of_ticks_add_up() {
     let mut clock = clock();
     for n in 0..10 {

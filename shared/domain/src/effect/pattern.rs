@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Severity};
-use pilothouse_domain::escalation::ToolGlob;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{ActionKind, BlastRadius, Confidence, Effect, Severity, ToolGlob};
+
 /// The effect of all tools that match a pattern. `name` and `actionKind` are additions to S2.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolClassification {
     /// Entries `pattern:NAME` of an escalation protocol refer to it.
@@ -68,7 +69,7 @@ impl ToolClassifications {
             violations.push(PatternViolation::TooMany { max: Self::MAX, actual: patterns.len() });
         }
         for (index, pattern) in patterns.iter().enumerate().take(Self::MAX) {
-            if !is_name(&pattern.name) {
+            if !is_pattern_name(&pattern.name) {
                 violations.push(PatternViolation::Name { index });
             }
             let is_same = |other: &ToolClassification| {
@@ -94,6 +95,10 @@ impl ToolClassifications {
         matching.max_by_key(|entry| specificity(&entry.tool_pattern.to_string()))
     }
 
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.name == name)
+    }
+
     pub fn as_slice(&self) -> &[ToolClassification] {
         &self.0
     }
@@ -106,7 +111,7 @@ fn specificity(pattern: &str) -> (bool, usize, Reverse<usize>) {
     (wildcards == 0, pattern.chars().count() - wildcards, Reverse(stars))
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_pattern_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 

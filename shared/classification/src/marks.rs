@@ -1,4 +1,4 @@
-//! Characters that stand for text which is unknown before a command runs. They are in Unicode's private use area; a command that
+//! Marks: characters that represent text which is unknown before a command runs. They are in Unicode's private use area; a command that
 //! contains them itself is not classified.
 
 /// Any characters except `/`: a wildcard, a number, the name of the user.

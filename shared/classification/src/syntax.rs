@@ -57,7 +57,7 @@ pub(crate) struct Word(pub(crate) Vec<Piece>);
 pub(crate) enum Piece {
     /// Text in which wildcards, braces and `~` have a meaning.
     Unquoted(String),
-    /// Text that stands for itself.
+    /// Literal text.
     Literal(String),
     /// Pieces in double quotes: their values are not split into words.
     Quoted(Vec<Piece>),

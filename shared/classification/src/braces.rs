@@ -1,9 +1,9 @@
 //! Brace expressions: `{a,b}`, `{1..9}`.
 
-use super::syntax::{Operation, Piece, Word};
+use crate::syntax::{Operation, Piece, Word};
 
 /// Most words that one word becomes.
-pub(super) const MAX_WORDS: usize = 32;
+pub(crate) const MAX_WORDS: usize = 32;
 
 /// A part of a word.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ enum Token<'w> {
 
 /// The words that a word with braces becomes. A sequence becomes a wildcard. `None` if there are too many, or if
 /// they cannot be known.
-pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
+pub(crate) fn expand(word: &Word) -> Option<Vec<Word>> {
     let has_braces = word.0.iter().any(|piece| matches!(piece, Piece::Unquoted(text) if text.contains('{')));
     if !has_braces {
         return Some(vec![word.clone()]);
@@ -28,7 +28,7 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     if word.0.iter().any(is_bare) && first_braces(&tokens).is_some() {
         return None;
     }
-    // In `{a},b}` the first brace that closes stands for itself.
+    // In `{a},b}` the first closing brace is literal.
     if !closes_each_brace(&tokens) && tokens.iter().any(|token| matches!(token, Token::Comma)) {
         return None;
     }
@@ -61,7 +61,7 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     Some(done)
 }
 
-/// The texts that a pattern with braces stands for. `None` if there are too many.
+/// The texts that a pattern with braces expands to. `None` if there are too many.
 pub(crate) fn alternatives(pattern: &str) -> Option<Vec<String>> {
     let text = |piece: &Piece| match piece {
         Piece::Unquoted(text) | Piece::Literal(text) => text.clone(),
@@ -103,7 +103,7 @@ fn tokens(word: &Word) -> Vec<Token<'_>> {
 
 fn to_piece(token: &Token<'_>) -> Piece {
     match token {
-        // Braces that are left stand for themselves.
+        // Remaining braces are literal.
         Token::Open => Piece::Literal("{".to_owned()),
         Token::Close => Piece::Literal("}".to_owned()),
         Token::Comma => Piece::Literal(",".to_owned()),

@@ -1,0 +1,178 @@
+//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions of people, and changes of mode and trust, each
+//! with its reason.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Decision, DecisionKind, DecisionState, DecisionStatus, ResolutionDelivery, ResolutionType, ResolvedBy,
+};
+use crate::control_mode::{ControlMode, ModeRevision};
+use crate::effect::{Effect, Effects};
+use crate::escalation::{DecidingRule, Verdict, VerdictKind};
+use crate::trust::TrustEntry;
+use crate::value::AskedVerdict;
+use crate::{
+    AgentSessionId, DecisionId, EventId, ProjectAgentId, ProjectId, Timestamp, ToolCallId, UserId, VerdictId,
+};
+
+/// One entry. Each is stored as a separate item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionLogEntry {
+    pub owner_id: UserId,
+    pub project_id: ProjectId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<ProjectAgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<AgentSessionId>,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub logged: LoggedDecision,
+}
+
+/// A decision with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum LoggedDecision {
+    /// The control plane judged a tool call. The tool call of the session has its input.
+    Verdict {
+        verdict_id: VerdictId,
+        tool_call_id: ToolCallId,
+        tool: String,
+        verdict: VerdictKind,
+        /// The rule that decided.
+        rule: DecidingRule,
+        /// The effect that the rule applied to.
+        effect: Effect,
+        /// What the call does.
+        effects: Effects,
+        /// Guardrails that warn or log, and applied.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<String>,
+        mode: ControlMode,
+        mode_revision: ModeRevision,
+    },
+    /// A decision of the inbox ended. The decision has the content of its resolution.
+    Decision {
+        decision_id: DecisionId,
+        /// The verdict that required it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict_id: Option<VerdictId>,
+        kind: DecisionKind,
+        state: DecisionStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution_type: Option<ResolutionType>,
+        /// All further calls like it are approved for the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        always_approve: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolved_by: Option<ResolvedBy>,
+    },
+    /// The control mode changed.
+    ControlMode { event_id: EventId, from: ControlMode, to: ControlMode, revision: ModeRevision },
+    /// The trust of an agent changed.
+    Trust { event_id: EventId, change: Box<TrustEntry> },
+}
+
+impl DecisionLogEntry {
+    /// The entry for a decision of a project that somebody or a timeout took. Its delivery and its cancellation are not logged.
+    pub fn of_decision(decision: &Decision) -> Option<Self> {
+        let project = decision.project.as_ref()?;
+        let at = match &decision.state {
+            DecisionState::Resolving { ruling }
+            | DecisionState::Resolved { ruling, delivery: None | Some(ResolutionDelivery::Message) } => {
+                ruling.resolved_at
+            }
+            DecisionState::Expired { ended_at } => *ended_at,
+            DecisionState::Pending
+            | DecisionState::Cancelled { .. }
+            | DecisionState::Resolved {
+                delivery: Some(ResolutionDelivery::Command | ResolutionDelivery::Undelivered),
+                ..
+            } => return None,
+        };
+        let ruling = decision.state.ruling();
+        Some(Self {
+            owner_id: decision.owner_id.clone(),
+            project_id: project.project_id,
+            agent_id: Some(project.agent_id),
+            session_id: Some(decision.session_id),
+            at,
+            logged: LoggedDecision::Decision {
+                decision_id: decision.id,
+                verdict_id: decision.subject.verdict().map(|verdict| verdict.verdict_id),
+                kind: decision.kind(),
+                state: decision.status(),
+                resolution_type: ruling.map(|ruling| ruling.resolution.resolution_type()),
+                always_approve: ruling.is_some_and(|ruling| ruling.resolution.approves_always()),
+                resolved_by: ruling.map(|ruling| ruling.resolved_by.clone()),
+            },
+        })
+    }
+}
+
+impl LoggedDecision {
+    /// A verdict on a call.
+    pub fn verdict(
+        verdict_id: VerdictId,
+        (tool_call_id, tool): (ToolCallId, String),
+        effects: Effects,
+        verdict: Verdict,
+        (mode, mode_revision): (ControlMode, ModeRevision),
+    ) -> Self {
+        let Verdict { verdict, rule, effect, notices } = verdict;
+        Self::Verdict {
+            verdict_id,
+            tool_call_id,
+            tool,
+            verdict,
+            rule,
+            effect,
+            effects,
+            notices,
+            mode,
+            mode_revision,
+        }
+    }
+
+    /// The verdict that a request for permission of `call` names; `None` if it is about another call, or did not ask.
+    pub fn asked_verdict(&self, call: &ToolCallId) -> Option<AskedVerdict> {
+        match self {
+            Self::Verdict {
+                verdict_id,
+                tool_call_id,
+                tool,
+                verdict: VerdictKind::Ask,
+                rule,
+                effect,
+                effects,
+                ..
+            } if tool_call_id == call => Some(AskedVerdict {
+                verdict_id: *verdict_id,
+                tool: tool.clone(),
+                rule: rule.clone(),
+                effect: *effect,
+                effects: effects.clone(),
+            }),
+            Self::Verdict { .. } | Self::Decision { .. } | Self::ControlMode { .. } | Self::Trust { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The key of a verdict.
+    pub fn verdict_key(id: VerdictId) -> String {
+        format!("verdict-{id}")
+    }
+
+    /// Identifies the entry: writing it again replaces it.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Verdict { verdict_id, .. } => Self::verdict_key(*verdict_id),
+            Self::Decision { decision_id, .. } => format!("decision-{decision_id}"),
+            Self::ControlMode { event_id, revision, .. } => format!("mode-{event_id}-{}", revision.get()),
+            Self::Trust { event_id, .. } => format!("trust-{event_id}"),
+        }
+    }
+}
