@@ -281,6 +281,8 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     input: r#"{"command":"ls"}"#.to_owned(),
                     allow: "Allow".to_owned(),
                     deny: "Deny".to_owned(),
+                    verdict: None,
+                    modifiable: false,
                 }),
             }],
         ),

@@ -21,10 +21,13 @@ pub fn map(request: &ToolCallId, questions: &[Question], approval: Option<&Permi
 
 fn tool_approval(asked: &PermissionRequest) -> ToolApproval {
     ToolApproval {
-        tool_name: cut(&asked.tool_name, 200),
+        tool_name: cut(&asked.tool_name, ToolApproval::MAX_TOOL),
         input: cut(&asked.input.to_string(), ToolApproval::MAX_INPUT),
         allow: cut(&asked.allow, 500),
         deny: cut(&asked.deny, 500),
+        // The intake adds it, because it has to be read.
+        verdict: None,
+        modifiable: asked.modifiable,
     }
 }
 

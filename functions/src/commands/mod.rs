@@ -13,5 +13,6 @@ pub mod requests;
 pub mod sessions;
 pub mod skills;
 pub mod templates;
+pub mod ticks;
 pub mod webhooks;
 pub mod workers;

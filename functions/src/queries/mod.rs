@@ -15,5 +15,7 @@ pub mod records;
 pub mod sessions;
 pub mod skills;
 pub mod templates;
+pub mod ticks;
+pub mod trust;
 pub mod webhooks;
 pub mod workers;

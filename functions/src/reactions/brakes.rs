@@ -53,7 +53,7 @@ async fn hold(app: &App, id: BrakeId) -> Result<(), Problem> {
     if released.is_empty() { Ok(()) } else { release(app, &now, &released).await }
 }
 
-/// The events of a hold. A session that has ended is not held, but its agent must not go on writing its handoff document.
+/// The events of a hold. A session that has ended is not held, but its agent must stop writing its handoff document.
 fn hold_session(
     loaded: &mut LoadedConversation,
     brake: &Brake,

@@ -7,9 +7,12 @@
 pub mod allocate_pool_slots;
 pub mod brakes;
 pub mod chains;
+pub mod decision_log;
 pub mod finish_consolidations;
 pub mod run_lifecycle;
 pub mod send_commands;
+pub mod ticks;
+pub mod trust;
 
 use pilothouse_app::App;
 use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
@@ -20,7 +23,7 @@ use pilothouse_app::queues;
 use pilothouse_app::trace;
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
 use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, Cause, JournalEntry};
-use pilothouse_domain::{AgentSessionId, SessionEvent, TraceParent};
+use pilothouse_domain::{AgentSessionId, ProjectEvent, ProjectId, SessionEvent, TraceParent};
 use pilothouse_store::AggregateRef;
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +70,14 @@ const fn concerns(event: &SessionEvent) -> bool {
         || finish_consolidations::concerns(event)
 }
 
+/// Whether an event of a session in a project has a reaction for its agent or the project.
+const fn concerns_project(event: &SessionEvent) -> bool {
+    ticks::concerns(event) || trust::concerns(event)
+}
+
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
-    if !entry.events.iter().any(concerns) {
+    let in_project = entry.project.is_some();
+    if !entry.events.iter().any(|event| concerns(event) || (in_project && concerns_project(event))) {
         return None;
     }
     let (session_id, sequence) = (entry.session_id, entry.sequence);
@@ -85,11 +94,33 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
             message_for_entry_of(entry)
         }
+        AnyAggregateEntry::Project(entry)
+            if entry.events.iter().any(|event| configures(event) || decision_log::concerns(event)) =>
+        {
+            message_for_entry_of(entry)
+        }
+        AnyAggregateEntry::ProjectAgent(entry)
+            if entry.events.iter().any(decision_log::concerns_of_agent) =>
+        {
+            message_for_entry_of(entry)
+        }
         AnyAggregateEntry::Chain(_)
         | AnyAggregateEntry::Skill(_)
         | AnyAggregateEntry::Template(_)
         | AnyAggregateEntry::Project(_)
         | AnyAggregateEntry::ProjectAgent(_) => None,
+    }
+}
+
+/// Whether an event of a project may change the configuration of its clock and its agents.
+const fn configures(event: &ProjectEvent) -> bool {
+    match event {
+        ProjectEvent::Updated {} => true,
+        ProjectEvent::Created { .. }
+        | ProjectEvent::ControlModeChanged { .. }
+        | ProjectEvent::AgentAdded { .. }
+        | ProjectEvent::Archived {}
+        | ProjectEvent::Restored {} => false,
     }
 }
 
@@ -147,10 +178,18 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
                 outcome = outcome.and(chains::react_of_chain(app, event).await);
             }
         }
-        AnyAggregateEntry::Skill(_)
-        | AnyAggregateEntry::Template(_)
-        | AnyAggregateEntry::Project(_)
-        | AnyAggregateEntry::ProjectAgent(_) => {}
+        AnyAggregateEntry::Project(entry) => {
+            if entry.events.iter().any(configures) {
+                let id: ProjectId = entry.aggregate_id.parse().map_err(Problem::internal)?;
+                outcome = outcome.and(ticks::configure(app, id).await);
+                outcome = outcome.and(trust::configure(app, id).await);
+            }
+            outcome = outcome.and(decision_log::react_of_project(app, &entry).await);
+        }
+        AnyAggregateEntry::ProjectAgent(entry) => {
+            outcome = outcome.and(decision_log::react_of_agent(app, &entry).await);
+        }
+        AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => {}
     }
     outcome
 }
@@ -183,6 +222,8 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
             failed => outcome = outcome.and(failed),
         }
         outcome = outcome.and(finish_consolidations::react(app, entry, event).await);
+        outcome = outcome.and(trust::react(app, entry, event).await);
     }
+    outcome = outcome.and(ticks::react(app, entry).await);
     outcome
 }

@@ -35,6 +35,7 @@ const fn ordered(event: &SessionEvent) -> Option<CommandRef> {
         E::MessageDispatched { command, .. }
         | E::ValidationRequested { command }
         | E::RunReady { command }
+        | E::RequestDenied { command, .. }
         | E::RunStopOrdered { command, mode: StopMode::Graceful }
         | E::CommandReissued { command, .. }
         | E::AllowanceChanged { command, .. }
@@ -122,7 +123,10 @@ async fn command(
                 Command::Adjust { adjustment: adjustment.clone() }
             }
         },
-        E::InputReceived { request_id, answers, .. } => {
+        E::InputReceived { request_id, answers, modified_input, .. } => {
+            answer(request_id, &RequestAnswer::received(answers, modified_input.as_ref()))
+        }
+        E::RequestDenied { request_id, answers, .. } => {
             answer(request_id, &RequestAnswer::Answered(answers.clone()))
         }
         E::PlanApproved { request_id, .. } => answer(request_id, &RequestAnswer::Approved),
@@ -157,7 +161,14 @@ fn answer(request: &ToolCallId, given: &RequestAnswer) -> Command {
     let decided =
         |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
     match given {
-        RequestAnswer::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
+        RequestAnswer::Answered(answers) => {
+            Command::Answer { request_id, answers: answers.clone(), modified_input: None }
+        }
+        RequestAnswer::Allowed { answers, terms } => Command::Answer {
+            request_id,
+            answers: answers.clone(),
+            modified_input: terms.modified_input.clone().map(Box::new),
+        },
         RequestAnswer::Approved => decided(true, None),
         RequestAnswer::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
     }

@@ -1,6 +1,7 @@
 //! The gateway: HTTP access for sidecars to the broker of an embedded server. [`pilothouse_wire::gateway`] defines its
 //! messages. A token grants access only to the queues of its run, so that a sidecar cannot read another run's commands.
 
+pub mod authorize;
 pub mod blobs;
 pub mod credentials;
 pub mod delete_commands;

@@ -134,6 +134,7 @@ impl WorkersFixture {
             working_directory: "/tmp".into(),
             worker_labels: BTreeMap::new(),
             lease_ms: None,
+            authorize_tools: false,
         }
     }
 

@@ -71,7 +71,7 @@ impl BrakeSummary {
         use pilothouse_domain::Aggregate as _;
         Self {
             id: brake.id(),
-            scope: brake.scope(),
+            scope: brake.scope().clone(),
             behavior: brake.behavior(),
             reason: brake.reason().as_str().to_owned(),
             initiated_by: brake.owner_id().clone(),

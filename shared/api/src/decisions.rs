@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::decision::{
-    Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, ResolutionType, ResolvedBy,
+    Decision, DecisionKind, DecisionLogEntry, DecisionState, DecisionStatus, DecisionSubject, LoggedDecision,
+    ResolutionType, ResolvedBy,
 };
 use pilothouse_domain::effect::{BlastRadius, Severity};
-use pilothouse_domain::{AgentSessionId, DecisionId, Timestamp};
+use pilothouse_domain::escalation::DecidingRule;
+use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::{AgentSessionId, DecisionId, ProjectAgentId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +23,9 @@ pub struct DecisionView {
     pub session_id: AgentSessionId,
     /// The name of the session.
     pub session_name: String,
+    /// The agent of a project that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     /// What is to be decided.
     #[serde(flatten)]
     pub subject: DecisionSubject,
@@ -48,6 +54,7 @@ impl DecisionView {
             id: decision.id,
             session_id: decision.session_id,
             session_name: decision.session_name.clone(),
+            project: decision.project.clone(),
             subject: decision.subject.clone(),
             severity: decision.severity,
             blast_radius: decision.blast_radius,
@@ -91,6 +98,46 @@ impl DecisionCounts {
     pub fn add(&mut self, kind: DecisionKind) {
         self.pending += 1;
         *self.by_kind.entry(kind.to_string()).or_default() += 1;
+    }
+}
+
+/// An entry of the decision log of a project.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoggedDecisionView {
+    /// The agent. Absent if the entry is about the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<ProjectAgentId>,
+    /// The session of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<AgentSessionId>,
+    /// When the decision was made.
+    pub at: Timestamp,
+    /// The decision with its reason.
+    #[serde(flatten)]
+    pub logged: LoggedDecision,
+}
+
+impl From<DecisionLogEntry> for LoggedDecisionView {
+    fn from(entry: DecisionLogEntry) -> Self {
+        let DecisionLogEntry { agent_id, session_id, at, logged, .. } = entry;
+        Self { agent_id, session_id, at, logged }
+    }
+}
+
+/// The rule of a verdict in words.
+pub fn rule_in_words(rule: &DecidingRule) -> String {
+    match rule {
+        DecidingRule::Guardrail { name } => format!("guardrail {name}"),
+        DecidingRule::AlwaysEscalate { entry } => format!("{entry} always needs a person"),
+        DecidingRule::AlwaysApprove { .. } => "a person approved calls like it".to_owned(),
+        DecidingRule::EscalateWhen { description } => description.clone(),
+        DecidingRule::ApprovalRate { action_kind, .. } => {
+            format!("too few actions of kind {action_kind} were approved so far")
+        }
+        DecidingRule::NeverEscalate { entry } => format!("{entry} needs no person"),
+        DecidingRule::Autonomy { action_kind } => format!("autonomy for {action_kind} was granted"),
+        DecidingRule::ModeDefault { mode } => format!("default of the mode {mode}"),
     }
 }
 

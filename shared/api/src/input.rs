@@ -3,13 +3,18 @@
 //! An input is a struct that derives `Deserr` with `error = Violations` and `deny_unknown_fields`. Its fields are
 //! value objects of the domain, so that each rule and its message exist once, in the domain.
 
+pub mod trust;
+
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::ResolutionType;
+use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
+use pilothouse_domain::escalation::{EscalationProtocol, ProtocolViolation};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -22,6 +27,7 @@ use pilothouse_domain::text::{
     TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
     WorkstreamId, WorkstreamName,
 };
+use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
     AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ServerUri,
     ThinkingLevel,
@@ -61,7 +67,11 @@ fn path_of(location: ValuePointerRef<'_>) -> String {
 }
 
 fn join(parent: &str, key: &str) -> String {
-    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+    match (parent, key) {
+        ("", key) => key.to_owned(),
+        (parent, "") => parent.to_owned(),
+        (parent, key) => format!("{parent}.{key}"),
+    }
 }
 
 impl DeserializeError for Violations {
@@ -142,9 +152,28 @@ value_objects! {
     String, parse => AgentTemplateId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
-    Value, from_json => AgentTaskPriority, BrakeBehavior, BrakeScope, ContextPolicy, CycleDirection, EventPriority, ExecutionMode, LearningKind, ResolutionType,
-        MemoryPillCategory, MessagePriority, ThinkingLevel;
+    Value, from_json => ActionKind, AgentTaskPriority, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
+        CycleDirection, EventPriority, ExecutionMode, LearningKind, MemoryPillCategory, MessagePriority, ResolutionType, Severity,
+        ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
+    Value, trust::tick_config => TickConfig;
+}
+
+/// Each violation of a protocol has its own path.
+impl Deserr<Violations> for EscalationProtocol {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let value = <Value as Deserr<Violations>>::deserialize_from_value(value, location)?;
+        Self::parse(&value).map_err(|wrong| {
+            let violation = |(path, violation): (String, ProtocolViolation)| Violation {
+                field: join(&path_of(location), &path),
+                message: violation.to_string(),
+            };
+            Violations(wrong.0.into_iter().map(violation).collect())
+        })
+    }
 }
 
 /// Reads a value of the domain with serde.

@@ -25,6 +25,7 @@ pub mod sessions;
 pub mod skills;
 pub mod stream;
 pub mod templates;
+pub mod trust;
 pub mod webhooks;
 pub mod workers;
 

@@ -1,9 +1,16 @@
 //! Projects and their agents in the API (S2, "Frontend REST API"; decision 71).
 
+use std::collections::BTreeMap;
+
+use pilothouse_domain::control_mode::{ControlMode, ModeRevision};
+use pilothouse_domain::effect::pattern::ToolClassification;
+use pilothouse_domain::escalation::EscalationProtocol;
 use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, Workstream};
 use pilothouse_domain::project_agent::{AgentBrief, ProjectAgent};
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::tick::TickConfig;
+use pilothouse_domain::trust::TrustCalibrationProfile;
 use pilothouse_domain::{AgentSessionId, ProjectAgentId, ProjectId, Timestamp, Usd, UserId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,11 +25,25 @@ pub struct ProjectView {
     pub id: ProjectId,
     /// The owner of the project.
     pub owner_id: UserId,
-    /// What agents are told about the project.
+    /// Goals and description, which are part of every brief.
     #[serde(flatten)]
     pub brief: ProjectBrief,
     /// The parts of the work.
     pub workstreams: Vec<Workstream>,
+    /// How much the agents may do without a person.
+    pub control_mode: ControlMode,
+    /// Increases with each change of the control mode.
+    pub control_mode_revision: ModeRevision,
+    /// The protocols of the control modes, where they differ from the defaults.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub escalation: BTreeMap<ControlMode, EscalationProtocol>,
+    /// The effects of tools that the control plane does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_patterns: Vec<ToolClassification>,
+    /// How the trust of the agents changes.
+    pub trust: TrustCalibrationProfile,
+    /// How the ticks advance.
+    pub tick_config: TickConfig,
     /// The number of agents.
     pub agent_count: usize,
     /// When the project was archived.
@@ -34,6 +55,20 @@ pub struct ProjectView {
     pub updated_at: Timestamp,
     /// Increases with every change; also the `ETag`.
     pub revision: u64,
+}
+
+/// The control mode of a project.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlModeView {
+    /// The project.
+    pub project_id: ProjectId,
+    /// How much the agents may do without a person.
+    pub mode: ControlMode,
+    /// Increases with each change of the mode.
+    pub revision: ModeRevision,
+    /// When the mode last changed.
+    pub changed_at: Timestamp,
 }
 
 /// A project in a list.
@@ -117,11 +152,34 @@ impl ProjectView {
             owner_id: project.owner_id().clone(),
             brief: definition.brief,
             workstreams: definition.workstreams,
+            control_mode: project.control_mode().mode(),
+            control_mode_revision: project.control_mode().revision(),
+            escalation: definition
+                .policies
+                .into_iter()
+                .filter_map(|(mode, policy)| Some((mode, policy.escalation?)))
+                .collect(),
+            tool_patterns: definition.tool_patterns.into(),
+            trust: definition.trust,
+            tick_config: definition.tick_config,
             agent_count: project.agents().len(),
             archived_at: project.archived_at(),
             created_at: project.created_at(),
             updated_at: project.updated_at(),
             revision,
+        }
+    }
+}
+
+impl ControlModeView {
+    /// The control mode of a project.
+    pub fn of(project: &Project) -> Self {
+        let setting = project.control_mode();
+        Self {
+            project_id: project.id(),
+            mode: setting.mode(),
+            revision: setting.revision(),
+            changed_at: setting.changed_at(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::{Operation, SessionError};
-use pilothouse_domain::{AgentSessionId, DomainContext, Events, UserId};
+use pilothouse_domain::{AgentSession, AgentSessionId, DomainContext, Events, UserId};
 use pilothouse_store::{LoadedConversation, OwnerBrakes};
 
 use crate::App;
@@ -16,6 +16,11 @@ use crate::unit_of_work::Decision;
 struct BrakedState {
     loaded: LoadedConversation,
     brakes: OwnerBrakes,
+}
+
+/// Refuses what would make the agent of a session act while a brake stops it.
+pub fn ensure_not_braked(brakes: &OwnerBrakes, session: &AgentSession) -> Result<(), SessionError> {
+    brakes.on(session).map_or(Ok(()), |brake| Err(SessionError::Braked { brake_id: brake.id }))
 }
 
 impl App {
@@ -56,10 +61,8 @@ impl App {
         let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
             let unless_braked = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
                 let events = decide(it, ctx)?;
-                match brakes.on(id) {
-                    Some(brake) => Err(SessionError::Braked { brake_id: brake.id }.into()),
-                    None => Ok(events),
-                }
+                ensure_not_braked(&brakes, &it.session)?;
+                Ok(events)
             };
             self.decide_on_session(command, loaded, ctx, unless_braked, &show)
         };
@@ -82,7 +85,7 @@ impl App {
         let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
             let session = &loaded.conversation.session;
             let can_act = session.run().is_some() && session.check(Operation::Hold).is_ok();
-            let brake = brakes.on(id).filter(|_| can_act && !session.is_held());
+            let brake = brakes.on(session).filter(|_| can_act && !session.is_held());
             let under_brake = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
                 let mut events = match brake {
                     Some(brake) => it.session.hold(brake.id, brake.behavior, ctx)?,
@@ -107,16 +110,12 @@ impl App {
     ///
     /// # Errors
     /// The brakes cannot be read.
-    pub async fn view_of(
-        &self,
-        owner: &UserId,
-        session: &pilothouse_domain::AgentSession,
-    ) -> Result<SessionView, Problem> {
+    pub async fn view_of(&self, owner: &UserId, session: &AgentSession) -> Result<SessionView, Problem> {
         let view = SessionView::of(session);
         if session.slot_wanted().is_none() {
             return Ok(view);
         }
         let brakes = self.store.brakes(owner).await?;
-        Ok(if brakes.on(session.id()).is_some() { view.braked() } else { view })
+        Ok(if brakes.on(session).is_some() { view.braked() } else { view })
     }
 }

@@ -207,6 +207,7 @@ mod tests {
             id: EventId::new(Uuid::from_u128(1)),
             session_id: AgentSessionId::new(Uuid::from_u128(2)),
             owner_id: UserId::parse("ada").unwrap(),
+            project: None,
             sequence: 7,
             at: Timestamp::from_millis(1),
             cause: Cause::Agent { run_id: RunId::new(Uuid::from_u128(3)), run: 1, sequence: Some(1), body },

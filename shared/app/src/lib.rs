@@ -20,7 +20,7 @@
 pub mod aggregate;
 mod app;
 pub mod batch;
-mod braking;
+pub mod braking;
 pub mod change_notifier;
 pub mod command;
 pub mod connections;
@@ -43,6 +43,7 @@ pub mod run_exit;
 pub mod session_config;
 pub mod session_start;
 pub mod texts;
+pub mod ticks;
 pub mod trace;
 pub mod unit_of_work;
 

@@ -17,6 +17,7 @@ use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::template::TemplateError;
+use pilothouse_domain::tick::TickError;
 use pilothouse_runtime::{AtCapacity, LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError, is_disk_full};
@@ -66,6 +67,9 @@ pub enum Problem {
     /// The project refuses the request.
     #[error(transparent)]
     Project(#[from] ProjectError),
+    /// The clock of the project refuses the request.
+    #[error(transparent)]
+    Tick(#[from] TickError),
     /// The turn that the message refers to has ended (decision 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -183,6 +187,7 @@ impl Problem {
             Self::Brake(error) => error.code(),
             Self::Template(error) => error.code(),
             Self::Project(error) => error.code(),
+            Self::Tick(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
@@ -212,8 +217,11 @@ impl Problem {
             | Self::Project(
                 ProjectError::TooMany { .. }
                 | ProjectError::DuplicateWorkstream(_)
-                | ProjectError::TooLarge { .. },
-            ) => StatusCode::UNPROCESSABLE_ENTITY,
+                | ProjectError::TooLarge { .. }
+                | ProjectError::Ticks(_)
+                | ProjectError::Trust(_),
+            )
+            | Self::Tick(TickError::Interval | TickError::Advance) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound(_)
             | Self::Queue(QueueError::NotFound(_))
             | Self::Template(
@@ -231,6 +239,7 @@ impl Problem {
             | Self::Brake(_)
             | Self::Template(_)
             | Self::Project(_)
+            | Self::Tick(TickError::NotManual)
             | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
@@ -266,6 +275,9 @@ impl Problem {
             }
             Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
                 vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]
+            }
+            Self::Tick(error @ TickError::Advance) => {
+                vec![Violation { field: "ticks".to_owned(), message: error.to_string() }]
             }
             _ => Vec::new(),
         };

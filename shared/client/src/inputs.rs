@@ -195,12 +195,25 @@ pub struct ResolveDecision {
     /// Why, for `reject`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
+    /// Whether all further calls like it are allowed, for `approve` of a tool call of a project's agent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub always_approve: bool,
+    /// The input with which to make the tool call, for `modify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_input: Option<Value>,
 }
 
 impl ResolveDecision {
     /// A resolution of this type without further content.
     pub const fn new(resolution_type: ResolutionType) -> Self {
-        Self { resolution_type, chosen_option_id: None, answers: None, rationale: None }
+        Self {
+            resolution_type,
+            chosen_option_id: None,
+            answers: None,
+            rationale: None,
+            always_approve: false,
+            modified_input: None,
+        }
     }
 }
 

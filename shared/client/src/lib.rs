@@ -33,6 +33,7 @@ mod skills;
 mod stream;
 mod subscription;
 mod templates;
+mod trust;
 mod workers;
 
 use std::time::Duration;

@@ -1,7 +1,11 @@
 //! Projects and their agents.
 
 use pilothouse_api::Page;
-use pilothouse_api::projects::{AgentView, KilledAgents, ProjectSummary, ProjectView, SpawnedAgent};
+use pilothouse_api::decisions::LoggedDecisionView;
+use pilothouse_api::projects::{
+    AgentView, ControlModeView, KilledAgents, ProjectSummary, ProjectView, SpawnedAgent,
+};
+use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::{ProjectAgentId, ProjectId};
 use serde_json::{Value, json};
 
@@ -10,6 +14,7 @@ use super::{ApiError, Client};
 
 const PROJECTS: &str = "api/projects";
 const AGENTS: &str = "api/agents";
+const CONTROL_MODE: &str = "api/control-mode";
 
 impl Client {
     /// Lists a page of the owner's projects, newest first; `archived` selects archived or open ones.
@@ -42,6 +47,30 @@ impl Client {
     pub async fn set_project_archived(&self, id: ProjectId, archived: bool) -> Result<ProjectView, ApiError> {
         let action = if archived { "archive" } else { "restore" };
         self.post(format!("{PROJECTS}/{id}/{action}"), &json!({})).await
+    }
+
+    /// The control mode of a project. `None` means the owner's only project.
+    pub async fn control_mode(&self, project: Option<ProjectId>) -> Result<ControlModeView, ApiError> {
+        let query = project.map(|id| ("projectId", id.to_string())).into_iter().collect();
+        self.get_with(CONTROL_MODE.to_owned(), query).await
+    }
+
+    /// Changes the control mode of a project.
+    pub async fn set_control_mode(
+        &self,
+        project: Option<ProjectId>,
+        mode: ControlMode,
+    ) -> Result<ControlModeView, ApiError> {
+        self.put(CONTROL_MODE.to_owned(), &json!({ "projectId": project, "mode": mode })).await
+    }
+
+    /// A page of the decision log of a project, latest first.
+    pub async fn decision_log(
+        &self,
+        id: ProjectId,
+        page_query: &PageQuery,
+    ) -> Result<Page<LoggedDecisionView>, ApiError> {
+        self.get_with(format!("{PROJECTS}/{id}/decision-log"), page_query.query()).await
     }
 
     /// Cancels the sessions of the active agents of a project.

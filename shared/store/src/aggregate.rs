@@ -145,6 +145,25 @@ impl Store {
         Ok(self.load(&key).await?.map(|loaded| loaded.value))
     }
 
+    /// Journal entries of an aggregate. The caller has checked the owner.
+    pub async fn aggregate_journal<A: Aggregate>(
+        &self,
+        id: A::Id,
+        descending: bool,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<AggregateJournalEntry<A::Event>>, StoreError> {
+        self.list(Query {
+            index: None,
+            partition: layout::aggregate_journal_partition::<A>(id),
+            range: SortRange::Prefix(layout::JOURNAL_ENTRIES.to_owned()),
+            descending,
+            limit,
+            after,
+        })
+        .await
+    }
+
     /// Aggregates that are due by `at`, with their due times. The index may lag: load them before deciding.
     pub async fn due_aggregates(
         &self,

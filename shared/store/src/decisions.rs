@@ -1,6 +1,6 @@
 //! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner.
 
-use pilothouse_domain::decision::Decision;
+use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::{DecisionId, UserId};
 
 use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
@@ -17,7 +17,7 @@ impl Commit {
         row.listing = Some(layout::listed_decision(decision));
         row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
-        Ok(())
+        DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
     }
 }
 

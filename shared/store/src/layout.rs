@@ -9,6 +9,7 @@
 //! | message that left the queue | `S#{session}` | `D#{message}` | `message` |
 //! | subagent | `S#{session}` | `SUB#{subagent}` | `subagent` |
 //! | decision of the inbox | `Q#{decision}` | `DECISION` | `decision` |
+//! | entry of a decision log | `LOG#{entry}` | `ENTRY` | `logged-decision` |
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
@@ -33,6 +34,8 @@
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
 //! | brake, chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
 //! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
+//! | clock of a project | `T#{project}` | `CLOCK` | `tick-clock` |
+//! | outcome that changed an agent's trust | `G#{agent}` | `{source of the outcome}` | `counted-outcome` |
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `RESPONSE` | `response` |
@@ -46,18 +49,20 @@
 //! The Listing index contains an owner's sessions (`O#{owner}`, by id and therefore by creation time), an owner's other aggregates
 //! (`K#{kind}#{owner}`), learnings (`L#{owner}`, by id), unread notifications (`U#{owner}`, by sequence), the views of a journal
 //! (`V#{session}#…`), open decisions of an owner (`QO#{owner}`, by severity, blast radius and creation) and those that are over
-//! (`QD#{owner}`, by the time of their end), shared workers (`W*`), and unclaimed runs by owner (`WAITING#{owner}`).
+//! (`QD#{owner}`, by the time of their end), the decision log of a project (`LOG#{project}`, by time), shared workers (`W*`), and
+//! unclaimed runs by owner (`WAITING#{owner}`).
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
 //! (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
-use pilothouse_domain::decision::Decision;
+use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::effect::{BlastRadius, Severity};
+use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{
-    AgentLearningId, AgentSessionId, AgentTaskId, DecisionId, EventId, MessageId, RunId, SubAgentId,
-    Timestamp, ToolCallId, UserId, WebhookId,
+    AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, DecisionId, EventId, MessageId, ProjectAgentId,
+    ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
 };
 
 use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
@@ -103,8 +108,11 @@ pub(crate) fn journal(id: AgentSessionId, sequence: u64) -> Key {
 /// Largest sequence with sixteen digits, so that all sequences sort as text.
 pub(crate) const MAX_SEQUENCE: u64 = 9_999_999_999_999_999;
 
+/// Prefix of the sort keys of journal entries.
+pub(crate) const JOURNAL_ENTRIES: &str = "J#";
+
 pub(crate) fn journal_sort(sequence: u64) -> String {
-    format!("J#{sequence:016}")
+    format!("{JOURNAL_ENTRIES}{sequence:016}")
 }
 
 pub(crate) fn sent(id: AgentSessionId, message: MessageId) -> Key {
@@ -150,6 +158,21 @@ pub(crate) fn listed_decision(decision: &Decision) -> Key {
         }
         Some(at) => Key::new(ended_decisions_partition(owner_id), format!("{:016}#{id}", millis(at))),
     }
+}
+
+pub(crate) fn logged_decision(key: &str) -> Key {
+    Key::new(format!("LOG#{key}"), "ENTRY")
+}
+
+/// The decision log of a project, in the Listing index.
+pub fn decision_log_partition(project: ProjectId) -> String {
+    format!("LOG#{project}")
+}
+
+/// Place of an entry in the decision log: by time.
+pub(crate) fn listed_decision_log(entry: &DecisionLogEntry) -> Key {
+    let at = entry.at.as_millis().max(0);
+    Key::new(decision_log_partition(entry.project_id), format!("{at:016}#{}", entry.logged.key()))
 }
 
 pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
@@ -334,6 +357,11 @@ pub(crate) fn aggregate_journal(kind: &str, id: &str, sequence: u64) -> Key {
     Key::new(format!("A#{kind}#{id}"), journal_sort(sequence))
 }
 
+/// Partition of an aggregate's own items, such as its journal.
+pub fn aggregate_journal_partition<A: Aggregate>(id: A::Id) -> String {
+    aggregate(A::KIND, &id.to_string()).partition
+}
+
 /// Sort key of a record; with an empty `id`, the prefix of its group.
 pub(crate) fn archived_part_sort(group: &str, id: &str) -> String {
     format!("R#{group}#{id}")
@@ -346,6 +374,14 @@ pub(crate) fn archived_part(kind: &str, id: &str, group: &str, record: &str) -> 
 pub(crate) fn aggregate_of(key: &Key) -> Option<AggregateRef> {
     let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
     Some(AggregateRef { kind: kind.to_owned(), id: id.to_owned() })
+}
+
+pub(crate) fn tick_clock(project: ProjectId) -> Key {
+    Key::new(format!("T#{project}"), "CLOCK")
+}
+
+pub(crate) fn counted_outcome(agent: ProjectAgentId, source: OutcomeSource) -> Key {
+    Key::new(format!("G#{agent}"), source.to_string())
 }
 
 pub fn aggregate_partition(owner: &UserId, kind: &str) -> String {

@@ -11,6 +11,7 @@ pub mod connections;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod cursor;
+mod decision_log;
 pub mod decisions;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
@@ -26,6 +27,7 @@ pub mod repository;
 pub mod runs;
 pub mod sqlite;
 pub mod table;
+pub mod ticks;
 pub mod usage;
 mod watch;
 pub mod webhooks;

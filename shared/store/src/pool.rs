@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilothouse_domain::brake::PoolBrake;
 use pilothouse_domain::pool::{Lease, SessionPool, Waiting};
 use pilothouse_domain::session::RunCause;
-use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, LoadedConversation, Purpose, body, guarded, item};
@@ -73,9 +74,10 @@ impl PoolGuard {
             && !self.brakes.iter().any(PoolBrake::stops_all)
     }
 
-    /// Whether the session may receive a slot: no earlier run holds one, and no brake stops it.
-    fn admits(&self, session: AgentSessionId) -> bool {
-        !self.leases.contains_key(&session) && !self.brakes.iter().any(|brake| brake.stops(session))
+    /// Whether a session in line may receive a slot: no earlier run holds one, and no brake stops it.
+    fn admits(&self, entry: &LineEntry) -> bool {
+        let stops = |brake: &PoolBrake| brake.stops(entry.session_id, entry.project.as_ref());
+        !self.leases.contains_key(&entry.session_id) && !self.brakes.iter().any(stops)
     }
 
     fn has_slots_of(&self, pool: &SessionPool) -> bool {
@@ -85,7 +87,7 @@ impl PoolGuard {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LineEntry {
     session_id: AgentSessionId,
@@ -93,16 +95,19 @@ struct LineEntry {
     since: Timestamp,
     /// Number of the place that the session occupies. Places limit the length of the line; their numbers have no order.
     place: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<ProjectMembership>,
 }
 
 impl LineEntry {
     fn new(waiting: &Waiting, place: u16) -> Self {
-        let Waiting { session_id, cause, since } = *waiting;
-        Self { session_id, cause, since, place }
+        let Waiting { session_id, cause, since, project } = waiting.clone();
+        Self { session_id, cause, since, place, project }
     }
 
-    const fn waiting(&self) -> Waiting {
-        Waiting { session_id: self.session_id, cause: self.cause, since: self.since }
+    fn waiting(&self) -> Waiting {
+        let Self { session_id, cause, since, project, .. } = self.clone();
+        Waiting { session_id, cause, since, project }
     }
 }
 
@@ -138,7 +143,7 @@ impl LoadedPool {
         for entry in &self.line_before {
             match joined.split_first() {
                 Some((first, rest)) if *first == entry.waiting() => joined = rest,
-                _ => left.push(*entry),
+                _ => left.push(entry.clone()),
             }
         }
         (left, joined)
@@ -190,8 +195,8 @@ pub struct OwnerBrakes {
 
 impl OwnerBrakes {
     /// The first brake that stops `session`.
-    pub fn on(&self, session: AgentSessionId) -> Option<&PoolBrake> {
-        self.brakes.iter().find(|brake| brake.stops(session))
+    pub fn on(&self, session: &AgentSession) -> Option<&PoolBrake> {
+        self.brakes.iter().find(|brake| brake.stops(session.id(), session.project()))
     }
 }
 
@@ -213,7 +218,7 @@ impl Store {
             LineScope::Nothing => (Vec::new(), false),
             LineScope::Head if !guard.has_free_slot() => (Vec::new(), false),
             LineScope::Head => {
-                let can_start = |entry: &LineEntry| guard.admits(entry.session_id);
+                let can_start = |entry: &LineEntry| guard.admits(entry);
                 self.line_until(owner, HEAD_PAGE, can_start).await?
             }
             LineScope::Whole => self.line_until(owner, PAGE, |_| false).await?,

@@ -67,6 +67,9 @@ pub enum Command {
         request_id: ToolCallId,
         /// One answer for each question.
         answers: Vec<Answer>,
+        /// Input of the tool call that the answers allow, if the owner changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        modified_input: Option<Box<Value>>,
     },
     /// The owner decided on a plan.
     PlanDecision {

@@ -7,7 +7,7 @@ use pilothouse_domain::value::{
     Capabilities, CriterionResult, DeliverableState, Question, SessionOutcome, SessionOutput,
     SessionTaskStatus, ThinkingLevel, TokenUsage,
 };
-use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId};
+use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId, VerdictId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -293,6 +293,12 @@ pub struct PermissionRequest {
     pub allow: String,
     /// The answer that denies the call without a reason.
     pub deny: String,
+    /// The verdict of the control plane that requires the permission (decision 75).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict_id: Option<VerdictId>,
+    /// Whether the call can be made with another input.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub modifiable: bool,
 }
 
 /// Text, or a reference to text that is too large for a message (decision 6).

@@ -9,6 +9,7 @@
 //! | `POST /internal/gateway/commands/delete` | [`DeleteCommands`] | 204 |
 //! | `PUT /internal/gateway/blobs/{sha256}` | the bytes | 204 |
 //! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: direct access to SQS and S3, in the cloud |
+//! | `POST /api/agent/sessions/{id}/authorize` | a tool call, with at most [`MAX_JUDGED_ARGUMENTS`] | 200 the verdict (decision 75) |
 //! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that has only its token |
 //!
 //! With `?leftovers=true` the credentials allow sending only, for the rest of a dead sidecar's spool. They are granted up to an
@@ -18,6 +19,9 @@
 
 use pilothouse_domain::Timestamp;
 use serde::{Deserialize, Serialize};
+
+/// Most bytes of a tool call's arguments that are judged, as JSON. A sidecar sends `{ "tooLarge": true }` for larger ones.
+pub const MAX_JUDGED_ARGUMENTS: usize = 128 * 1024;
 
 /// Sends events to the events queue: at most 10, in order.
 #[derive(Debug, Serialize, Deserialize)]

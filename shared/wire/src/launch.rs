@@ -34,6 +34,9 @@ pub struct LaunchRequest {
     /// publish. Absent if the run has no lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
+    /// Whether the sidecar asks the control plane before each tool call (decision 75).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub authorize_tools: bool,
 }
 
 impl LaunchRequest {
@@ -212,6 +215,15 @@ pub enum BrokerAccess {
         #[schemars(with = "String")]
         token: GatewayToken,
     },
+}
+
+impl BrokerAccess {
+    /// The token that authenticates the run to the control plane. Agents do not have it.
+    pub const fn token(&self) -> &GatewayToken {
+        match self {
+            Self::Gateway { token, .. } | Self::Sqs { token, .. } => token,
+        }
+    }
 }
 
 /// How the agent accesses the agent API (S0 8.9).

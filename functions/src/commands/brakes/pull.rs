@@ -18,7 +18,9 @@ use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, NewBrake};
 use pilothouse_domain::session::Operation;
 use pilothouse_domain::text::BrakeReason;
-use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DomainContext, UserId};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, BrakeId, DomainContext, Project, ProjectAgent, UserId,
+};
 use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 
@@ -37,7 +39,7 @@ pub const FUNCTION: HttpFunction =
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PullBrake {
-    /// The sessions to stop: all of them, or one.
+    /// The sessions to stop: all of them, one, or those of a project, a workstream or an agent.
     pub scope: BrakeScope,
     /// Why the sessions are stopped.
     pub reason: BrakeReason,
@@ -67,11 +69,12 @@ async fn pull_brake(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash).as_stop();
     let id = OnceLock::new();
-    let load = async || load(&app, &command.owner, body.input.scope, id.get().copied()).await;
+    let load = async || load(&app, &command, &body.input.scope, id.get().copied()).await;
     let decide = |state: BrakeState, ctx: &mut DomainContext<'_>| {
         let BrakeState { mut pool, committed, sessions } = state;
         if let Some(committed) = committed {
-            let view = BrakeView::of(&committed.value, &sessions, committed.version);
+            let view =
+                BrakeView::of(&committed.value, &in_brake(&committed.value, &sessions), committed.version);
             return Ok(Decision::Unchanged(accepted(&view)?));
         }
         if let BrakeScope::Session { .. } = body.input.scope {
@@ -80,14 +83,18 @@ async fn pull_brake(
         let new = NewBrake {
             id: *id.get_or_init(|| ctx.brake_id()),
             owner_id: command.owner.clone(),
-            scope: body.input.scope,
+            scope: body.input.scope.clone(),
             behavior: body.input.behavior.unwrap_or_default(),
             reason: body.input.reason.clone(),
             release_at: body.input.release_after_seconds.map(|after| ctx.now + Duration::from_secs(after)),
+            agents: sessions.iter().filter_map(|it| Some((it.id(), it.project()?.clone()))).collect(),
         };
         let (brake, events) = Brake::pull(new, &mut pool.value, ctx.now)?;
         let loaded = LoadedAggregate::new(brake);
-        let response = accepted(&BrakeView::of(&loaded.value, &sessions, loaded.next_version()))?;
+        let response = {
+            let sessions = in_brake(&loaded.value, &sessions);
+            accepted(&BrakeView::of(&loaded.value, &sessions, loaded.next_version()))?
+        };
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &loaded, command.cause(), events)?;
         commit.pool(&command.owner, &pool)?;
@@ -98,21 +105,51 @@ async fn pull_brake(
 
 async fn load(
     app: &App,
-    owner: &UserId,
-    scope: BrakeScope,
+    command: &CommandContext,
+    scope: &BrakeScope,
     id: Option<BrakeId>,
 ) -> Result<BrakeState, Problem> {
+    let owner = &command.owner;
     let committed = match id {
         Some(id) => app.store.aggregate::<Brake>(owner, id).await?,
         None => None,
     };
+    ensure_scope(app, command, scope).await?;
     let pool = app.store.pool_with(owner, LineScope::Nothing).await?;
     let members: BTreeSet<AgentSessionId> = match scope {
-        BrakeScope::All {} => pool.value.leases().keys().copied().collect(),
-        BrakeScope::Session { session_id } => BTreeSet::from([session_id]),
+        BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
+        BrakeScope::All {}
+        | BrakeScope::Project { .. }
+        | BrakeScope::Workstream { .. }
+        | BrakeScope::Agent { .. } => pool.value.leases().keys().copied().collect(),
     };
     let sessions = owned(sessions_of(app, &members).await?, owner);
     Ok(BrakeState { pool, committed, sessions })
+}
+
+/// Refuses a project, workstream or agent that the owner does not have.
+async fn ensure_scope(app: &App, command: &CommandContext, scope: &BrakeScope) -> Result<(), Problem> {
+    match scope {
+        BrakeScope::All {} | BrakeScope::Session { .. } => {}
+        BrakeScope::Project { project_id } => {
+            app.load_aggregate::<Project>(command, *project_id).await?;
+        }
+        BrakeScope::Workstream { project_id, workstream } => {
+            let project = app.load_aggregate::<Project>(command, *project_id).await?.value;
+            if !project.has_workstream(workstream) {
+                return Err(Problem::invalid("scope.workstream", "the project has no such workstream"));
+            }
+        }
+        BrakeScope::Agent { agent_id } => {
+            app.load_aggregate::<ProjectAgent>(command, *agent_id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The sessions that the brake stops.
+fn in_brake(brake: &Brake, sessions: &[AgentSession]) -> Vec<AgentSession> {
+    sessions.iter().filter(|session| brake.session_ids().contains(&session.id())).cloned().collect()
 }
 
 /// The sessions of `owner`. Another owner's session is not found.

@@ -7,6 +7,7 @@ use pilothouse_api::Violation;
 use pilothouse_api::decisions::{DecisionOutcome, DecisionView};
 use pilothouse_api::input::Violations;
 use pilothouse_app::App;
+use pilothouse_app::braking::ensure_not_braked;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
@@ -17,12 +18,13 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
     Decision, DecisionState, DecisionStatus, ProposedResolution, ResolutionType,
 };
-use pilothouse_domain::session::SessionError;
+use pilothouse_domain::escalation::{Policy, ReportedRisk, StandingApproval, ToolCall};
 use pilothouse_domain::text::Feedback;
-use pilothouse_domain::value::Answer;
-use pilothouse_domain::{DecisionId, DomainContext};
-use pilothouse_store::{LoadedConversation, OwnerBrakes};
+use pilothouse_domain::value::{Answer, ProjectMembership};
+use pilothouse_domain::{DecisionId, DomainContext, Project, ProjectAgent};
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, OwnerBrakes};
 use schemars::JsonSchema;
+use serde_json::Value;
 
 use crate::commands::requests::answer::OneAnswer;
 
@@ -51,6 +53,14 @@ pub struct Resolve {
     /// Why, for `reject`. The agent receives this text. Required for plans.
     #[deserr(default)]
     pub rationale: Option<Feedback>,
+    /// Whether to allow all further calls like this one until the session ends or the control mode becomes stricter, for `approve`
+    /// of a tool call of a project's agent. Default: false.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub always_approve: bool,
+    /// The input with which to make the tool call instead, for `modify`.
+    #[deserr(default)]
+    pub modified_input: Option<Value>,
 }
 
 impl From<Resolve> for ProposedResolution {
@@ -61,6 +71,8 @@ impl From<Resolve> for ProposedResolution {
             chosen_option_id: input.chosen_option_id,
             answers: input.answers.map(|answers| answers.into_iter().map(answer).collect()),
             rationale: input.rationale,
+            always_approve: input.always_approve,
+            modified_input: input.modified_input,
         }
     }
 }
@@ -70,6 +82,78 @@ struct ResolveState {
     decision: Decision,
     loaded: LoadedConversation,
     brakes: OwnerBrakes,
+    standing: Option<StandingApprovalTarget>,
+}
+
+/// Where an approval of all further calls is kept, and the rules that it is subject to.
+struct StandingApprovalTarget {
+    agent: LoadedAggregate<ProjectAgent>,
+    project: Project,
+}
+
+impl StandingApprovalTarget {
+    async fn load(app: &App, command: &CommandContext, decision: &Decision) -> Result<Option<Self>, Problem> {
+        let Some(ProjectMembership { project_id, agent_id, .. }) = decision.project else { return Ok(None) };
+        let project = app.load_aggregate::<Project>(command, project_id).await?.value;
+        let agent = app.load_aggregate::<ProjectAgent>(command, agent_id).await?;
+        Ok(Some(Self { agent, project }))
+    }
+
+    /// Adds the approval to the commit that resolves `decision`.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] if the approval would change nothing, because such a call always needs a person.
+    fn approve(
+        mut self,
+        app: &App,
+        command: &CommandContext,
+        decision: &Decision,
+        commit: &mut Commit,
+        ctx: &DomainContext<'_>,
+    ) -> Result<(), Problem> {
+        let Some(verdict) = decision.subject.verdict() else { return Ok(()) };
+        let mode = self.project.control_mode();
+        let approval = StandingApproval {
+            decision_id: decision.id,
+            session_id: decision.session_id,
+            tool: verdict.tool.clone(),
+            effects: verdict.effects.clone(),
+            mode_revision: mode.revision(),
+        };
+        if let Some(why) = self.refusal(&approval) {
+            return Err(Problem::invalid("alwaysApprove", why));
+        }
+        let events = self.agent.value.approve_always(approval, mode, ctx);
+        app.record_aggregate(commit, &self.agent, command.cause(), events)
+    }
+
+    fn refusal(&self, approval: &StandingApproval) -> Option<&'static str> {
+        let Self { agent, project } = self;
+        let definition = project.definition();
+        let policy = Policy {
+            mode: project.control_mode(),
+            mode_protocol: &project.escalation(),
+            agent_protocol: &agent.value.brief().escalation_protocol.clone().unwrap_or_default(),
+            patterns: &definition.tool_patterns,
+            guardrails: &[],
+            approvals: &[],
+        };
+        let pattern = definition.tool_patterns.find(&approval.tool).map(|pattern| pattern.name.clone());
+        let call = ToolCall {
+            tool: &approval.tool,
+            session_id: approval.session_id,
+            effects: &approval.effects,
+            patterns: pattern.as_slice(),
+            reported: ReportedRisk::default(),
+            affects_multiple_workstreams: false,
+            tripped: &[],
+        };
+        if policy.needs_person_always(&call) {
+            return Some("has no effect: by the rules of the project a person decides about each such call");
+        }
+        let too_many = approval.effects.iter().len() > StandingApproval::MAX_EFFECTS;
+        too_many.then_some("is refused: the call does too many different things")
+    }
 }
 
 /// Responds with 202 and the decision while its agent has not received the resolution, otherwise with 200. The first resolution wins:
@@ -85,7 +169,13 @@ async fn resolve_decision(
     let load = async || {
         let decision = app.store.decision_of(&command.owner, id).await?.ok_or_else(Problem::no_decision)?;
         let loaded = app.load_session(&command, decision.session_id).await?;
-        Ok(ResolveState { decision, loaded, brakes: app.store.brakes(&command.owner).await? })
+        let brakes = app.store.brakes(&command.owner).await?;
+        let standing = if proposed.always_approve {
+            StandingApprovalTarget::load(&app, &command, &decision).await?
+        } else {
+            None
+        };
+        Ok(ResolveState { decision, loaded, brakes, standing })
     };
     let decide =
         |state: ResolveState, ctx: &mut DomainContext<'_>| decide(&app, &command, &proposed, state, ctx);
@@ -96,7 +186,7 @@ fn decide(
     app: &App,
     command: &CommandContext,
     proposed: &ProposedResolution,
-    ResolveState { decision, loaded, brakes }: ResolveState,
+    ResolveState { decision, loaded, brakes, standing }: ResolveState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<unit_of_work::Decision<CommandResponse>, Problem> {
     let Some(open) = loaded.conversation.session.open_decision(decision.id) else {
@@ -113,19 +203,24 @@ fn decide(
         };
         Problem::Invalid(misfits.into_iter().map(violation).collect())
     })?;
-    app.decide_on_session(
+    let decided = app.decide_on_session(
         command,
         loaded,
         ctx,
         |it, ctx| {
             let events = it.resolve(of_owner, ctx)?;
-            match brakes.on(decision.session_id) {
-                Some(brake) => Err(SessionError::Braked { brake_id: brake.id }.into()),
-                None => Ok(events),
-            }
+            ensure_not_braked(&brakes, &it.session)?;
+            Ok(events)
         },
         |conversation| resolved(conversation, decision.id),
-    )
+    )?;
+    match (decided, standing) {
+        (unit_of_work::Decision::Commit(mut commit, response), Some(standing)) => {
+            standing.approve(app, command, &open, &mut commit, ctx)?;
+            Ok(unit_of_work::Decision::Commit(commit, response))
+        }
+        (decided, _) => Ok(decided),
+    }
 }
 
 fn resolved(conversation: &Conversation, id: DecisionId) -> Result<CommandResponse, Problem> {

@@ -4,7 +4,9 @@ use deserr::Deserr;
 use pilothouse_api::Violation;
 use pilothouse_api::input::Violations;
 use pilothouse_app::http::Problem;
+use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
+use pilothouse_domain::escalation::EscalationProtocol;
 use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId,
@@ -32,6 +34,10 @@ pub struct BriefInput {
     #[deserr(default)]
     #[schemars(default)]
     pub constraints: Vec<BriefConstraint>,
+    /// Which of the agent's tool calls need a person, in addition to the protocol of the project's control mode: the stricter verdict
+    /// counts.
+    #[deserr(default)]
+    pub escalation_protocol: Option<EscalationProtocol>,
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
@@ -59,7 +65,7 @@ impl BriefInput {
             workstream: self.workstream.clone(),
             readable_workstreams: self.readable_workstreams.clone(),
             constraints: self.constraints.clone(),
-            escalation_protocol: None,
+            escalation_protocol: self.escalation_protocol.clone(),
             decision_timeout: None,
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
@@ -67,10 +73,14 @@ impl BriefInput {
             provider_config: self.provider_config.clone().unwrap_or_default(),
         };
         let violation = |(field, message): (String, _)| {
-            let field = if root.is_empty() { field } else { format!("{root}.{field}") };
+            let field = match (root, field.as_str()) {
+                ("", _) => field,
+                (_, "") => root.to_owned(),
+                _ => format!("{root}.{field}"),
+            };
             Violation { field, message: ToString::to_string(&message) }
         };
-        brief.check(project).map_err(
+        brief.check(project, &known_tools()).map_err(
             |all: Vec<(String, pilothouse_domain::project_agent::BriefViolation)>| {
                 Problem::Invalid(all.into_iter().map(violation).collect())
             },

@@ -23,7 +23,7 @@ async fn change_current_session(
     id: ProjectAgentId,
     decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    let agent = load_agent(app, command, id).await?;
+    let agent = app.load_aggregate::<ProjectAgent>(command, id).await?;
     let session = agent.value.current_session_id();
     app.change_session_with(command, session, decide, |it| show(&agent, it)).await
 }
@@ -35,17 +35,9 @@ async fn change_current_session_unless_braked(
     id: ProjectAgentId,
     decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
 ) -> Result<CommandResponse, Problem> {
-    let agent = load_agent(app, command, id).await?;
+    let agent = app.load_aggregate::<ProjectAgent>(command, id).await?;
     let session = agent.value.current_session_id();
     app.change_session_unless_braked_with(command, session, decide, |it| show(&agent, it)).await
-}
-
-async fn load_agent(
-    app: &App,
-    command: &CommandContext,
-    id: ProjectAgentId,
-) -> Result<LoadedAggregate<ProjectAgent>, Problem> {
-    app.store.aggregate::<ProjectAgent>(&command.owner, id).await?.ok_or_else(Problem::no_agent)
 }
 
 fn show(agent: &LoadedAggregate<ProjectAgent>, it: &Conversation) -> Result<CommandResponse, Problem> {

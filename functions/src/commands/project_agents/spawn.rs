@@ -11,14 +11,15 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_app::session_start::{SessionPlan, StartRoom, StartState, show_key};
+use pilothouse_app::ticks::ProjectTime;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent};
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::{
-    AgentSkillId, AgentTemplate, AgentTemplateId, DomainContext, IdSource as _, Project, ProjectAgent,
-    ProjectAgentId, ProjectId, Usd,
+    AgentSkillId, AgentTemplateId, DomainContext, IdSource as _, Project, ProjectAgent, ProjectAgentId,
+    ProjectId, Usd,
 };
 use pilothouse_store::LoadedAggregate;
 use schemars::JsonSchema;
@@ -72,6 +73,7 @@ pub struct SpawnAgent {
 struct SpawnState {
     start: StartState,
     project: LoadedAggregate<Project>,
+    time: ProjectTime,
 }
 
 impl SpawnAgent {
@@ -89,16 +91,6 @@ impl SpawnAgent {
             allowed_tools: brief.allowed_tools.clone(),
             ..SessionSpec::new(self.working_directory.clone(), self.objective.clone())
         }
-    }
-
-    /// Loads the template of the request. An unknown template is a violation of `templateId`.
-    async fn template(&self, app: &App, command: &CommandContext) -> Result<Option<AgentTemplate>, Problem> {
-        let Some(id) = self.template_id else { return Ok(None) };
-        let template = app.store.aggregate::<AgentTemplate>(&command.owner, id).await?;
-        let template =
-            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
-        template.check_usable()?;
-        Ok(Some(template))
     }
 }
 
@@ -120,7 +112,7 @@ async fn spawn_agent(
     let brief = input.brief.checked(&project, "brief")?;
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &brief.allowed_tools).await?;
-    let template = input.template(&app, &command).await?;
+    let template = app.template_to_start_with(&command.owner, input.template_id).await?;
     let mut plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await?;
     app.refuse_unmetered(&plan.session.new).await?;
     let new = NewAgent {
@@ -135,7 +127,9 @@ async fn spawn_agent(
     let load = async || {
         room.reserve(&app)?;
         let start = app.load_start(&plan).await?;
-        Ok(SpawnState { start, project: app.chosen_project(&command.owner, Some(project.id())).await? })
+        let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
+        let project = app.chosen_project(&command.owner, Some(project.id())).await?;
+        Ok(SpawnState { start, project, time })
     };
     let decide = |state, ctx: &mut DomainContext<'_>| decide(&app, &command, state, &plan, &new, ctx);
     let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
@@ -147,13 +141,14 @@ async fn spawn_agent(
 fn decide(
     app: &App,
     command: &CommandContext,
-    SpawnState { start, mut project }: SpawnState,
+    SpawnState { start, mut project, time }: SpawnState,
     plan: &SessionPlan,
     new: &NewAgent,
     ctx: &mut DomainContext<'_>,
 ) -> Result<Decision<CommandResponse>, Problem> {
     let of_project = project.value.add_agent(new.id, new.brief.workstream.clone(), ctx)?;
-    let (agent, of_agent) = ProjectAgent::spawn(new.clone(), &project.value.definition().trust, ctx);
+    let tick = time.tick(ctx.now)?;
+    let (agent, of_agent) = ProjectAgent::spawn(new.clone(), &project.value.definition().trust, tick, ctx);
     let agent = LoadedAggregate::new(agent);
     let mut opening = app.prepare_plan(start, &command.cause(), plan.clone(), ctx)?;
     app.record_aggregate(&mut opening.commit, &project, command.cause(), of_project)?;

@@ -4,6 +4,7 @@ use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_api::input::Violations;
+use pilothouse_api::input::trust::TrustInput;
 use pilothouse_api::projects::ProjectView;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -13,11 +14,11 @@ use pilothouse_app::http::body::Body;
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::project::{ModePolicies, ProjectBrief, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
-use pilothouse_domain::trust::TrustCalibrationProfile;
+use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
-use super::input::WorkstreamInput;
+use super::input::{EscalationInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-create", Verb::Post, "/api/projects", |verb| verb.route(create_project))
@@ -52,11 +53,29 @@ pub struct CreateProject {
     #[deserr(default)]
     #[schemars(default)]
     pub workstreams: Vec<WorkstreamInput>,
+    /// How much the agents may do without a person. Default: `adaptive`.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub control_mode: ControlMode,
+    /// Which tool calls need a person, where it differs from the defaults of a control mode.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub escalation: EscalationInput,
+    /// The effects of tools that the control plane does not know: at most 200 patterns. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub tool_patterns: Vec<ToolPatternInput>,
+    /// How the trust of the agents changes: a preset, with changes. Default: `balanced`.
+    #[deserr(default)]
+    pub trust: Option<TrustInput>,
+    /// How the ticks advance. Default: one tick a second.
+    #[deserr(default)]
+    pub tick_config: Option<TickConfig>,
 }
 
 impl CreateProject {
-    fn definition(&self) -> ProjectDefinition {
-        ProjectDefinition {
+    fn definition(&self) -> Result<ProjectDefinition, Problem> {
+        let definition = ProjectDefinition {
             brief: ProjectBrief {
                 name: self.name.clone(),
                 description: self.description.clone(),
@@ -65,9 +84,13 @@ impl CreateProject {
                 constraints: self.constraints.clone(),
             },
             workstreams: self.workstreams.iter().cloned().map(Workstream::from).collect(),
-            policies: ModePolicies::new(),
-            trust: TrustCalibrationProfile::default(),
-        }
+            policies: self.escalation.over(&ModePolicies::new()),
+            tool_patterns: tool_patterns(&self.tool_patterns)?,
+            trust: self.trust.clone().map(|input| input.0).unwrap_or_default(),
+            tick_config: self.tick_config.unwrap_or_default(),
+        };
+        check_protocols(&definition)?;
+        Ok(definition)
     }
 }
 
@@ -78,10 +101,10 @@ async fn create_project(
     body: Body<CreateProject>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let definition = body.input.definition();
+    let (definition, mode) = (body.input.definition()?, body.input.control_mode);
     let make = |ctx: &mut DomainContext<'_>| {
         let id = ProjectId::new(ctx.uuid());
-        Ok(Project::create(id, command.owner.clone(), definition.clone(), ControlMode::default(), ctx)?)
+        Ok(Project::create(id, command.owner.clone(), definition.clone(), mode, ctx)?)
     };
     let created = |project: &Project, version: u64| {
         CommandResponse::new(StatusCode::CREATED, Some(version), &ProjectView::of(project, version))

@@ -1,8 +1,16 @@
 //! Inputs that the creation and the update of a project share.
 
 use deserr::Deserr;
+use pilothouse_api::Violation;
 use pilothouse_api::input::Violations;
-use pilothouse_domain::project::Workstream;
+use pilothouse_api::patch::Patch;
+use pilothouse_app::http::Problem;
+use pilothouse_classification::known_tools;
+use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::effect::pattern::{PatternViolation, ToolClassification, ToolClassifications};
+use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
+use pilothouse_domain::escalation::EscalationProtocol;
+use pilothouse_domain::project::{ModePolicies, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{Goal, WorkstreamId, WorkstreamName};
 use schemars::JsonSchema;
 
@@ -19,6 +27,100 @@ pub struct WorkstreamInput {
     #[deserr(default)]
     #[schemars(default)]
     pub goals: Vec<Goal>,
+}
+
+/// Which tool calls need a person, by control mode. Omitted modes keep their protocols; `null` restores the default of a mode.
+#[derive(Debug, Clone, Default, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EscalationInput {
+    /// The protocol of the mode `orchestrator`.
+    #[deserr(default)]
+    pub orchestrator: Patch<EscalationProtocol>,
+    /// The protocol of the mode `adaptive`.
+    #[deserr(default)]
+    pub adaptive: Patch<EscalationProtocol>,
+    /// The protocol of the mode `ecosystem`.
+    #[deserr(default)]
+    pub ecosystem: Patch<EscalationProtocol>,
+}
+
+impl EscalationInput {
+    /// The policies after the changes.
+    pub fn over(&self, before: &ModePolicies) -> ModePolicies {
+        let mut policies = before.clone();
+        for (mode, change) in [
+            (ControlMode::Orchestrator, &self.orchestrator),
+            (ControlMode::Adaptive, &self.adaptive),
+            (ControlMode::Ecosystem, &self.ecosystem),
+        ] {
+            if !change.is_keep() {
+                let policy = policies.entry(mode).or_default();
+                policy.escalation = change.apply_to(&policy.escalation);
+            }
+        }
+        policies
+    }
+}
+
+/// The effect of the tools whose names match a pattern.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolPatternInput {
+    /// The name of the pattern, for entries `pattern:NAME` of protocols: 1 to 100 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The pattern of the names: `*` matches any characters, `?` one.
+    pub tool_pattern: ToolGlob,
+    /// What the tools do.
+    pub action_kind: ActionKind,
+    /// How bad the worst usual outcome is.
+    pub default_severity: Severity,
+    /// How much a call can affect.
+    pub default_blast_radius: BlastRadius,
+    /// How sure this is, from 0 to 1.
+    pub default_confidence: Confidence,
+}
+
+/// The patterns of a project.
+///
+/// # Errors
+/// [`Problem::Invalid`] names every violation.
+pub fn tool_patterns(patterns: &[ToolPatternInput]) -> Result<ToolClassifications, Problem> {
+    let pattern = |input: &ToolPatternInput| ToolClassification {
+        name: input.name.clone(),
+        tool_pattern: input.tool_pattern.clone(),
+        action_kind: input.action_kind,
+        default_severity: input.default_severity,
+        default_blast_radius: input.default_blast_radius,
+        default_confidence: input.default_confidence,
+        requires_rationale: false,
+    };
+    ToolClassifications::new(patterns.iter().map(pattern).collect()).map_err(|wrong| {
+        let violation = |violation: PatternViolation| Violation {
+            field: "toolPatterns".to_owned(),
+            message: violation.to_string(),
+        };
+        Problem::Invalid(wrong.0.into_iter().map(violation).collect())
+    })
+}
+
+/// Refuses protocols of `definition` with entries that match no tool and no pattern.
+///
+/// # Errors
+/// [`Problem::Invalid`] names every such entry.
+pub fn check_protocols(definition: &ProjectDefinition) -> Result<(), Problem> {
+    let tools = known_tools();
+    let mut found = Vec::new();
+    for (mode, policy) in &definition.policies {
+        let Some(protocol) = &policy.escalation else { continue };
+        let wrong = protocol.check_names(&tools, &definition.tool_patterns).err();
+        found.extend(wrong.into_iter().flat_map(|wrong| wrong.0).map(|(path, violation)| Violation {
+            field: format!("escalation.{mode}.{path}"),
+            message: violation.to_string(),
+        }));
+    }
+    if found.is_empty() { Ok(()) } else { Err(Problem::Invalid(found)) }
 }
 
 impl From<WorkstreamInput> for Workstream {

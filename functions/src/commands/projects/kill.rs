@@ -15,16 +15,15 @@ pub const FUNCTION: HttpFunction =
         .summary("Cancel the sessions of the active agents of a project")
         .output::<KilledAgents>(&[200]);
 
-/// Responds with 200 and the agents that worked, were paused, or waited for a person. Each session is cancelled in a transaction of its own; a repeated
-/// request cancels those that remain.
+/// Responds with 200 and the agents that worked, were paused, or waited for a person. Each session is cancelled in a transaction of
+/// its own; a repeated request cancels those that remain.
 async fn kill_agents(
     State(app): State<App>,
     command: CommandContext,
     Id(id): Id<ProjectId>,
     _: NoBody,
 ) -> Result<Json<KilledAgents>, Problem> {
-    let project = app.store.aggregate::<Project>(&command.owner, id).await?;
-    let project = project.ok_or_else(Problem::no_project)?.value;
+    let project = app.load_aggregate::<Project>(&command, id).await?.value;
     let stop = CommandContext::for_server(command.owner.clone(), command.function);
     let mut agents = Vec::new();
     for agent in project.agents().keys() {

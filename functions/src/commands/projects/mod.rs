@@ -1,6 +1,7 @@
 //! Commands on projects (S2; decision 71).
 
 pub mod archive;
+pub mod control_mode;
 pub mod create;
 pub mod input;
 pub mod kill;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use deserr::Deserr;
 use pilothouse_api::input::Violations;
+use pilothouse_api::input::trust::TrustInput;
 use pilothouse_api::patch::Patch;
 use pilothouse_api::projects::ProjectView;
 use pilothouse_app::App;
@@ -12,10 +13,11 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_domain::project::{ProjectBrief, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
+use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
-use super::input::WorkstreamInput;
+use super::input::{EscalationInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns};
 use super::project_response;
 
 pub const FUNCTION: HttpFunction =
@@ -50,13 +52,27 @@ pub struct UpdateProject {
     /// The parts of the work: at most 50. Workstreams that agents own must be among them.
     #[deserr(default)]
     pub workstreams: Option<Vec<WorkstreamInput>>,
+    /// Which tool calls need a person, where it differs from the defaults of a control mode. Omitted modes keep their protocols.
+    #[deserr(default)]
+    pub escalation: Option<EscalationInput>,
+    /// The effects of tools that the control plane does not know: at most 200 patterns.
+    #[deserr(default)]
+    pub tool_patterns: Option<Vec<ToolPatternInput>>,
+    /// How the trust of the agents changes: a preset, with changes. Scores so far stay.
+    #[deserr(default)]
+    pub trust: Option<TrustInput>,
+    /// How the ticks advance. The current tick stays.
+    #[deserr(default)]
+    pub tick_config: Option<TickConfig>,
 }
 
 impl UpdateProject {
-    fn over(&self, before: &ProjectDefinition) -> ProjectDefinition {
+    fn over(&self, before: &ProjectDefinition) -> Result<ProjectDefinition, Problem> {
         let brief = &before.brief;
         let workstreams = self.workstreams.as_ref().map(|all| all.iter().cloned().map(Workstream::from));
-        ProjectDefinition {
+        let patterns = self.tool_patterns.as_deref().map(tool_patterns).transpose()?;
+        let escalation = self.escalation.as_ref().map(|changes| changes.over(&before.policies));
+        let definition = ProjectDefinition {
             brief: ProjectBrief {
                 name: self.name.clone().unwrap_or_else(|| brief.name.clone()),
                 description: self.description.apply_to(&brief.description),
@@ -65,8 +81,13 @@ impl UpdateProject {
                 constraints: self.constraints.clone().unwrap_or_else(|| brief.constraints.clone()),
             },
             workstreams: workstreams.map_or_else(|| before.workstreams.clone(), Iterator::collect),
-            ..before.clone()
-        }
+            policies: escalation.unwrap_or_else(|| before.policies.clone()),
+            tool_patterns: patterns.unwrap_or_else(|| before.tool_patterns.clone()),
+            trust: self.trust.clone().map_or_else(|| before.trust.clone(), |input| input.0),
+            tick_config: self.tick_config.unwrap_or(before.tick_config),
+        };
+        check_protocols(&definition)?;
+        Ok(definition)
     }
 }
 
@@ -80,7 +101,7 @@ async fn update_project(
 ) -> Result<CommandResponse, Problem> {
     let (command, input) = (command.with_body(&body.hash), body.input);
     let decide = |project: &mut Project, ctx: &mut DomainContext<'_>| {
-        let definition = input.over(project.definition());
+        let definition = input.over(project.definition())?;
         Ok(project.update(definition, ctx)?)
     };
     app.change_aggregate(&command, id, decide, project_response).await

@@ -19,7 +19,7 @@ use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{AdapterName, AnswerText, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, ThinkingLevel};
-use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, SessionChainId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -160,16 +160,6 @@ impl StartSession {
             options: self.session_options(),
         }
     }
-
-    /// Loads the template of the request. An unknown template is a violation of `templateId`.
-    async fn template(&self, app: &App, command: &CommandContext) -> Result<Option<AgentTemplate>, Problem> {
-        let Some(id) = self.template_id else { return Ok(None) };
-        let template = app.store.aggregate::<AgentTemplate>(&command.owner, id).await?;
-        let template =
-            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
-        template.check_usable()?;
-        Ok(Some(template))
-    }
 }
 
 /// Responds with 201 when the session has a slot, or with 202 when it is Queued. Both responses contain the session's API
@@ -190,7 +180,7 @@ async fn start_session(
     }
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &input.allowed_tools).await?;
-    let template = input.template(&app, &command).await?;
+    let template = app.template_to_start_with(&command.owner, input.template_id).await?;
     let mut plan = app.plan_session(&command.owner, input.order(), template.as_ref()).await?;
     plan.chain = input.chain_id;
     app.refuse_unmetered(&plan.session.new).await?;

@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::body;
 use super::event_body::EventBody;
 use super::open::Opened;
+use super::verdict;
 use crate::acl;
 
 /// The size of a commit, in writes and bytes, above which it is committed early. A transaction is limited to 100 writes and 4 MB.
@@ -310,6 +311,7 @@ impl<'a> Batch<'a> {
         if let Some(subagent) = &mapping.subagent {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
+        verdict::attach(self.app, &self.loaded.conversation.session, event, &mut mapping.facts).await?;
         if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
             (&mut mapping.view, event)
         {

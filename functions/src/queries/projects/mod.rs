@@ -1,4 +1,6 @@
 //! Queries on projects.
 
+pub mod control_mode;
+pub mod decision_log;
 pub mod get;
 pub mod list;

@@ -188,6 +188,8 @@ pub const WORKER: Requirements = Requirements {
 };
 /// Lets a worker claim a run and returns the run's keys.
 pub const CLAIM: Requirements = of(Access { secret: true, ..WRITES });
+/// Judges a tool call of a run, and logs the verdict.
+pub const JUDGE: Requirements = of(Access { secret: true, ..WRITES });
 /// Signs a worker's report that a run ended, for the intake, and assigns pending runs to the worker.
 pub const EXIT: Requirements =
     of(Access { worker_queues: DynamicQueueAccess::Manage, secret: true, sends: &[EVENTS], ..WRITES });

@@ -22,5 +22,6 @@ pub fn launch_request(session: &AgentSession) -> Option<LaunchRequest> {
         working_directory: session.working_directory().as_str().to_owned(),
         worker_labels: worker_labels(session),
         lease_ms: run.lease_ms,
+        authorize_tools: session.project().is_some(),
     })
 }

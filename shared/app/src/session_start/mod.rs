@@ -18,7 +18,8 @@ use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::{ResolvedSession, SessionSpec};
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
+    AgentSession, AgentSessionId, AgentTemplate, AgentTemplateId, DomainContext, Events, IdSource as _,
+    SessionChainId, UserId,
 };
 use pilothouse_runtime::AtCapacity;
 use pilothouse_store::{Commit, LoadedConversation, LoadedPool};
@@ -47,6 +48,23 @@ pub struct Opening {
 }
 
 impl App {
+    /// The template of a start request. An unknown template is a violation of `templateId`.
+    ///
+    /// # Errors
+    /// Also if the template is deactivated.
+    pub async fn template_to_start_with(
+        &self,
+        owner: &UserId,
+        id: Option<AgentTemplateId>,
+    ) -> Result<Option<AgentTemplate>, Problem> {
+        let Some(id) = id else { return Ok(None) };
+        let template = self.store.aggregate::<AgentTemplate>(owner, id).await?;
+        let template =
+            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
+        template.check_usable()?;
+        Ok(Some(template))
+    }
+
     /// Prepares a session, with a slot of its owner's `pool` if one is free. `shape` may change the conversation first: set its
     /// skills, or add messages to its queue. Fails with [`Problem::Pool`] when too many sessions wait.
     pub fn prepare_session(
@@ -189,7 +207,7 @@ impl Opening {
     pub fn view(&self) -> StartedSession {
         let session = &self.loaded.conversation.session;
         let view = SessionView::of(session);
-        let braked = self.waits && self.pool.value.brake_on(session.id()).is_some();
+        let braked = self.waits && self.pool.value.brake_on(session).is_some();
         StartedSession {
             session: if braked { view.braked() } else { view },
             api_key: String::new(),

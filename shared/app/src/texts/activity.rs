@@ -146,6 +146,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             let who = if *by_default { "No answer in time; default answer: " } else { "" };
             (T::UserAnswer, format!("{who}{}", answers.join(", ")))
         }
+        E::RequestDenied { .. } => {
+            (T::Notice, "A request of the agent was denied: too many are open".to_owned())
+        }
         E::PlanCreated {} => (T::PlanModeEnter, "The agent plans".to_owned()),
         E::PlanPendingApproval { requires_approval, version, .. } => (
             T::PlanModeExit,

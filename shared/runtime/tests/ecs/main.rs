@@ -37,5 +37,6 @@ fn launch() -> LaunchRequest {
         working_directory: "/work".into(),
         worker_labels: std::collections::BTreeMap::new(),
         lease_ms: None,
+        authorize_tools: false,
     }
 }

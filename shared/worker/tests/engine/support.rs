@@ -120,6 +120,7 @@ pub(crate) fn request() -> LaunchRequest {
         working_directory: "/tmp".to_owned(),
         worker_labels: std::collections::BTreeMap::new(),
         lease_ms: None,
+        authorize_tools: false,
     }
 }
 

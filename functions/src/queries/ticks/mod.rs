@@ -1,0 +1,3 @@
+//! Ticks of projects (S2, "Tick Service"; decision 67).
+
+pub mod get;

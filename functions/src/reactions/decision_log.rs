@@ -1,0 +1,72 @@
+//! Writes changes of projects and of their agents' trust to the decision logs (decision 75). Verdicts and decisions are written by the
+//! commits that make them.
+//!
+//! Writing an entry again replaces it, so a repeated message changes nothing.
+
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
+use pilothouse_domain::journal::AggregateJournalEntry;
+use pilothouse_domain::{ProjectAgent, ProjectAgentEvent, ProjectEvent};
+use pilothouse_store::Commit;
+
+pub(super) const fn concerns(event: &ProjectEvent) -> bool {
+    matches!(event, ProjectEvent::ControlModeChanged { .. })
+}
+
+pub(super) const fn concerns_of_agent(event: &ProjectAgentEvent) -> bool {
+    matches!(event, ProjectAgentEvent::TrustChanged { .. })
+}
+
+/// Logs a change of the control mode.
+pub(super) async fn react_of_project(
+    app: &App,
+    entry: &AggregateJournalEntry<ProjectEvent>,
+) -> Result<(), Problem> {
+    let mut commit = Commit::new();
+    for event in &entry.events {
+        let ProjectEvent::ControlModeChanged { from, to, revision } = event else { continue };
+        let project_id = entry.aggregate_id.parse().map_err(Problem::internal)?;
+        commit.log_decision(&DecisionLogEntry {
+            owner_id: entry.owner_id.clone(),
+            project_id,
+            agent_id: None,
+            session_id: None,
+            at: entry.at,
+            logged: LoggedDecision::ControlMode {
+                event_id: entry.id,
+                from: *from,
+                to: *to,
+                revision: *revision,
+            },
+        })?;
+    }
+    commit_if_any(app, commit).await
+}
+
+/// Logs a change of an agent's trust.
+pub(super) async fn react_of_agent(
+    app: &App,
+    entry: &AggregateJournalEntry<ProjectAgentEvent>,
+) -> Result<(), Problem> {
+    let mut commit = Commit::new();
+    let agent_id = entry.aggregate_id.parse().map_err(Problem::internal)?;
+    let agent = app.store.any_aggregate::<ProjectAgent>(agent_id).await?;
+    let agent = agent.ok_or_else(|| Problem::internal(format!("agent {agent_id} is missing")))?;
+    for event in &entry.events {
+        let ProjectAgentEvent::TrustChanged { entry: change, session_id, .. } = event else { continue };
+        commit.log_decision(&DecisionLogEntry {
+            owner_id: entry.owner_id.clone(),
+            project_id: agent.value.project_id(),
+            agent_id: Some(agent_id),
+            session_id: Some(*session_id),
+            at: entry.at,
+            logged: LoggedDecision::Trust { event_id: entry.id, change: change.clone() },
+        })?;
+    }
+    commit_if_any(app, commit).await
+}
+
+async fn commit_if_any(app: &App, commit: Commit) -> Result<(), Problem> {
+    if commit.is_empty() { Ok(()) } else { Ok(app.store.commit(commit).await?) }
+}

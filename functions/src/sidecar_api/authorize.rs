@@ -1,0 +1,221 @@
+//! `POST /api/agent/sessions/{id}/authorize`: judges a tool call of a project's agent (S2, "Tool risk classification"; decision 75).
+
+use axum::Json;
+use axum::extract::State;
+use deserr::Deserr;
+use futures_util::try_join;
+use pilothouse_api::Violation;
+use pilothouse_api::agent::ToolVerdict;
+use pilothouse_api::input::Violations;
+use pilothouse_app::App;
+use pilothouse_app::braking::ensure_not_braked;
+use pilothouse_app::function::requirements::JUDGE;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Problem, Session};
+use pilothouse_classification::{Adapter, Classification, Context, classify, normalised};
+use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
+use pilothouse_domain::escalation::{
+    AgentTrust, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind, evaluate,
+};
+use pilothouse_domain::session::AgentSession;
+use pilothouse_domain::text::cut;
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::value::{ProjectMembership, ToolApproval};
+use pilothouse_domain::{AgentSessionId, Project, ProjectAgent, RunId, ToolCallId, VerdictId};
+use pilothouse_store::Commit;
+use schemars::JsonSchema;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Caller;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("sidecar-authorize", Verb::Post, "/api/agent/sessions/{id}/authorize", |verb| {
+        verb.route(authorize_call)
+    })
+    .sidecar()
+    .summary("Judge a tool call of a project's agent")
+    .input::<AuthorizeCall>()
+    .output::<ToolVerdict>(&[200])
+    .requires(JUDGE);
+
+/// Why a call is denied, for the agent. It does not name the rule, which is part of the project's protocol.
+const DENIED: &str = "A guardrail of the project does not allow this call.";
+
+/// A tool call that an agent is about to make.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthorizeCall {
+    /// The id of the call.
+    pub tool_call_id: ToolCallId,
+    /// The name of the tool.
+    pub tool: String,
+    /// The kind that an ACP agent reports for the call, such as `edit`.
+    #[deserr(default)]
+    pub kind: Option<String>,
+    /// The arguments of the call.
+    pub arguments: Value,
+    /// The home directory of the user that the agent runs as.
+    pub home: String,
+    /// Build files that earlier calls of the run changed, from their verdicts: at most 200. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub changed_build_files: Vec<String>,
+}
+
+impl AuthorizeCall {
+    const MAX_BUILD_FILES: usize = 200;
+}
+
+/// What a verdict depends on. All of it is read for each call, so that a stricter mode holds for the next one.
+struct Rules {
+    project: Project,
+    agent: ProjectAgent,
+    tick: Tick,
+}
+
+/// Responds with 200 and the verdict, and writes it to the decision log. The arguments are not stored. Responds with 404 if the session
+/// belongs to no project, and with 409 `braked` while a brake stops it. Only the token of the current run is accepted: agents do not
+/// have it, so they cannot probe the rules.
+async fn authorize_call(
+    State(app): State<App>,
+    caller: Caller,
+    Session(id): Session,
+    body: Body<AuthorizeCall>,
+) -> Result<Json<ToolVerdict>, Problem> {
+    let call = body.input;
+    if id != caller.session {
+        return Err(Problem::no_session());
+    }
+    let session = app.store.session(id).await?.ok_or_else(Problem::no_session)?;
+    if session.run().is_none_or(|run| run.id != caller.run) {
+        return Err(Problem::Unauthenticated("the run of this token is over"));
+    }
+    let membership = session.project().cloned().ok_or_else(Problem::no_project)?;
+    let rules = Rules::load(&app, &session, &membership).await?;
+    let classification = classified(&call, &session, &rules.project)?;
+    let verdict = rules.judge(&call.tool, &session, &classification);
+    let verdict_id = verdict_id(id, caller.run, &call.tool_call_id);
+    let mode = rules.project.control_mode();
+    let response = ToolVerdict {
+        verdict: verdict.verdict,
+        verdict_id,
+        changed_build_files: classification.changed_build_files,
+        message: (verdict.verdict == VerdictKind::Deny).then(|| DENIED.to_owned()),
+    };
+    let entry = DecisionLogEntry {
+        owner_id: session.owner_id().clone(),
+        project_id: membership.project_id,
+        agent_id: Some(membership.agent_id),
+        session_id: Some(id),
+        at: app.now(),
+        logged: LoggedDecision::verdict(
+            verdict_id,
+            (call.tool_call_id, cut(&call.tool, ToolApproval::MAX_TOOL)),
+            classification.effects,
+            verdict,
+            (mode.mode(), mode.revision()),
+        ),
+    };
+    let mut commit = Commit::new();
+    commit.log_decision(&entry)?;
+    app.store.commit(commit).await?;
+    Ok(Json(response))
+}
+
+impl Rules {
+    /// Reads everything at the same time, because the agent waits.
+    ///
+    /// # Errors
+    /// [`pilothouse_domain::session::SessionError::Braked`] while a brake stops the session.
+    async fn load(
+        app: &App,
+        session: &AgentSession,
+        membership: &ProjectMembership,
+    ) -> Result<Self, Problem> {
+        let owner = session.owner_id();
+        let (brakes, time, agent) = try_join!(
+            async { Ok::<_, Problem>(app.store.brakes(owner).await?) },
+            app.project_time(membership.project_id),
+            async { Ok(app.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?) },
+        )?;
+        ensure_not_braked(&brakes, session)?;
+        let time = time.ok_or_else(Problem::no_project)?;
+        Ok(Self {
+            tick: time.tick(app.now())?,
+            project: time.project,
+            agent: agent.ok_or_else(Problem::no_agent)?.value,
+        })
+    }
+
+    fn judge(&self, tool: &str, session: &AgentSession, classification: &Classification) -> Verdict {
+        let Self { project, agent, tick } = self;
+        let calibration = &project.definition().trust;
+        let policy = Policy {
+            mode: project.control_mode(),
+            mode_protocol: &project.escalation(),
+            agent_protocol: &agent.brief().escalation_protocol.clone().unwrap_or_default(),
+            patterns: &project.definition().tool_patterns,
+            guardrails: &[],
+            approvals: agent.approvals(),
+        };
+        let call = ToolCall {
+            tool,
+            session_id: session.id(),
+            effects: &classification.effects,
+            patterns: classification.pattern.as_slice(),
+            reported: ReportedRisk::default(),
+            affects_multiple_workstreams: false,
+            tripped: &[],
+        };
+        let profile = agent.trust_under(calibration, *tick);
+        let trust = AgentTrust {
+            score: profile.score(*tick, calibration),
+            profile: &profile,
+            minimum_approval_rate: calibration.config.escalate_below_approval_rate,
+        };
+        evaluate(&policy, &call, &trust)
+    }
+}
+
+/// The id of a verdict. A repeated request has the same one, and replaces the entry of the first.
+fn verdict_id(session: AgentSessionId, run: RunId, call: &ToolCallId) -> VerdictId {
+    VerdictId::new(Uuid::new_v5(&session.uuid(), format!("verdict\n{run}\n{call}").as_bytes()))
+}
+
+/// The effects of a call. A call of an adapter without a table is known by the project's patterns only.
+fn classified(
+    call: &AuthorizeCall,
+    session: &AgentSession,
+    project: &Project,
+) -> Result<Classification, Problem> {
+    let mut violations = Vec::new();
+    let mut violated =
+        |field: &str, message: String| violations.push(Violation { field: field.to_owned(), message });
+    if call.changed_build_files.len() > AuthorizeCall::MAX_BUILD_FILES {
+        let most = format!("must have at most {} entries", AuthorizeCall::MAX_BUILD_FILES);
+        violated("changedBuildFiles", most);
+    }
+    let home = normalised(&call.home).unwrap_or_else(|| {
+        violated("home", "must be an absolute path".to_owned());
+        String::new()
+    });
+    if !violations.is_empty() {
+        return Err(Problem::Invalid(violations));
+    }
+    let workspace = normalised(session.working_directory().as_str())
+        .ok_or_else(|| Problem::internal("the working directory is not absolute"))?;
+    let patterns = &project.definition().tool_patterns;
+    let context = Context::new(&workspace, &workspace, &home, patterns)
+        .map_err(Problem::internal)?
+        .after_changes(&call.changed_build_files);
+    let tool_call = pilothouse_classification::ToolCall {
+        adapter: Adapter::named(session.settings().adapter.as_str()),
+        tool: &call.tool,
+        kind: call.kind.as_deref(),
+        arguments: &call.arguments,
+    };
+    Ok(classify(&tool_call, &context))
+}

@@ -1,0 +1,206 @@
+//! A project with one agent, whose session a test drives, and the reactions to its journals.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::Request;
+use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_broker::{OutgoingMessage, Receipt, Received};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::{Capabilities, SessionOutcome};
+use pilothouse_domain::{
+    AgentSessionId, DomainContext, Events, ProjectAgent, ProjectAgentId, ProjectId, ToolCallId, TurnId,
+    UserId,
+};
+use pilothouse_functions::reactions;
+use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation};
+use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+pub(crate) struct ProjectFixture {
+    pub(crate) app: App,
+    pub(crate) project: ProjectId,
+    pub(crate) agent: ProjectAgentId,
+    pub(crate) session: AgentSessionId,
+    clock: TestClock,
+    _engines: EmbeddedEngines,
+}
+
+pub(crate) fn owner() -> UserId {
+    UserId::parse("ada").unwrap()
+}
+
+/// A question whether a tool call is permitted.
+pub(crate) fn permission(request: &str) -> AgentFact {
+    let options = json!([{ "label": "Allow" }, { "label": "Deny" }]);
+    let approval = json!({ "toolName": "Bash", "input": "{}", "allow": "Allow", "deny": "Deny" });
+    AgentFact::QuestionAsked {
+        request: ToolCallId::parse(request).unwrap(),
+        questions: vec![
+            serde_json::from_value(json!({ "question": "May it?", "options": options })).unwrap(),
+        ],
+        approval: serde_json::from_value(approval).unwrap(),
+    }
+}
+
+async fn send_as(app: &App, owner: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let mut request = Request::builder().method(method).uri(path).body(body).unwrap();
+    request.extensions_mut().insert(VerifiedOwner(UserId::parse(owner).unwrap()));
+    let response = pilothouse_functions::router(app.clone()).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = axum::body::to_bytes(response.into_body(), 4 << 20).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+impl ProjectFixture {
+    /// A project with an agent whose session has a slot and no process yet. No reaction has run.
+    pub(crate) async fn spawned() -> Self {
+        let clock = TestClock::at("2026-05-01T12:00:00.000Z".parse().unwrap());
+        let engines = EmbeddedEngines::open(clock.as_fn()).await;
+        let app = App::new(engines.parts());
+        let workstreams = json!([{ "id": "api", "name": "The API" }]);
+        let shop = json!({ "name": "Shop", "workstreams": workstreams });
+        let (status, shop) = send_as(&app, "ada", "POST", "/api/projects", shop).await;
+        assert_eq!(status, 201, "{shop}");
+        let agent = json!({
+            "brief": { "role": "Builder", "workstream": "api" },
+            "objective": "Build it",
+            "workingDirectory": "/w",
+            "budgetCapUsd": "5",
+        });
+        let (status, spawned) = send_as(&app, "ada", "POST", "/api/agents/spawn", agent).await;
+        assert_eq!(status, 201, "{spawned}");
+        let id = |value: &Value| value.as_str().unwrap().to_owned();
+        Self {
+            app,
+            project: id(&shop["id"]).parse().unwrap(),
+            agent: id(&spawned["agent"]["id"]).parse().unwrap(),
+            session: id(&spawned["session"]["id"]).parse().unwrap(),
+            clock,
+            _engines: engines,
+        }
+    }
+
+    /// A project with an agent in its first turn. All reactions have run.
+    pub(crate) async fn working() -> Self {
+        let fixture = Self::spawned().await;
+        fixture.react().await;
+        fixture.start_turn().await;
+        fixture.react().await;
+        fixture
+    }
+
+    /// The sidecar of the session becomes ready, and its agent starts a turn.
+    pub(crate) async fn start_turn(&self) {
+        let can = Capabilities { pause: true, resume_conversation: true, ..Capabilities::default() };
+        self.tell(AgentFact::SidecarReady(can)).await;
+        self.tell(AgentFact::TurnStarted { turn: TurnId::parse("t").unwrap(), message: None }).await;
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.send_as("ada", method, path, body).await
+    }
+
+    pub(crate) async fn send_as(&self, owner: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        send_as(&self.app, owner, method, path, body).await
+    }
+
+    pub(crate) fn session_path(&self, action: &str) -> String {
+        format!("/api/agents/sessions/{}{action}", self.session)
+    }
+
+    /// Changes the session in one commit.
+    pub(crate) async fn change(
+        &self,
+        loaded: &mut LoadedConversation,
+        change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Events,
+    ) {
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let events = change(&mut loaded.conversation, &mut ctx);
+        let events = self.app.with_consequences(&mut loaded.conversation, events, &mut ctx);
+        commit_events(&self.app, loaded.clone(), events).await;
+    }
+
+    pub(crate) async fn tell(&self, fact: AgentFact) {
+        let mut loaded = self.app.store.conversation(self.session).await.unwrap().unwrap();
+        self.change(&mut loaded, |it, ctx| it.observe(fact, "hash", ctx).events).await;
+    }
+
+    pub(crate) async fn complete_turn(&self, with_output: bool) {
+        let turn = TurnId::parse("t").unwrap();
+        let output = with_output.then(Default::default);
+        self.tell(AgentFact::TurnCompleted { turn, output, outcome: SessionOutcome::Completed }).await;
+    }
+
+    /// Ends the process of the session.
+    pub(crate) async fn end_run(&self) {
+        let mut loaded = self.app.store.conversation(self.session).await.unwrap().unwrap();
+        let run = loaded.conversation.session.run().unwrap().id;
+        self.change(&mut loaded, |it, ctx| it.run_ended(run, true, None, ctx).unwrap()).await;
+    }
+
+    /// Pulls a brake on all sessions, lets it take effect, and releases it.
+    pub(crate) async fn pull_and_release(&self) -> String {
+        let body = json!({ "scope": { "type": "all" }, "reason": "Stop" });
+        let (status, body) = self.send("POST", "/api/brake", body).await;
+        assert_eq!(status, 202, "{body}");
+        let brake = body["id"].as_str().unwrap().to_owned();
+        self.react_to("brake", &brake, 1).await;
+        let (status, body) = self.send("POST", &format!("/api/brakes/{brake}/release"), json!({})).await;
+        assert_eq!(status, 200, "{body}");
+        self.react_to("brake", &brake, 2).await;
+        brake
+    }
+
+    async fn process(&self, message: OutgoingMessage) {
+        let receipt = Receipt("r".to_owned());
+        let (group, body) = (message.group, message.body);
+        let received = Received { receipt, group, body, receive_count: 1, redriven: false };
+        assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
+    }
+
+    async fn messages(&self) -> Vec<OutgoingMessage> {
+        let entries = self.app.store.journal(self.session, 0, 1000).await.unwrap();
+        entries.iter().filter_map(reactions::message).collect()
+    }
+
+    /// Reacts to all journal entries of the session, again if that happened before.
+    pub(crate) async fn react(&self) {
+        for message in self.messages().await {
+            self.process(message).await;
+        }
+    }
+
+    pub(crate) async fn react_backwards(&self) {
+        for message in self.messages().await.into_iter().rev() {
+            self.process(message).await;
+        }
+    }
+
+    /// Reacts to one journal entry of an aggregate.
+    pub(crate) async fn react_to(&self, kind: &str, id: &str, sequence: u64) {
+        let aggregate = AggregateRef { kind: kind.to_owned(), id: id.to_owned() };
+        let entry = self.app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
+        self.process(reactions::message_for_aggregate(&entry).unwrap()).await;
+    }
+
+    pub(crate) async fn loaded_agent(&self) -> LoadedAggregate<ProjectAgent> {
+        self.app.store.aggregate(&owner(), self.agent).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn score(&self) -> String {
+        let time = self.app.project_time(self.project).await.unwrap().unwrap();
+        let tick = time.tick(self.app.now()).unwrap();
+        let agent = self.loaded_agent().await.value;
+        agent.trust().score(tick, &time.project.definition().trust).to_string()
+    }
+}
