@@ -14,6 +14,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::launch::SidecarLaunch;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::lease::Lease;
@@ -77,7 +78,7 @@ pub enum AgentCommand {
     /// Change settings of the running agent, such as its model. The adapter reports the result as `agent_settings`.
     Adjust(Adjustment, Reply),
     /// The owner's answers to a question of the agent.
-    Answer(ToolCallId, Vec<Answer>, Reply),
+    Answer(OwnerAnswers, Reply),
     /// The owner's decision on the agent's plan.
     PlanDecision(PlanDecision, Reply),
 }
@@ -98,6 +99,16 @@ impl Message {
     pub(crate) fn missed_turn(&self, current: Option<&TurnId>) -> Option<&TurnId> {
         self.expected_turn.as_ref().filter(|expected| current != Some(*expected))
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerAnswers {
+    /// The tool call that asks, or that needs permission.
+    pub request: ToolCallId,
+    /// One answer for each question.
+    pub answers: Vec<Answer>,
+    /// Input of the tool call that the answers allow, if the owner changed it.
+    pub modified_input: Option<Box<Value>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,6 +240,11 @@ impl Refusal {
     /// No request waits for this answer or decision.
     pub(crate) fn not_awaited() -> Self {
         Self::invalid("the agent does not wait for this")
+    }
+
+    /// The owner changed the input of a call, and the call can only be made as it is.
+    pub(crate) fn not_modifiable() -> Self {
+        Self::invalid("the input of this tool call cannot be changed")
     }
 
     /// A compaction before the first turn.

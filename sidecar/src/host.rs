@@ -16,8 +16,8 @@ use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use crate::adapter::{
-    Adapter, AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, PlanDecision,
-    Refusal, Reply,
+    Adapter, AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, OwnerAnswers,
+    PlanDecision, Refusal, Reply,
 };
 use crate::lease::Lease;
 use crate::listener::ack_event;
@@ -219,7 +219,10 @@ impl Host {
             Command::Resume {} => AgentCommand::Resume(reply()?),
             Command::ReloadConfig { config } => AgentCommand::Reload(config, reply()?),
             Command::Adjust { adjustment } => AgentCommand::Adjust(adjustment, reply()?),
-            Command::Answer { request_id, answers } => AgentCommand::Answer(request_id, answers, reply()?),
+            Command::Answer { request_id, answers, modified_input } => {
+                let answers = OwnerAnswers { request: request_id, answers, modified_input };
+                AgentCommand::Answer(answers, reply()?)
+            }
             Command::PlanDecision { request_id, approved, feedback } => {
                 AgentCommand::PlanDecision(PlanDecision { request: request_id, approved, feedback }, reply()?)
             }

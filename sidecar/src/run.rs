@@ -8,7 +8,7 @@ use pilothouse_domain::CommandId;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::SessionEnd;
-use pilothouse_wire::launch::SidecarLaunch;
+use pilothouse_wire::launch::{LaunchRequest, SidecarLaunch};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -59,11 +59,12 @@ pub enum RunError {
     Guard(#[source] std::io::Error),
 }
 
-fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
-    match name {
-        Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
+fn adapter(request: &LaunchRequest, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
+    let governed = request.authorize_tools;
+    match request.adapter.as_str() {
+        Script::NAME => Ok(Box::new(Script::new(faults.clone(), governed))),
         Claude::NAME => Ok(Box::new(Claude)),
-        Native::NAME => Ok(Box::new(Native)),
+        Native::NAME => Ok(Box::new(Native::new(governed))),
         Acp::NAME => Ok(Box::new(Acp)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
@@ -96,7 +97,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
         .leased(lease.file())
         .locking(session_lock.as_ref().map(|lock| lock.path().to_owned()));
     let faults = Faults::default();
-    let adapter = Box::new(Runner::wrap(adapter(&launch.request.adapter, &faults)?));
+    let adapter = Box::new(Runner::wrap(adapter(&launch.request, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = until_space(|| Spool::open(&dir.spool_path(), Sealer::new(&launch)))?;
 

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use rust_decimal::Decimal;
+use serde_json::Value;
 
 use crate::message::ToolCall;
 
@@ -17,9 +18,9 @@ pub trait Governor: Send + Sync {
     }
 
     /// The arguments are valid, and hooks have processed them.
-    async fn before_tool(&self, call: &ToolCall) -> Verdict {
+    async fn before_tool(&self, call: &ToolCall) -> ToolVerdict {
         let _ = call;
-        Verdict::Go
+        ToolVerdict::Go
     }
 }
 
@@ -28,6 +29,17 @@ pub enum Verdict {
     Go,
     /// End the run as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason, which is also the
     /// error result of the remaining tool calls.
+    Stop(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolVerdict {
+    Go,
+    /// Run the tool with these arguments instead, if they are valid.
+    GoWith(Value),
+    /// Do not run the tool. The run continues, and this sentence is the error result.
+    Refuse(String),
+    /// Like [`Verdict::Stop`].
     Stop(String),
 }
 

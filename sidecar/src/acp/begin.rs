@@ -8,6 +8,7 @@ use pilothouse_wire::command::Begin;
 use super::capabilities;
 use super::conversation_file::ConversationFile;
 use super::driver::Driver;
+use super::governed::Verdicts;
 use super::introduction::introduction;
 use super::limit::Spending;
 use super::options::{self, Launch};
@@ -17,6 +18,7 @@ use super::terminals::Terminals;
 use super::waiting::Messages;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::allowance::Allowance;
+use crate::kit::authorizer::Authorizer;
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::deferral::PendingCompactions;
 use crate::kit::turns::DriverExit;
@@ -36,6 +38,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     let (cancel, run) = (launch.cancel, context.launch.request.run_id);
     let own_tools = OwnTools::of(&context)?;
+    let authorizer = Authorizer::of(&context, launch.environment.get("HOME").map(String::as_str))?;
     let AgentContext { launch: of_run, events, mut commands, processes, .. } = context;
     let mut deferred_commands = VecDeque::new();
     let starting = async {
@@ -93,6 +96,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         conversation,
         translator,
         requests: Requests::default(),
+        authorizer,
+        verdicts: Verdicts::default(),
         terminals: Terminals::new(folder.clone(), processes.clone()),
         folder,
         files,

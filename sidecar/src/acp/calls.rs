@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pilothouse_domain::text::cut;
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 
+use crate::kit::authorizer::ProposedCall;
 use crate::kit::conversation_summary::end_of;
 use crate::kit::json::{list, text, text_at};
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
@@ -13,6 +15,8 @@ use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 /// Looks up the output of a terminal by its id.
 pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Most characters of a tool's name.
+const MAX_NAME: usize = 200;
 /// Bytes of a command's output to keep, from its end.
 const MAX_PRINTED: usize = 1024 * 1024;
 /// Fields of `rawOutput` with a command's output, by preference (codex).
@@ -31,6 +35,8 @@ struct Call {
     input: Value,
     output: Value,
     content: Vec<Value>,
+    /// The files that the call is about, each with a `path`.
+    locations: Vec<Value>,
     /// The output of the call's command, if the agent sends it in pieces (`_meta.terminal_output_delta`).
     printed: String,
     exit: Option<i64>,
@@ -125,6 +131,29 @@ impl Calls {
         self.open.get(id).map(Call::tool_name)
     }
 
+    /// The call as the control plane judges it. Its title may be the model's text, so it does not name the tool.
+    /// `asked`: the call in the request for permission.
+    pub(super) fn proposed(&self, id: &ToolCallId, asked: &Value) -> ProposedCall {
+        let unknown = Call::default();
+        let call = self.open.get(id.as_str()).unwrap_or(&unknown);
+        let kind = call.kind.clone().or_else(|| text(asked, "kind").map(str::to_owned));
+        let mut arguments = match &call.input {
+            Value::Object(fields) => fields.clone(),
+            Value::Null => serde_json::Map::new(),
+            other => serde_json::Map::from_iter([("input".to_owned(), other.clone())]),
+        };
+        if arguments.is_empty()
+            && let Some(title) = &call.title
+        {
+            arguments.insert("title".into(), title.clone().into());
+        }
+        if !call.locations.is_empty() && !arguments.contains_key("locations") {
+            arguments.insert("locations".into(), call.locations.clone().into());
+        }
+        let tool = call.known_name().or_else(|| kind.clone()).unwrap_or_else(|| "tool".to_owned());
+        ProposedCall { id: id.clone(), tool, kind, arguments: arguments.into() }
+    }
+
     /// Ends all open calls with the error `why`.
     pub(super) fn close_all(&mut self, why: &str) -> Vec<RawEvent> {
         let mut events = self.publish_all();
@@ -176,6 +205,13 @@ impl Calls {
         if content.iter().any(|part| text_at(part, &["content", "text"]) != Some("")) {
             call.content = content.to_vec();
         }
+        let located = list(update, "locations").iter().chain(content);
+        let files = located.filter_map(|part| Some(json!({ "path": text(part, "path")? })));
+        for file in files {
+            if !call.locations.contains(&file) {
+                call.locations.push(file);
+            }
+        }
         let exit = update.get("rawOutput").and_then(|output| output.get("exit_code"));
         let exit = exit.or_else(|| update.get("_meta")?.get("terminal_exit")?.get("exit_code"));
         call.exit = exit.and_then(Value::as_i64).or(call.exit);
@@ -221,12 +257,17 @@ impl Calls {
 
 impl Call {
     fn tool_name(&self) -> String {
-        let known = KNOWN_AS.iter().find(|(name, _)| self.name.as_deref() == Some(name));
-        if let Some((_, name)) = known {
-            return (*name).to_owned();
-        }
-        let named = [&self.name, &self.kind, &self.title].into_iter().flatten().next();
-        pilothouse_domain::text::cut(named.map_or("tool", String::as_str), 200)
+        self.known_name().unwrap_or_else(|| {
+            let named = [&self.kind, &self.title].into_iter().flatten().next();
+            cut(named.map_or("tool", String::as_str), MAX_NAME)
+        })
+    }
+
+    /// The name that the agent gives the tool.
+    fn known_name(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        let known = KNOWN_AS.iter().find(|(known, _)| *known == name);
+        Some(known.map_or_else(|| cut(name, MAX_NAME), |(_, name)| (*name).to_owned()))
     }
 
     /// The input, or what the agent shows of the call if it sends no input.
@@ -295,150 +336,4 @@ fn is_empty(input: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nothing(_: &str) -> Option<String> {
-        None
-    }
-
-    fn published(events: &[RawEvent]) -> Vec<String> {
-        events
-            .iter()
-            .map(|event| match event {
-                RawEvent::AssistantMessage {
-                    content: AssistantContent::ToolUse { tool_name, input, .. },
-                    ..
-                } => {
-                    format!("{tool_name} {input}")
-                }
-                RawEvent::ToolResult { content, is_error, .. } => format!("{} {is_error}", content.text()),
-                other => other.name().to_owned(),
-            })
-            .collect()
-    }
-
-    #[test]
-    fn streamed_call_is_reported_once_with_its_whole_input() {
-        let mut calls = Calls::default();
-        let mut take = |update: Value| published(&calls.update(&update, None, &nothing));
-        assert!(
-            take(json!({"toolCallId": "c", "name": "Edit", "rawInput": {}, "status": "pending"})).is_empty()
-        );
-        assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a"}})).is_empty());
-        assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a", "new": "b"}})).is_empty());
-        assert_eq!(
-            take(json!({"toolCallId": "c", "status": "in_progress"})),
-            [format!("Edit {}", json!({"path": "a", "new": "b"}))]
-        );
-        assert_eq!(
-            take(json!({"toolCallId": "c", "status": "completed", "rawOutput": "done"})),
-            ["done false"]
-        );
-        assert!(take(json!({"toolCallId": "c", "status": "failed"})).is_empty(), "a second result");
-    }
-
-    #[test]
-    fn unannounced_result_is_preceded_by_its_call() {
-        let mut calls = Calls::default();
-        let update = json!({"toolCallId": "c", "title": "ls", "kind": "execute", "status": "failed",
-            "content": [{"type": "content", "content": {"type": "text", "text": "no"}}]});
-        assert_eq!(
-            published(&calls.update(&update, None, &nothing)),
-            [r#"execute {"title":"ls"}"#, "no true"]
-        );
-    }
-
-    #[test]
-    fn tool_name_is_found_in_every_supported_place() {
-        let mut calls = Calls::default();
-        let update = json!({"toolCallId": "c", "kind": "other", "title": "shell · ls", "rawInput": {"command": "ls"},
-            "status": "in_progress", "_meta": {"goose": {"toolCall": {"toolName": "shell"}}}});
-        assert_eq!(published(&calls.update(&update, None, &nothing)), [r#"shell {"command":"ls"}"#]);
-        let update = json!({"toolCallId": "q", "kind": "think", "title": "Plan:", "rawInput": {"plan": "1. Fix"},
-            "status": "in_progress", "_meta": {"toolName": "exit_plan_mode"}});
-        assert_eq!(published(&calls.update(&update, None, &nothing)), [r#"ExitPlanMode {"plan":"1. Fix"}"#]);
-        let update =
-            json!({"toolCallId": "d", "kind": "other", "title": "Look around", "status": "in_progress"});
-        assert_eq!(
-            published(&calls.update(&update, None, &nothing)),
-            [r#"Look around {"title":"Look around"}"#]
-        );
-    }
-
-    fn result_of(updates: &[Value]) -> String {
-        let mut calls = Calls::default();
-        let mut published = Vec::new();
-        for update in updates {
-            published = if update.get("asks").is_some() {
-                calls.publish_for_request(update)
-            } else {
-                calls.update(update, None, &nothing)
-            };
-        }
-        match published.last() {
-            Some(RawEvent::ToolResult { content, .. }) => content.text().into_owned(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn codex_output_precedes_the_text_of_its_permission() {
-        let asked = json!({"asks": true, "toolCallId": "c", "content": [
-            {"type": "content", "content": {"type": "text", "text": "May codex run ls?"}}]});
-        let ends = |output: &str, code: i64| {
-            json!({"toolCallId": "c", "status": "completed", "rawOutput": {
-            "call_id": "c", "stdout": "", "stderr": "", "aggregated_output": output, "exit_code": code}})
-        };
-        assert_eq!(result_of(&[asked.clone(), ends("a.txt\n", 0)]), "a.txt\n");
-        assert_eq!(result_of(&[asked.clone(), ends("", 0)]), "");
-        assert_eq!(result_of(&[asked.clone(), ends("", 3)]), "exit code 3");
-        let done = json!({"toolCallId": "c", "status": "completed"});
-        assert_eq!(result_of(&[asked, done]), "", "the question is not a result");
-        // Version 2.6 prints in pieces to a terminal that it does not create.
-        let piece =
-            |data: &str| json!({"toolCallId": "c", "_meta": {"terminal_output_delta": {"data": data}}});
-        let begins = json!({"toolCallId": "c", "content": [{"type": "terminal", "terminalId": "c"}]});
-        let exits = |code: i64| json!({"toolCallId": "c", "status": "failed", "_meta": {"terminal_exit": {"exit_code": code}}});
-        assert_eq!(result_of(&[begins.clone(), piece("one\n"), piece("two\n"), exits(2)]), "one\ntwo\n");
-        assert_eq!(result_of(&[begins, exits(2)]), "exit code 2");
-        let mcp = json!({"toolCallId": "c", "status": "completed", "rawOutput": {"result": {"Ok": {
-            "content": [{"type": "text", "text": "found"}]}}}});
-        assert_eq!(result_of(&[mcp]), "found");
-    }
-
-    #[test]
-    fn empty_content_update_removes_nothing() {
-        let shows = |text: &str| json!([{"type": "content", "content": {"type": "text", "text": text}}]);
-        for empty in [json!([]), shows("")] {
-            let updates = [
-                json!({"toolCallId": "c", "status": "in_progress", "content": shows("the output")}),
-                json!({"toolCallId": "c", "status": "completed", "content": empty}),
-            ];
-            assert_eq!(result_of(&updates), "the output");
-        }
-    }
-
-    #[test]
-    fn open_calls_end_in_an_error() {
-        let mut calls = Calls::default();
-        calls.update(
-            &json!({"toolCallId": "c", "name": "Bash", "rawInput": {"command": "x"}}),
-            None,
-            &nothing,
-        );
-        assert_eq!(published(&calls.close_all("stopped")), [r#"Bash {"command":"x"}"#, "stopped true"]);
-        assert!(calls.close_all("stopped").is_empty());
-    }
-
-    #[test]
-    fn terminal_output_is_shown_and_differences_stay_unchanged() {
-        let printed = |id: &str| (id == "t").then(|| "out".to_owned());
-        let mut calls = Calls::default();
-        let update = json!({"toolCallId": "c", "status": "completed", "content": [{"type": "terminal", "terminalId": "t"}]});
-        assert_eq!(published(&calls.update(&update, None, &printed))[1], "out false");
-        let update =
-            json!({"toolCallId": "d", "status": "completed", "content": [{"type": "diff", "path": "a"}]});
-        assert!(published(&calls.update(&update, None, &printed))[1].contains("diff"));
-    }
-}
+mod tests;

@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 
 use super::connection::Inbound;
 use super::driver::Driver;
+use super::governed::{Gated, GatedRequest};
 use super::permissions::{allowing, approval, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
 use super::work::Turn;
 use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::kit::form::Form;
 use crate::kit::json::text;
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS, is_exempt};
 use crate::kit::turns::DriverExit;
 use crate::process::in_process::AgentThread;
 
@@ -50,29 +51,8 @@ impl Driver {
                 };
                 with_files(self.files.clone(), responder, read).await;
             }
-            "fs/write_text_file" => {
-                let (folder, idle) = (self.folder.clone(), self.turn.is_none());
-                let write = move || {
-                    if idle {
-                        return Err("no turn runs".to_owned());
-                    }
-                    let request: WriteTextFileRequest =
-                        serde_json::from_value(parameters).map_err(|e| e.to_string())?;
-                    folder.write(&request.path, &request.content).map_err(|e| e.to_string())?;
-                    Ok(WriteTextFileResponse::new())
-                };
-                with_files(self.files.clone(), responder, write).await;
-            }
-            "terminal/create" => {
-                let (terminals, idle) = (&mut self.terminals, self.turn.is_none());
-                respond_with(responder, parameters, |request: CreateTerminalRequest| {
-                    // Nothing starts outside of a turn, and nothing at all after an interrupt (decision 15).
-                    if idle {
-                        return Err("no turn runs".to_owned());
-                    }
-                    terminals.create(&request).map(CreateTerminalResponse::new)
-                });
-            }
+            "fs/write_text_file" => return self.gate(Gated::Write(parameters), responder).await,
+            "terminal/create" => return self.gate(Gated::Terminal(parameters), responder).await,
             "terminal/output" => {
                 respond_with(responder, parameters, |request: Value| {
                     self.terminals.output(terminal(&request))
@@ -108,6 +88,31 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    pub(super) async fn write_file(&mut self, parameters: Value, responder: Responder) {
+        let (folder, idle) = (self.folder.clone(), self.turn.is_none());
+        let write = move || {
+            if idle {
+                return Err("no turn runs".to_owned());
+            }
+            let request: WriteTextFileRequest =
+                serde_json::from_value(parameters).map_err(|e| e.to_string())?;
+            folder.write(&request.path, &request.content).map_err(|e| e.to_string())?;
+            Ok(WriteTextFileResponse::new())
+        };
+        with_files(self.files.clone(), responder, write).await;
+    }
+
+    pub(super) fn create_terminal(&mut self, parameters: Value, responder: Responder) {
+        let (terminals, idle) = (&mut self.terminals, self.turn.is_none());
+        respond_with(responder, parameters, |request: CreateTerminalRequest| {
+            // Nothing starts outside of a turn, and nothing at all after an interrupt (decision 15).
+            if idle {
+                return Err("no turn runs".to_owned());
+            }
+            terminals.create(&request).map(CreateTerminalResponse::new)
+        });
     }
 
     /// The id of the call that a request is about, if the agent has not announced the call yet. The announcement names
@@ -153,10 +158,14 @@ impl Driver {
         let events = self.translator.publish_for_request(&call);
         self.emit(events).await?;
         let calls = &self.translator.calls;
-        let tool = calls
-            .name(id.as_str())
-            .or_else(|| text(&call, "title").map(str::to_owned))
-            .unwrap_or_else(|| "a tool".into());
+        let governed = self.is_governed().then(|| calls.proposed(&id, &call));
+        let tool = match &governed {
+            Some(proposed) => proposed.tool.clone(),
+            None => calls
+                .name(id.as_str())
+                .or_else(|| text(&call, "title").map(str::to_owned))
+                .unwrap_or_else(|| "a tool".into()),
+        };
         if tool == EXIT_PLAN_MODE {
             if !self.config.options.plan_approval_required {
                 respond(responder, selected(allowing(&request.options)));
@@ -171,7 +180,13 @@ impl Driver {
             self.requests.wait(id, Waiting::Questions(request.options, questions), responder);
             return Ok(());
         }
-        self.ask_permission(id, &tool, &call, request.options, responder).await
+        match governed.filter(|proposed| !is_exempt(&proposed.tool)) {
+            Some(call) => {
+                self.authorize(GatedRequest { what: Gated::Permission(request.options), call, responder });
+                Ok(())
+            }
+            None => self.ask_permission(id, &tool, &call, request.options, responder).await,
+        }
     }
 
     async fn ask_permission(

@@ -16,14 +16,16 @@ use super::capabilities;
 use super::connection::{Connection, Inbound};
 use super::conversation_file::{Conversation, ConversationFile};
 use super::files::Folder;
+use super::governed::{GatedRequest, Verdicts};
 use super::limit::Spending;
-use super::requests::Requests;
+use super::requests::{Answered, Requests};
 use super::start::{Agent, Starter};
 use super::terminals::Terminals;
 use super::translator::Translator;
 use super::waiting::Messages;
 use super::work::{Compaction, Turn};
 use crate::adapter::{AgentCommand, EventSink, Refusal};
+use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::{PendingCompactions, wait_until};
 use crate::kit::json::text_at;
 use crate::kit::turns::DriverExit;
@@ -48,6 +50,9 @@ pub(super) struct Driver {
     pub(super) conversation: Conversation,
     pub(super) translator: Translator,
     pub(super) requests: Requests,
+    /// Authorizes tool calls, if the session belongs to a project.
+    pub(super) authorizer: Option<Authorizer>,
+    pub(super) verdicts: Verdicts,
     pub(super) folder: Folder,
     /// Accesses files with the agent's rights, if the agent runs as another user or is confined.
     pub(super) files: Option<AgentThread>,
@@ -78,6 +83,7 @@ pub(super) struct Driver {
 enum DriverEvent {
     Command(Option<AgentCommand>),
     Inbound(Inbound),
+    Verdict(GatedRequest, Authorization),
     /// Time to publish calls with streamed input.
     Streamed,
     /// The time for the agent to announce a call that it asks about is over.
@@ -111,9 +117,18 @@ impl Driver {
                 self.handle(inbound).await?;
                 continue;
             }
+            if !self.paused
+                && let Some((request, decision)) = self.verdicts.decided.pop_front()
+            {
+                self.settle(request, decision).await;
+                continue;
+            }
             match self.next_event().await {
                 DriverEvent::Command(command) => self.command(command.ok_or(DriverExit::Over)?).await?,
                 DriverEvent::Inbound(inbound) => self.handle(inbound).await?,
+                DriverEvent::Verdict(request, authorization) => {
+                    self.verdict_arrived(request, authorization).await?;
+                }
                 DriverEvent::Streamed => {
                     self.publish_calls_at = None;
                     let events = self.translator.publish_streamed_calls();
@@ -129,7 +144,7 @@ impl Driver {
     async fn next_event(&mut self) -> DriverEvent {
         let (give_up, tools_end) = (self.gives_up_at(), self.tools_end_at());
         let announced = self.requests.announced_until();
-        let Self { agent, commands, paused, publish_calls_at, .. } = self;
+        let Self { agent, commands, paused, publish_calls_at, verdicts, .. } = self;
         let heard = async {
             match agent {
                 Some(agent) => agent.inbound.recv().await.unwrap_or(Inbound::Closed),
@@ -142,6 +157,9 @@ impl Driver {
             // After a pause, the turn publishes no events (decision 15). Messages that the agent sent before it are
             // published after the resume.
             inbound = heard, if !*paused => DriverEvent::Inbound(inbound),
+            Some((request, authorization)) = verdicts.next(), if !*paused => {
+                DriverEvent::Verdict(request, authorization)
+            }
             () = wait_until(*publish_calls_at), if !*paused => DriverEvent::Streamed,
             () = wait_until(announced), if !*paused => DriverEvent::Unannounced,
             () = wait_until(tools_end) => DriverEvent::ToolsAreLate,
@@ -281,11 +299,19 @@ impl Driver {
             }
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
-            AgentCommand::Answer(request, answers, reply) => {
-                if self.requests.answer(&request, &answers) {
-                    return Ok(reply.done().await?);
+            AgentCommand::Answer(owner, reply) => {
+                if owner.modified_input.is_some() {
+                    return Ok(reply.refuse(Refusal::not_modifiable()).await?);
                 }
-                Ok(reply.refuse(Refusal::not_awaited()).await?)
+                match self.requests.answer(owner) {
+                    Answered::NotAwaited => return Ok(reply.refuse(Refusal::not_awaited()).await?),
+                    Answered::Decided(request, decision) if self.paused => {
+                        self.verdicts.decided.push_back((*request, decision));
+                    }
+                    Answered::Decided(request, decision) => self.settle(*request, decision).await,
+                    Answered::Responded => {}
+                }
+                Ok(reply.done().await?)
             }
             AgentCommand::PlanDecision(decision, reply) => self.decide(decision, reply).await,
         }

@@ -16,6 +16,7 @@
 //! | [`capabilities`] | the agent's capabilities |
 //! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
 //! | [`permissions`], [`requests`] | requests of the agent to its owner |
+//! | [`governed`], [`gated_call`] | requests that need a verdict of the control plane |
 //! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
 //! `docs/adapters.md` lists what the adapter supports with which agent.
@@ -34,6 +35,8 @@ mod conversation_file;
 mod driver;
 mod environment;
 mod files;
+mod gated_call;
+mod governed;
 mod introduction;
 mod limit;
 mod mcp;

@@ -53,7 +53,14 @@ pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -
 pub(super) fn approval(tool: &str, input: Value, options: &[PermissionOption]) -> Option<PermissionRequest> {
     let allow = allowing(options)?.name.clone();
     let deny = refusing(options).map_or_else(|| "No".to_owned(), |option| option.name.clone());
-    Some(PermissionRequest { tool_name: tool.to_owned(), input, allow, deny })
+    Some(PermissionRequest {
+        tool_name: tool.to_owned(),
+        input,
+        allow,
+        deny,
+        verdict_id: None,
+        modifiable: false,
+    })
 }
 
 /// The option for an answer. Text that is neither an option nor a clear yes is a no, so that nothing runs on a guess.

@@ -13,9 +13,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::connection::Inbound;
+use super::governed::{Gated, GatedRequest};
 use super::permissions::{allowing, chosen, refusing};
+use crate::adapter::OwnerAnswers;
+use crate::kit::authorizer::ProposedCall;
 use crate::kit::form::Form;
 use crate::kit::owner_requests::{Awaits, OwnerRequests};
+use crate::kit::permission::{GovernedCall, OwnerDecision};
 
 /// A request that waits for the owner.
 #[derive(Debug)]
@@ -26,6 +30,17 @@ pub(super) enum Waiting {
     /// Questions that the agent asks with a request for permission: its tool's call is the question.
     Questions(Vec<PermissionOption>, Value),
     Form(Form),
+    /// A call that a verdict of the control plane left to the owner.
+    Governed(Box<GovernedCall>, Gated, ProposedCall),
+}
+
+/// What became of the owner's answers.
+pub(super) enum Answered {
+    Responded,
+    /// The driver carries out the decision.
+    Decided(Box<GatedRequest>, OwnerDecision),
+    /// No request was waiting for them.
+    NotAwaited,
 }
 
 /// How long a request may wait for the announcement of the call that it is about.
@@ -76,21 +91,28 @@ impl Requests {
     pub(super) fn wait(&mut self, id: ToolCallId, waiting: Waiting, responder: Responder) {
         let awaits = if matches!(waiting, Waiting::Plan(_)) { Awaits::Decision } else { Awaits::Answers };
         if let Some((waiting, responder)) = self.open.replace(id, awaits, (waiting, responder)) {
-            respond(responder, waiting.cancelled());
+            waiting.cancel(responder);
         }
     }
 
-    /// Returns whether a request was waiting for the answers.
-    pub(super) fn answer(&mut self, id: &ToolCallId, answers: &[Answer]) -> bool {
-        let Some((waiting, responder)) = self.open.settle(id, Awaits::Answers) else { return false };
+    pub(super) fn answer(&mut self, owner: OwnerAnswers) -> Answered {
+        let Some((waiting, responder)) = self.open.settle(&owner.request, Awaits::Answers) else {
+            return Answered::NotAwaited;
+        };
+        let answers = &owner.answers;
         let words = answers.first().map_or("", |answer| answer.answer.as_str());
-        let response = match &waiting {
-            Waiting::Permission(options) | Waiting::Plan(options) => selected(chosen(words, options)),
-            Waiting::Questions(options, questions) => answered(options, questions, answers),
+        let response = match waiting {
+            Waiting::Permission(options) | Waiting::Plan(options) => selected(chosen(words, &options)),
+            Waiting::Questions(options, questions) => answered(&options, &questions, answers),
             Waiting::Form(form) => form.answered(answers),
+            Waiting::Governed(governed, what, call) => {
+                let decision = governed.decide(owner);
+                let request = GatedRequest { what, call, responder };
+                return Answered::Decided(Box::new(request), decision);
+            }
         };
         respond(responder, response);
-        true
+        Answered::Responded
     }
 
     /// Returns whether a request was waiting for the decision.
@@ -106,7 +128,7 @@ impl Requests {
     pub(super) fn cancel_all(&mut self) -> bool {
         let any = !self.open.is_empty() || !self.early.is_empty();
         for (waiting, responder) in self.open.clear() {
-            respond(responder, waiting.cancelled());
+            waiting.cancel(responder);
         }
         for early in std::mem::take(&mut self.early) {
             if let Inbound::Request(method, _, responder) = early.request {
@@ -123,10 +145,11 @@ impl Requests {
 }
 
 impl Waiting {
-    fn cancelled(&self) -> Value {
+    fn cancel(self, responder: Responder) {
         match self {
-            Self::Permission(_) | Self::Plan(_) | Self::Questions(..) => selected(None),
-            Self::Form(_) => json!({ "action": "cancel" }),
+            Self::Permission(_) | Self::Plan(_) | Self::Questions(..) => respond(responder, selected(None)),
+            Self::Form(_) => respond(responder, json!({ "action": "cancel" })),
+            Self::Governed(_, what, call) => GatedRequest { what, call, responder }.cancel(),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Driver {
     }
 
     pub(super) async fn end_agent(&mut self) {
-        self.requests.cancel_all();
+        self.cancel_requests();
         self.cancel_session();
         if let Some(agent) = self.agent.take() {
             agent.end().await;

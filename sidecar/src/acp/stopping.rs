@@ -92,7 +92,7 @@ impl Driver {
         self.compactions.refuse("the turn before it was interrupted").await?;
         let in_call = self.translator.calls.any_open();
         let mut new = Interrupt::new(reply, self.cancel, in_call);
-        new.withdrew = self.requests.cancel_all();
+        new.withdrew = self.cancel_requests();
         let (interrupt, answered) = match (&mut self.turn, &mut self.compaction) {
             (Some(turn), _) => {
                 let answered = turn.is_answered();

@@ -193,7 +193,7 @@ impl Driver {
     }
 
     fn close(&mut self, why: &str) -> Vec<RawEvent> {
-        self.requests.cancel_all();
+        self.cancel_requests();
         self.translator.end_turn(why)
     }
 

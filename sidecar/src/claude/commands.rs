@@ -1,7 +1,6 @@
 //! Handles the commands of the control plane.
 
-use pilothouse_domain::ToolCallId;
-use pilothouse_domain::value::{Adjustment, Answer, CycleDirection, ThinkingLevel};
+use pilothouse_domain::value::{Adjustment, CycleDirection, ThinkingLevel};
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 
@@ -11,7 +10,9 @@ use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
 use super::tool_hooks::Mode;
-use crate::adapter::{AdapterError, AgentCommand, Message, MessageReply, PlanDecision, Refusal, Reply};
+use crate::adapter::{
+    AdapterError, AgentCommand, Message, MessageReply, OwnerAnswers, PlanDecision, Refusal, Reply,
+};
 use crate::kit::deferral::compact_command;
 
 impl Driver {
@@ -32,9 +33,7 @@ impl Driver {
             AgentCommand::Resume(reply) => self.resume(reply).await,
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
-            AgentCommand::Answer(request, answers, reply) => {
-                self.owner_answers(request, answers, reply).await
-            }
+            AgentCommand::Answer(owner, reply) => self.owner_answers(owner, reply).await,
             AgentCommand::PlanDecision(decision, reply) => self.owner_decides(decision, reply).await,
         }
     }
@@ -60,6 +59,7 @@ impl Driver {
             || self.compacting.is_some();
         (self.paused, self.over_budget) = (false, false);
         self.interrupted_in_call = self.tool_hooks.runs_tools();
+        self.verdicts.forget();
         for (request, response) in self.tool_hooks.stop() {
             self.respond(&request, &response).await;
         }
@@ -111,12 +111,11 @@ impl Driver {
 
     /// Lets a held agent continue, beginning with its owner's messages.
     pub(super) async fn release(&mut self) -> Result<(), AdapterError> {
-        let held = self.tool_hooks.open();
+        let released = self.tool_hooks.open();
         self.emit_withheld().await?;
         self.deliver_messages().await?;
-        for (request, response) in held {
-            self.respond(&request, &response).await;
-        }
+        self.answer_hooks(released).await;
+        self.release_decided().await;
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
         }
@@ -230,14 +229,9 @@ impl Driver {
         Ok(())
     }
 
-    async fn owner_answers(
-        &mut self,
-        request: ToolCallId,
-        answers: Vec<Answer>,
-        reply: Reply,
-    ) -> Result<(), AdapterError> {
-        let open = self.translator.has_call(request.as_str());
-        let answered = self.permissions.answer(request, answers, open);
+    async fn owner_answers(&mut self, owner: OwnerAnswers, reply: Reply) -> Result<(), AdapterError> {
+        let open = self.translator.has_call(owner.request.as_str());
+        let answered = self.permissions.answer(owner, open);
         self.settle(answered, reply).await
     }
 
@@ -253,10 +247,13 @@ impl Driver {
                 reply.done().await?;
                 self.respond(&request, &response).await;
             }
-            Settled::Early => reply.done().await?,
-            Settled::NotAwaited => {
-                reply.refuse(Refusal::not_awaited()).await?;
+            Settled::Decided(decided) => {
+                reply.done().await?;
+                self.decided(decided).await;
             }
+            Settled::Early => reply.done().await?,
+            Settled::NotAwaited => reply.refuse(Refusal::not_awaited()).await?,
+            Settled::NotModifiable => reply.refuse(Refusal::not_modifiable()).await?,
         }
         Ok(())
     }

@@ -22,9 +22,11 @@ use super::permissions::Permissions;
 use super::process::{Output, Process};
 use super::tool_hooks::{Mode, ToolHooks};
 use super::unmetered::Unmetered;
+use super::verdicts::{Arrived, Verdicts};
 use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
 use crate::kit::allowance::Allowance;
+use crate::kit::authorizer::Authorizer;
 use crate::kit::claude_stream::{Options, Translator};
 use crate::kit::deferral::{PendingCompactions, PendingReplies, wait_until};
 use crate::kit::json::text;
@@ -61,6 +63,9 @@ pub(super) struct Driver {
     pub control_channel: ControlChannel,
     pub tool_hooks: ToolHooks,
     pub permissions: Permissions,
+    /// Authorizes tool calls, if the session belongs to a project.
+    pub authorizer: Option<Authorizer>,
+    pub verdicts: Verdicts,
     pub messages: Messages,
     /// Interrupts that wait for the end of the turn, and their deadline.
     pub interrupts: PendingReplies,
@@ -100,6 +105,7 @@ enum DriverEvent {
     Command(AgentCommand),
     Stop,
     Output(Output),
+    Verdict(Arrived),
     ProcessEnded,
     InterruptIsLate,
     UsageIsLate,
@@ -139,9 +145,10 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
 impl Driver {
     fn new(context: AgentContext, begin: Begin) -> Result<Self, AdapterError> {
         let own_tools = OwnTools::of(&context)?;
-        let AgentContext { launch, events, commands, processes, lease } = context;
         let Begin { config, resume_conversation, allowance_usd, .. } = begin;
         let options = AdapterOptions::read(&config.adapter_options)?;
+        let authorizer = Authorizer::of(&context, options.environment.get("HOME").map(String::as_str))?;
+        let AgentContext { launch, events, commands, processes, lease } = context;
         let binary = binary::find(&options)?;
         let allowance = Allowance::new(allowance_usd.as_deref())?;
         let file = ConversationFile::open(Path::new(&launch.session_home), resume_conversation)
@@ -169,8 +176,10 @@ impl Driver {
             process: None,
             backlog: VecDeque::new(),
             control_channel: ControlChannel::default(),
-            tool_hooks: ToolHooks::default(),
+            tool_hooks: ToolHooks::new(authorizer.is_some()),
             permissions: Permissions::default(),
+            authorizer,
+            verdicts: Verdicts::default(),
             messages: Messages::default(),
             interrupts: PendingReplies::default(),
             interrupt_until: None,
@@ -204,6 +213,7 @@ impl Driver {
                 DriverEvent::Stop => return Ok(()),
                 DriverEvent::Command(command) => self.command(command).await?,
                 DriverEvent::Output(output) => self.output(output).await?,
+                DriverEvent::Verdict(arrived) => self.verdict_arrived(arrived).await?,
                 DriverEvent::ProcessEnded => self.process_ended().await?,
                 DriverEvent::InterruptIsLate => self.interrupt_is_late().await?,
                 DriverEvent::UsageIsLate => self.usage_is_known().await?,
@@ -215,7 +225,7 @@ impl Driver {
         if let Some(output) = self.backlog.pop_front() {
             return DriverEvent::Output(output);
         }
-        let Self { commands, process, interrupt_until, unmetered, .. } = self;
+        let Self { commands, process, interrupt_until, unmetered, verdicts, .. } = self;
         let output = async {
             match process {
                 Some(process) => process.next().await,
@@ -225,6 +235,7 @@ impl Driver {
         tokio::select! {
             command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
             output = output => output.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
+            Some(arrived) = verdicts.next() => DriverEvent::Verdict(arrived),
             () = wait_until(*interrupt_until) => DriverEvent::InterruptIsLate,
             () = wait_until(unmetered.until()) => DriverEvent::UsageIsLate,
         }
@@ -268,7 +279,9 @@ impl Driver {
         let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
             || (self.translator.turn_id().is_none() && self.messages.any_written());
         let waits = |call: &str| {
-            self.permissions.waits(call) || self.postponed.iter().any(|line| asks_for(line) == Some(call))
+            self.permissions.waits(call)
+                || self.verdicts.waits(call)
+                || self.postponed.iter().any(|line| asks_for(line) == Some(call))
         };
         self.compacting.is_none() && self.tool_hooks.is_still(main, self.translator.open_subagents(), waits)
     }

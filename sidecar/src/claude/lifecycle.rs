@@ -169,6 +169,7 @@ impl Driver {
         self.translator.process_ended();
         self.tool_hooks.forget();
         self.permissions.forget();
+        self.verdicts.forget();
         self.unmetered.forget();
         self.postponed.clear();
         let process = self.process.take()?;

@@ -46,9 +46,8 @@ impl Driver {
     async fn write_words(&mut self, words: &str, uuid: &str, priority: &str) -> Result<(), AdapterError> {
         // A stopped agent continues with the next message.
         if self.tool_hooks.mode() == Mode::Stopped {
-            for (request, response) in self.tool_hooks.open() {
-                self.respond(&request, &response).await;
-            }
+            let released = self.tool_hooks.open();
+            self.answer_hooks(released).await;
         }
         self.out_of_quota = false;
         self.write(&messages::line(words, uuid, priority)).await;

@@ -7,6 +7,7 @@
 //! | [`control_channel`] | control requests and responses |
 //! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
 //! | [`permissions`], [`request`] | requests to the owner |
+//! | [`verdicts`] | verdicts of the control plane on tool calls |
 //! | [`spending`], [`unmetered`] | the run's allowance |
 //! | [`messages`], [`message_sender`] | messages to the agent |
 //! | [`conversation`] | state across runs |
@@ -36,6 +37,7 @@ mod tests;
 mod tool_hooks;
 mod turn_end;
 mod unmetered;
+mod verdicts;
 
 use async_trait::async_trait;
 use pilothouse_domain::value::Capabilities;

@@ -12,6 +12,7 @@ use super::new_conversation::is_lost;
 use super::permissions::{Policy, Verdict};
 use super::process::Output;
 use super::tool_hooks::Mode;
+use super::verdicts::{Asker, CallVerdict};
 use crate::adapter::{AdapterError, Refusal};
 use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
 use crate::kit::json::{flag, text};
@@ -36,6 +37,7 @@ impl Driver {
                     self.tool_hooks.cancelled(request);
                     self.unmetered.cancelled(request);
                     self.permissions.cancelled(request);
+                    self.verdicts.cancelled(request);
                     self.postponed.retain(|line| text(line, "request_id") != Some(request));
                 }
                 return Ok(());
@@ -96,12 +98,14 @@ impl Driver {
             Signal::TurnEnded(end) => {
                 self.tool_hooks.turn_ended();
                 self.permissions.forget();
+                self.verdicts.turn_ended();
                 self.handoff_asked = false;
                 self.over |= end == TurnEnd::Failed;
             }
             Signal::OutOfQuota => {
                 self.tool_hooks.turn_ended();
                 self.permissions.forget();
+                self.verdicts.turn_ended();
                 self.out_of_quota = true;
             }
             Signal::Compacted(why) => {
@@ -220,6 +224,9 @@ impl Driver {
         if let Some(response) = asked.answer {
             self.respond(id, &response).await;
         }
+        if let Some(call) = asked.authorize {
+            self.ask_for_verdict(Asker::Hook(id.to_owned()), call);
+        }
         if asked.subagent_model_call_ended {
             // Subagents do not stream, so a tool call marks the end of their model call.
             self.ask_usage().await;
@@ -230,7 +237,16 @@ impl Driver {
     pub(super) async fn permission(&mut self, line: &Value) -> Result<(), AdapterError> {
         let request = line.get("request").unwrap_or(&Value::Null);
         let Some(id) = text(line, "request_id") else { return Ok(()) };
+        let authorization = match self.verdict_on(request) {
+            CallVerdict::NotNeeded => None,
+            CallVerdict::Known(authorization) => Some(authorization),
+            CallVerdict::Missing(call) => {
+                self.ask_for_verdict(Asker::Permission(line.clone()), call);
+                return Ok(());
+            }
+        };
         let policy = Policy {
+            authorization,
             allowed: &arguments::allowed_tools(&self.config),
             plan_approval: self.config.options.plan_approval_required,
             mode_after_plan: self.options.permission_mode.name(),

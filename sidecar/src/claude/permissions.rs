@@ -2,12 +2,12 @@
 //! wait for their answers (decision 26).
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_domain::value::Answer;
 use pilothouse_wire::RawEvent;
 use serde_json::{Map, Value};
 
 use super::request::{Pending, deny};
-use crate::adapter::PlanDecision;
+use crate::adapter::{OwnerAnswers, PlanDecision};
+use crate::kit::authorizer::Authorization;
 use crate::kit::json::text;
 use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
@@ -20,6 +20,8 @@ pub(super) struct Policy<'a> {
     pub plan_approval: bool,
     /// The permission mode after an approved plan.
     pub mode_after_plan: &'static str,
+    /// The control plane's verdict, if the call needs one. It precedes `allowed`.
+    pub authorization: Option<Authorization>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -31,6 +33,14 @@ pub(super) enum Verdict {
     Wait,
 }
 
+/// The owner's decision on a call that a verdict left to them.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub call: ToolCallId,
+    pub request: String,
+    pub response: Value,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Permissions(OwnerRequests<Pending>);
 
@@ -39,10 +49,14 @@ pub(super) struct Permissions(OwnerRequests<Pending>);
 pub(super) enum Settled {
     /// A request: its id and the response.
     Respond(String, Value),
+    /// A call that a verdict left to the owner. The response is withheld during a pause.
+    Decided(Decided),
     /// A request that will arrive soon and then be answered immediately.
     Early,
     /// No request waits for it.
     NotAwaited,
+    /// It changes the input of a call that can only be made as it is.
+    NotModifiable,
 }
 
 impl Permissions {
@@ -55,10 +69,22 @@ impl Permissions {
         let suggestions =
             asked.get("permission_suggestions").and_then(Value::as_array).cloned().unwrap_or_default();
         let mode_after_plan = policy.mode_after_plan;
-        let pending =
-            Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
+        let pending = Pending {
+            request: request.to_owned(),
+            call,
+            tool,
+            input,
+            suggestions,
+            mode_after_plan,
+            verdict: None,
+        };
+        if let Some(authorization) = &policy.authorization {
+            return self.authorized(pending, asked, authorization);
+        }
         match self.0.take_early(&pending.call) {
-            Some(OwnerReply::Answers(answers)) => return Verdict::Respond(pending.answered(&answers)),
+            Some(OwnerReply::Answers(owner)) => {
+                return Verdict::Respond(pending.answered(owner));
+            }
             Some(OwnerReply::Decision(decision)) => return Verdict::Respond(pending.decided(&decision)),
             None => {}
         }
@@ -77,12 +103,32 @@ impl Permissions {
         verdict
     }
 
+    fn authorized(&mut self, pending: Pending, asked: &Value, authorization: &Authorization) -> Verdict {
+        match authorization {
+            Authorization::Allow => Verdict::Respond(pending.allow(None)),
+            Authorization::Deny(why) => Verdict::Respond(deny(why, Some(&pending.call))),
+            Authorization::Ask(verdict) => {
+                let pending = Pending { verdict: Some(verdict.clone()), ..pending };
+                let question = pending.question(asked);
+                self.0.open(pending.call.clone(), Awaits::Answers, pending);
+                Verdict::Ask(question)
+            }
+        }
+    }
+
     /// `open`: the call has no result yet, so its request is about to arrive.
-    pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
-        match self.0.settle(&call, Awaits::Answers) {
-            Some(pending) => Settled::Respond(pending.request.clone(), pending.answered(&answers)),
+    pub(super) fn answer(&mut self, owner: OwnerAnswers, open: bool) -> Settled {
+        if owner.modified_input.is_some() && !self.0.get(&owner.request).is_some_and(Pending::is_governed) {
+            return Settled::NotModifiable;
+        }
+        match self.0.settle(&owner.request, Awaits::Answers) {
+            Some(pending) if pending.is_governed() => {
+                let (call, request) = (pending.call.clone(), pending.request.clone());
+                Settled::Decided(Decided { call, request, response: pending.answered(owner) })
+            }
+            Some(pending) => Settled::Respond(pending.request.clone(), pending.answered(owner)),
             None if open => {
-                self.0.keep_early(call, OwnerReply::Answers(answers));
+                self.0.keep_early(owner.request.clone(), OwnerReply::Answers(owner));
                 Settled::Early
             }
             None => Settled::NotAwaited,
@@ -118,13 +164,17 @@ impl Permissions {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::VerdictId;
+    use pilothouse_domain::value::Answer;
     use serde_json::json;
 
-    use super::super::request::{ALLOW, ALLOW_FOR_SESSION, DENY};
+    use super::super::request::ALLOW_FOR_SESSION;
     use super::*;
+    use crate::kit::authorizer::AskVerdict;
+    use crate::kit::permission::{ALLOW, DENY};
 
     fn policy(allowed: &[String]) -> Policy<'_> {
-        Policy { allowed, plan_approval: true, mode_after_plan: "acceptEdits" }
+        Policy { allowed, plan_approval: true, mode_after_plan: "acceptEdits", authorization: None }
     }
 
     fn request(tool: &str, input: &Value) -> Value {
@@ -142,8 +192,13 @@ mod tests {
         (request, response)
     }
 
-    fn said(answer: &str) -> Vec<Answer> {
-        vec![Answer { question: "?".into(), answer: answer.into() }]
+    fn owner(question: &str, answer: &str) -> OwnerAnswers {
+        let answers = vec![Answer { question: question.into(), answer: answer.into() }];
+        OwnerAnswers { request: call(), answers, modified_input: None }
+    }
+
+    fn said(answer: &str) -> OwnerAnswers {
+        owner("?", answer)
     }
 
     fn asked_and_answered(answer: &str) -> Value {
@@ -159,9 +214,9 @@ mod tests {
         assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
         let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
         assert_eq!(labels, [ALLOW, ALLOW_FOR_SESSION, DENY]);
-        let (id, response) = given(permissions.answer(call(), said(answer), false));
+        let (id, response) = given(permissions.answer(said(answer), false));
         assert_eq!(id, "r1");
-        assert!(matches!(permissions.answer(call(), said(ALLOW), false), Settled::NotAwaited), "it is over");
+        assert!(matches!(permissions.answer(said(ALLOW), false), Settled::NotAwaited), "it is over");
         response
     }
 
@@ -192,8 +247,7 @@ mod tests {
         let mut permissions = Permissions::default();
         let input = json!({ "questions": [{ "question": "Which colour?" }] });
         assert_eq!(permissions.ask("r", &request(ASK_USER_QUESTION, &input), &policy(&[])), Verdict::Wait);
-        let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
-        let (_, response) = given(permissions.answer(call(), answers, false));
+        let (_, response) = given(permissions.answer(owner("Which colour?", "Blue"), false));
         // As recorded from Claude Code's own SDK.
         assert_eq!(response["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
         assert_eq!(response["updatedInput"]["questions"], input["questions"]);
@@ -202,7 +256,7 @@ mod tests {
     #[test]
     fn answer_may_precede_the_request() {
         let mut permissions = Permissions::default();
-        assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
+        assert!(matches!(permissions.answer(said("x"), true), Settled::Early));
         let verdict =
             permissions.ask("r", &request(ASK_USER_QUESTION, &json!({ "questions": [] })), &policy(&[]));
         assert!(matches!(verdict, Verdict::Respond(response) if response["behavior"] == "allow"));
@@ -228,5 +282,38 @@ mod tests {
         let at_once = Policy { plan_approval: false, ..policy(&[]) };
         let verdict = Permissions::default().ask("r", &request(EXIT_PLAN_MODE, &json!({})), &at_once);
         assert!(matches!(verdict, Verdict::Respond(response) if response["behavior"] == "allow"));
+    }
+
+    #[test]
+    fn verdict_precedes_the_list_of_allowed_tools() {
+        let allowed = ["Bash".to_owned()];
+        let ask = |permissions: &mut Permissions, authorization| {
+            let governed = Policy { authorization: Some(authorization), ..policy(&allowed) };
+            permissions.ask("r", &request("Bash", &json!({ "command": "make" })), &governed)
+        };
+        let mut permissions = Permissions::default();
+        let denied = ask(&mut permissions, Authorization::Deny("Not now.".into()));
+        assert!(matches!(denied, Verdict::Respond(response) if response["message"] == "Not now."));
+        let granted = ask(&mut permissions, Authorization::Allow);
+        assert!(matches!(granted, Verdict::Respond(response) if response["behavior"] == "allow"));
+        let verdict = AskVerdict::test(VerdictId::new(uuid::Uuid::nil()));
+        assert!(matches!(ask(&mut permissions, Authorization::Ask(verdict.clone())), Verdict::Ask(_)));
+        let modified_input = Some(Box::new(json!({ "command": "make check" })));
+        let settled = permissions.answer(OwnerAnswers { modified_input, ..said(ALLOW) }, false);
+        let Settled::Decided(Decided { response, .. }) = settled else { panic!("{settled:?}") };
+        assert_eq!(response["updatedInput"], json!({ "command": "make check" }));
+        ask(&mut permissions, Authorization::Ask(verdict));
+        let settled = permissions.answer(said(ALLOW_FOR_SESSION), false);
+        let Settled::Decided(Decided { response, .. }) = settled else { panic!("{settled:?}") };
+        assert_eq!(response["behavior"], "deny", "the control plane keeps standing approvals");
+    }
+
+    #[test]
+    fn only_a_governed_call_takes_another_input() {
+        let mut permissions = Permissions::default();
+        permissions.ask("r", &request("Bash", &json!({})), &policy(&[]));
+        let changed = OwnerAnswers { modified_input: Some(Box::default()), ..said(ALLOW) };
+        assert!(matches!(permissions.answer(changed, true), Settled::NotModifiable));
+        assert!(matches!(permissions.answer(said(ALLOW), false), Settled::Respond(..)), "it is still open");
     }
 }

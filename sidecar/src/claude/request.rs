@@ -1,22 +1,17 @@
 //! One request to the owner: the question, and the response to Claude Code.
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{Answer, QuestionOption};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::PermissionRequest;
 use serde_json::{Map, Value, json};
 
-use crate::adapter::PlanDecision;
+use crate::adapter::{OwnerAnswers, PlanDecision};
+use crate::kit::authorizer::AskVerdict;
 use crate::kit::json::text;
-use crate::kit::owner_requests::permission_question;
+use crate::kit::permission::{self, ALLOW, DENY, GovernedCall, OwnerDecision, option};
 use crate::kit::tool_names::ASK_USER_QUESTION;
 
-pub(super) const ALLOW: &str = "Allow";
 pub(super) const ALLOW_FOR_SESSION: &str = "Allow for this session";
-pub(super) const DENY: &str = "Deny";
-/// In characters.
-const MAX_QUESTION: usize = 1500;
 
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -26,33 +21,31 @@ pub(super) struct Pending {
     pub input: Value,
     pub suggestions: Vec<Value>,
     pub mode_after_plan: &'static str,
+    /// The verdict that leaves the call to the owner, in a project.
+    pub verdict: Option<AskVerdict>,
 }
 
 impl Pending {
     /// The question to the owner: the tool and its input.
     pub(super) fn question(&self, asked: &Value) -> RawEvent {
-        let what = ["command", "file_path", "url", "path", "pattern", "notebook_path"]
-            .iter()
-            .find_map(|name| text(&self.input, name))
-            .map_or_else(|| self.input.to_string(), str::to_owned);
+        if let Some(governed) = self.governed() {
+            return governed.question();
+        }
         let tool = text(asked, "display_name").unwrap_or(&self.tool);
         let why = text(asked, "decision_reason").map_or_else(String::new, |why| format!(" ({why})"));
-        let question = cut(&format!("May the agent use {tool}: {what}?{why}"), MAX_QUESTION);
-        let option = |label: &str, description: &str| QuestionOption {
-            label: label.to_owned(),
-            description: Some(description.to_owned()),
-        };
         let options = vec![
             option(ALLOW, "Once"),
             option(ALLOW_FOR_SESSION, "And whatever is like it, until the agent's process ends"),
             option(DENY, "The agent is told; anything else that is answered is told as the reason"),
         ];
-        let questions = vec![permission_question(question, options)];
+        let questions = vec![permission::question(tool, &self.input, &why, options)];
         let approval = PermissionRequest {
             tool_name: self.tool.clone(),
             input: self.input.clone(),
             allow: ALLOW.to_owned(),
             deny: DENY.to_owned(),
+            verdict_id: None,
+            modifiable: false,
         };
         RawEvent::QuestionAsked {
             request_id: self.call.clone(),
@@ -61,7 +54,25 @@ impl Pending {
         }
     }
 
-    pub(super) fn answered(&self, answers: &[Answer]) -> Value {
+    pub(super) const fn is_governed(&self) -> bool {
+        self.verdict.is_some()
+    }
+
+    fn governed(&self) -> Option<GovernedCall> {
+        let verdict = self.verdict.clone()?;
+        let (id, tool, input) = (self.call.clone(), self.tool.clone(), self.input.clone());
+        Some(GovernedCall { id, tool, input, verdict, modifiable: true })
+    }
+
+    pub(super) fn answered(&self, owner: OwnerAnswers) -> Value {
+        if let Some(governed) = self.governed() {
+            return match governed.decide(owner) {
+                OwnerDecision::Allow(None) => self.allow(None),
+                OwnerDecision::Allow(Some(input)) => self.allow_with(&input, None),
+                OwnerDecision::Deny(why) => deny(&why, Some(&self.call)),
+            };
+        }
+        let answers = &owner.answers;
         if self.tool == ASK_USER_QUESTION {
             let mut input = self.input.clone();
             let by_question: Map<String, Value> =
@@ -71,16 +82,10 @@ impl Pending {
             }
             return json!({ "behavior": "allow", "updatedInput": input, "toolUseID": self.call });
         }
-        let said = answers.first().map_or("", |answer| answer.answer.trim());
-        match said {
+        match permission::first(answers) {
             s if s.eq_ignore_ascii_case(ALLOW) => self.allow(None),
             s if s.eq_ignore_ascii_case(ALLOW_FOR_SESSION) => self.allow(Some(self.for_session())),
-            s if s.is_empty() || s.eq_ignore_ascii_case(DENY) => {
-                deny("The owner of the session did not allow this.", Some(&self.call))
-            }
-            reason => {
-                deny(&format!("The owner of the session did not allow this: {reason}"), Some(&self.call))
-            }
+            other => deny(&permission::denial(other), Some(&self.call)),
         }
     }
 
@@ -107,7 +112,11 @@ impl Pending {
     }
 
     pub(super) fn allow(&self, permissions: Option<Value>) -> Value {
-        let mut response = json!({ "behavior": "allow", "updatedInput": self.input, "toolUseID": self.call });
+        self.allow_with(&self.input, permissions)
+    }
+
+    fn allow_with(&self, input: &Value, permissions: Option<Value>) -> Value {
+        let mut response = json!({ "behavior": "allow", "updatedInput": input, "toolUseID": self.call });
         if let (Some(permissions), Value::Object(fields)) = (permissions, &mut response) {
             fields.insert("updatedPermissions".into(), permissions);
         }

@@ -5,13 +5,17 @@
 //! progress ends, and nothing new begins. The agent is idle once no part of it can begin anything without an answer
 //! and no tool runs: each worker, that is the main loop and every subagent, is held or waits for its owner or a
 //! subagent (decision 15).
+//!
+//! In a project, the answer before a tool is also withheld until the control plane has given its verdict (decision 75).
 
 use std::collections::HashMap;
 
+use pilothouse_domain::ToolCallId;
 use serde_json::{Value, json};
 
+use crate::kit::authorizer::{Authorization, ProposedCall};
 use crate::kit::json::text;
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
+use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, is_exempt};
 
 /// The registered hooks. The name is also the callback id.
 const EVENTS: [&str; 8] = [
@@ -48,6 +52,19 @@ struct HeldHook {
     request: String,
     event: String,
     worker: Worker,
+    gate: Gate,
+}
+
+/// What a held hook waits for, besides the end of a pause.
+#[derive(Debug)]
+enum Gate {
+    Nothing,
+    /// For a verdict that the adapter must ask for after the pause.
+    Unasked(ProposedCall),
+    /// For the verdict of the control plane.
+    Verdict(ProposedCall),
+    /// For nothing: the verdict arrived during the pause.
+    Decided(ProposedCall, Authorization),
 }
 
 /// Current activity of a worker.
@@ -69,17 +86,33 @@ pub(super) struct HookOutcome {
     pub subagent_model_call_ended: bool,
     /// A prompt of Claude Code itself was refused. Its remaining messages are not a turn.
     pub prompt_refused: bool,
+    /// The hook is withheld until [`ToolHooks::decide`] gets the verdict on this call.
+    pub authorize: Option<ProposedCall>,
+}
+
+/// The consequences of the end of a pause.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    pub answers: Vec<(String, Value)>,
+    /// Calls that need verdicts, with the requests of their hooks.
+    pub authorize: Vec<(String, ProposedCall)>,
 }
 
 /// Holds the agent by withholding answers.
 #[derive(Debug, Default)]
 pub(super) struct ToolHooks {
+    /// Whether the control plane authorizes tool calls.
+    governed: bool,
     mode: Mode,
     held: Vec<HeldHook>,
     activity: HashMap<Worker, Activity>,
 }
 
 impl ToolHooks {
+    pub(super) fn new(governed: bool) -> Self {
+        Self { governed, ..Self::default() }
+    }
+
     /// The hooks for the `initialize` request.
     pub(super) fn hooks() -> Value {
         EVENTS
@@ -97,11 +130,60 @@ impl ToolHooks {
         self.mode = Mode::Paused;
     }
 
-    /// Lets the agent proceed. Returns the answers to all withheld requests.
-    pub(super) fn open(&mut self) -> Vec<(String, Value)> {
+    /// Lets the agent proceed.
+    pub(super) fn open(&mut self) -> Released {
         self.mode = Mode::Open;
-        let held = std::mem::take(&mut self.held);
-        held.into_iter().map(|held| (held.request.clone(), self.proceed(&held.event, &held.worker))).collect()
+        let mut released = Released::default();
+        for held in std::mem::take(&mut self.held) {
+            match held.gate {
+                Gate::Nothing => {
+                    let answer = self.proceed(&held.event, &held.worker);
+                    released.answers.push((held.request, answer));
+                }
+                Gate::Unasked(call) => {
+                    released.authorize.push((held.request.clone(), call.clone()));
+                    self.held.push(HeldHook { gate: Gate::Verdict(call), ..held });
+                }
+                Gate::Verdict(_) => self.held.push(held),
+                Gate::Decided(call, authorization) => {
+                    let answer = self.after_verdict(&call, held.worker, &authorization);
+                    released.answers.push((held.request, answer));
+                }
+            }
+        }
+        released
+    }
+
+    /// Takes the verdict on the call of a hook. Returns the answer, unless it is withheld or no longer awaited.
+    pub(super) fn decide(&mut self, request: &str, authorization: &Authorization) -> Option<Value> {
+        let at = self.held.iter().position(|held| held.request == request)?;
+        let held = self.held.remove(at);
+        match held.gate {
+            Gate::Verdict(call) if self.mode == Mode::Paused => {
+                let gate = Gate::Decided(call, authorization.clone());
+                self.held.push(HeldHook { gate, ..held });
+                None
+            }
+            Gate::Verdict(call) => Some(self.after_verdict(&call, held.worker, authorization)),
+            _ => {
+                self.held.push(held);
+                None
+            }
+        }
+    }
+
+    fn after_verdict(&mut self, call: &ProposedCall, worker: Worker, authorization: &Authorization) -> Value {
+        if let Authorization::Deny(why) = authorization {
+            return permission("deny", Some(why));
+        }
+        self.tool_begins(worker, call.id.as_str(), &call.tool);
+        let decision = if *authorization == Authorization::Allow { "allow" } else { "ask" };
+        permission(decision, None)
+    }
+
+    fn tool_begins(&mut self, worker: Worker, call: &str, tool: &str) {
+        let waits = WAITING.contains(&tool);
+        self.activity.entry(worker).or_default().tools.insert(call.to_owned(), waits);
     }
 
     /// Stops the agent. Returns the answers that prevent further steps.
@@ -157,21 +239,52 @@ impl ToolHooks {
         let by_us = out.prompt.as_deref().is_some_and(ours);
         match self.mode {
             Mode::Paused if begins => {
-                self.held.push(HeldHook { request: request.to_owned(), event, worker });
+                let gate = match self.proposed(&event, input, call) {
+                    Ok(call) => call.map_or(Gate::Nothing, Gate::Unasked),
+                    Err(answer) => {
+                        out.answer = Some(answer);
+                        return out;
+                    }
+                };
+                self.held.push(HeldHook { request: request.to_owned(), event, worker, gate });
             }
             Mode::Stopped if begins && !by_us => {
                 out.prompt_refused = out.prompt.is_some();
                 out.answer = Some(stopping(&event));
             }
-            _ => {
-                if event == "PreToolUse" {
-                    let waits = text(input, "tool_name").is_some_and(|tool| WAITING.contains(&tool));
-                    self.activity.entry(worker.clone()).or_default().tools.insert(call.to_owned(), waits);
+            _ => match self.proposed(&event, input, call) {
+                Ok(Some(call)) => {
+                    out.authorize = Some(call.clone());
+                    let gate = Gate::Verdict(call);
+                    self.held.push(HeldHook { request: request.to_owned(), event, worker, gate });
                 }
-                out.answer = Some(self.proceed(&event, &worker));
-            }
+                Ok(None) => {
+                    if event == "PreToolUse" {
+                        let tool = text(input, "tool_name").unwrap_or_default();
+                        self.tool_begins(worker.clone(), call, tool);
+                    }
+                    out.answer = Some(self.proceed(&event, &worker));
+                }
+                Err(answer) => out.answer = Some(answer),
+            },
         }
         out
+    }
+
+    /// The call that needs a verdict before its hook is answered. The error answers a call that cannot be named.
+    fn proposed(&self, event: &str, input: &Value, call: &str) -> Result<Option<ProposedCall>, Value> {
+        if !self.governed || event != "PreToolUse" {
+            return Ok(None);
+        }
+        let tool = text(input, "tool_name").unwrap_or_default();
+        if is_exempt(tool) {
+            return Ok(None);
+        }
+        let arguments = input.get("tool_input").cloned().unwrap_or_default();
+        let Ok(id) = ToolCallId::parse(call) else {
+            return Err(permission("deny", Some("The call has no valid id.")));
+        };
+        Ok(Some(ProposedCall { id, tool: tool.to_owned(), kind: None, arguments }))
     }
 
     fn proceed(&mut self, event: &str, worker: &Worker) -> Value {
@@ -221,108 +334,19 @@ impl ToolHooks {
 fn stopping(event: &str) -> Value {
     const WHY: &str = "The owner of the session has interrupted it.";
     if event == "PreToolUse" {
-        return json!({ "hookSpecificOutput": {
-            "hookEventName": event, "permissionDecision": "deny", "permissionDecisionReason": WHY } });
+        return permission("deny", Some(WHY));
     }
     json!({ "continue": false, "stopReason": WHY })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hook(event: &str, agent: Option<&str>, call: &str) -> Value {
-        json!({ "subtype": "hook_callback", "callback_id": event, "tool_use_id": call,
-            "input": { "hook_event_name": event, "agent_id": agent, "prompt": "hello",
-                "tool_name": if call == "task" { "Task" } else { "Bash" } } })
+/// The answer to `PreToolUse`: `allow`, `ask` or `deny`.
+fn permission(decision: &str, why: Option<&str>) -> Value {
+    let mut output = json!({ "hookEventName": "PreToolUse", "permissionDecision": decision });
+    if let Some(why) = why {
+        output["permissionDecisionReason"] = why.into();
     }
-
-    fn stream(event: &str) -> Value {
-        json!({ "type": "stream_event", "event": { "type": event }, "parent_tool_use_id": null })
-    }
-
-    fn ask(
-        tool_hooks: &mut ToolHooks,
-        request: &str,
-        event: &str,
-        agent: Option<&str>,
-        call: &str,
-    ) -> Option<Value> {
-        tool_hooks.ask(request, &hook(event, agent, call), |_| false).answer
-    }
-
-    const NOBODY: [&str; 0] = [];
-
-    fn is_still(tool_hooks: &ToolHooks, turn: bool, subagents: &[&str]) -> bool {
-        tool_hooks.is_still(turn, subagents.iter().copied(), |_| false)
-    }
-
-    #[test]
-    fn agent_in_a_model_call_is_running_until_its_next_hook() {
-        let mut tool_hooks = ToolHooks::default();
-        assert_eq!(ask(&mut tool_hooks, "1", "UserPromptSubmit", None, ""), Some(json!({})));
-        tool_hooks.stream(&stream("message_start"));
-        tool_hooks.pause();
-        assert!(!is_still(&tool_hooks, true, &NOBODY), "the model speaks");
-        assert_eq!(ask(&mut tool_hooks, "2", "PreToolUse", None, "a"), None);
-        assert!(!is_still(&tool_hooks, true, &NOBODY), "a tool waits while the model continues its answer");
-        tool_hooks.stream(&stream("message_stop"));
-        assert!(is_still(&tool_hooks, true, &NOBODY));
-        assert_eq!(tool_hooks.open(), [("2".to_owned(), json!({}))]);
-    }
-
-    #[test]
-    fn running_tools_end_and_the_next_call_is_held() {
-        let mut tool_hooks = ToolHooks::default();
-        tool_hooks.stream(&stream("message_start"));
-        ask(&mut tool_hooks, "1", "PreToolUse", None, "a");
-        tool_hooks.stream(&stream("message_stop"));
-        tool_hooks.pause();
-        assert!(!is_still(&tool_hooks, true, &NOBODY), "a tool runs");
-        assert!(tool_hooks.is_still(true, NOBODY, |call| call == "a"), "the tool waits for the owner");
-        assert_eq!(ask(&mut tool_hooks, "2", "PostToolUse", None, "a"), Some(json!({})));
-        assert!(!is_still(&tool_hooks, true, &NOBODY), "the next step is not known yet");
-        assert_eq!(ask(&mut tool_hooks, "3", "PostToolBatch", None, "x"), None);
-        assert!(is_still(&tool_hooks, true, &NOBODY));
-        tool_hooks.open();
-        assert!(!is_still(&tool_hooks, true, &NOBODY), "the model is called");
-    }
-
-    #[test]
-    fn each_subagent_must_be_held_too() {
-        let mut tool_hooks = ToolHooks::default();
-        ask(&mut tool_hooks, "1", "PreToolUse", None, "task");
-        ask(&mut tool_hooks, "2", "SubagentStart", Some("s"), "");
-        tool_hooks.pause();
-        assert!(!is_still(&tool_hooks, true, &["s"]), "its model speaks");
-        assert_eq!(ask(&mut tool_hooks, "3", "PreToolUse", Some("s"), "b"), None);
-        assert!(is_still(&tool_hooks, true, &["s"]));
-        assert!(!is_still(&tool_hooks, true, &["s", "t"]), "nothing is known of the other one");
-        tool_hooks.open();
-        assert_eq!(ask(&mut tool_hooks, "4", "SubagentStop", Some("s"), ""), Some(json!({})));
-        assert!(is_still(&tool_hooks, false, &NOBODY), "between turns nothing is running");
-    }
-
-    #[test]
-    fn after_a_stop_only_owner_messages_start_anything() {
-        let mut tool_hooks = ToolHooks::default();
-        tool_hooks.pause();
-        ask(&mut tool_hooks, "1", "PostToolBatch", None, "");
-        let stopped = tool_hooks.stop();
-        assert_eq!(stopped[0].1["continue"], false);
-        let denied = ask(&mut tool_hooks, "2", "PreToolUse", None, "a").unwrap();
-        assert_eq!(denied["hookSpecificOutput"]["permissionDecision"], "deny");
-        let own = tool_hooks.ask("3", &hook("UserPromptSubmit", None, ""), |prompt| prompt == "hello");
-        assert_eq!((own.answer, own.prompt.as_deref()), (Some(json!({})), Some("hello")));
-        assert_eq!(ask(&mut tool_hooks, "4", "UserPromptSubmit", None, "").unwrap()["continue"], false);
-    }
-
-    #[test]
-    fn withdrawn_request_is_not_answered() {
-        let mut tool_hooks = ToolHooks::default();
-        tool_hooks.pause();
-        ask(&mut tool_hooks, "1", "PreToolUse", None, "a");
-        tool_hooks.cancelled("1");
-        assert_eq!(tool_hooks.open(), []);
-    }
+    json!({ "hookSpecificOutput": output })
 }
+
+#[cfg(test)]
+mod tests;

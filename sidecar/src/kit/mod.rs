@@ -7,6 +7,7 @@
 //! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
 //! | [`allowance`] | the spending limit of a run |
 //! | [`usage`] | usage meters and the fill level of the context window |
+//! | [`authorizer`], [`permission`] | verdicts of the control plane on tool calls, and calls that the owner decides on |
 //! | [`owner_requests`], [`form`] | permissions, questions, plans and forms that wait for the owner |
 //! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
 //! | [`models`] | models and their prices |
@@ -15,6 +16,7 @@
 //! | [`json`] | helpers to read JSON values |
 
 pub(crate) mod allowance;
+pub(crate) mod authorizer;
 pub mod claude_stream;
 pub(crate) mod conversation_summary;
 pub(crate) mod deferral;
@@ -25,6 +27,7 @@ pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod notices;
 pub(crate) mod owner_requests;
+pub(crate) mod permission;
 pub(crate) mod tool_names;
 pub(crate) mod turns;
 pub(crate) mod usage;

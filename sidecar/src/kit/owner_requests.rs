@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_domain::value::{Answer, Question, QuestionOption};
+use pilothouse_domain::value::{Question, QuestionOption};
 
-use crate::adapter::PlanDecision;
+use crate::adapter::{OwnerAnswers, PlanDecision};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnerReply {
-    Answers(Vec<Answer>),
+    Answers(OwnerAnswers),
     Decision(PlanDecision),
 }
 
@@ -57,6 +57,10 @@ impl<R> OwnerRequests<R> {
     pub(crate) fn settle(&mut self, id: &ToolCallId, awaits: Awaits) -> Option<R> {
         let at = self.open.iter().position(|open| open.id == *id && open.awaits == awaits)?;
         Some(self.open.remove(at).request)
+    }
+
+    pub(crate) fn get(&self, id: &ToolCallId) -> Option<&R> {
+        self.open.iter().find(|open| open.id == *id).map(|open| &open.request)
     }
 
     pub(crate) fn waits(&self, id: &str) -> bool {
@@ -127,7 +131,8 @@ mod tests {
     #[test]
     fn early_reply_is_kept_until_the_turn_ends() {
         let mut requests = OwnerRequests::<u8>::default();
-        let reply = OwnerReply::Answers(Vec::new());
+        let answers = OwnerAnswers { request: id("a"), answers: Vec::new(), modified_input: None };
+        let reply = OwnerReply::Answers(answers);
         requests.keep_early(id("a"), reply.clone());
         assert_eq!(
             (requests.take_early(&id("a")), requests.take_early(&id("a"))),

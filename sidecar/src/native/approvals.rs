@@ -70,8 +70,13 @@ impl Driver {
             return Ok(());
         }
         self.over_budget = false;
-        request.approve();
-        Ok(())
+        match request {
+            ApprovalRequest::Tool(request) => self.permit(request).await,
+            request => {
+                request.approve();
+                Ok(())
+            }
+        }
     }
 
     /// Publishes a change of whether the model's price is known. Models without a known price need the owner's
@@ -84,7 +89,7 @@ impl Driver {
         let ready = RawEvent::SidecarReady {
             sidecar_version: env!("CARGO_PKG_VERSION").into(),
             adapter: Native::NAME.into(),
-            capabilities: Capabilities { unmetered, ..Native.capabilities() },
+            capabilities: Capabilities { unmetered, ..Native::new(self.authorizer.is_some()).capabilities() },
         };
         Ok(self.events.emit(ready).await?)
     }
@@ -97,11 +102,11 @@ impl Driver {
         }
     }
 
-    /// Whether the agent does nothing: it is held, waits for its owner, or has no work.
+    /// Whether the agent does nothing: it is held, waits for a permission or its owner, or has no work.
     pub(super) fn is_idle(&self) -> bool {
         let held = self.held_request.as_ref().is_some_and(|request| !request.is_over());
         let waits = !self.setup.requests.waiting().is_empty();
-        held || waits || (self.work.is_none() && self.compacting.is_empty())
+        held || waits || !self.permitting.is_empty() || (self.work.is_none() && self.compacting.is_empty())
     }
 
     /// Acknowledges a pause once it has taken effect (decision 15).

@@ -1,12 +1,10 @@
 //! Handles the commands of the control plane.
 
-use pilothouse_domain::ToolCallId;
-use pilothouse_domain::value::Answer;
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::driver::Driver;
 use super::options::Options;
-use crate::adapter::{AgentCommand, PlanDecision, Refusal, Reply};
+use crate::adapter::{AgentCommand, OwnerAnswers, PlanDecision, Refusal, Reply};
 use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::requests::NotTaken;
@@ -25,7 +23,7 @@ impl Driver {
             AgentCommand::Resume(reply) => self.resume(reply).await,
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
-            AgentCommand::Answer(request, answers, reply) => self.answer(&request, answers, reply).await,
+            AgentCommand::Answer(owner, reply) => self.answer(owner, reply).await,
             AgentCommand::PlanDecision(decision, reply) => self.decide(decision, reply).await,
         }
     }
@@ -86,14 +84,9 @@ impl Driver {
         Ok(reply.done().await?)
     }
 
-    async fn answer(
-        &mut self,
-        request: &ToolCallId,
-        answers: Vec<Answer>,
-        reply: Reply,
-    ) -> Result<(), DriverExit> {
+    async fn answer(&mut self, owner: OwnerAnswers, reply: Reply) -> Result<(), DriverExit> {
         let taken = if self.work.is_some() {
-            self.setup.requests.answer(request, answers).map(drop)
+            self.setup.requests.answer(owner).map(drop)
         } else {
             Err(NotTaken::NotOpen)
         };

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::governor::{ApprovalRequest, DriverGovernor};
+use super::governor::{ApprovalRequest, DriverGovernor, ToolRequest};
 use super::logs::Logs;
 use super::options::Options;
 use super::prompt;
@@ -22,6 +22,7 @@ use super::setup::Setup;
 use super::usage::dollars;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, MessageReply, Reply};
 use crate::kit::allowance::Allowance;
+use crate::kit::authorizer::Authorizer;
 use crate::kit::deferral::{PendingReplies, wait_until};
 use crate::kit::messages::MessageQueue;
 use crate::kit::turns::{DriverExit, state_error};
@@ -41,6 +42,10 @@ pub(super) struct Driver {
     pub approvals: mpsc::UnboundedReceiver<ApprovalRequest>,
     /// A request to proceed without an answer: the agent is held.
     pub held_request: Option<ApprovalRequest>,
+    /// Authorizes tool calls, if the session belongs to a project.
+    pub authorizer: Option<Authorizer>,
+    /// Tool calls that wait for a verdict or for their owner.
+    pub permitting: JoinSet<ToolRequest>,
     pub work: Option<Work>,
     /// Whether the work is a command of the owner.
     pub executing: bool,
@@ -77,6 +82,7 @@ impl Driver {
         begin: Begin,
         connections: Connections,
     ) -> Result<(Self, Option<String>), AdapterError> {
+        let authorizer = Authorizer::of(&context, None)?;
         let (governor, approvals) = DriverGovernor::new(context.lease.clone());
         let setup = Setup::new(&context, governor, connections)?;
         let mut saved_state =
@@ -102,6 +108,8 @@ impl Driver {
             session_events,
             approvals,
             held_request: None,
+            authorizer,
+            permitting: JoinSet::new(),
             work: None,
             executing: false,
             compacting: JoinSet::new(),
@@ -170,6 +178,9 @@ impl Driver {
             Some(event) = self.session_events.recv() => self.emit(event).await,
             ended = ended(&mut self.work) => self.work_ended(ended).await,
             Some(request) = self.approvals.recv() => self.handle_approval(request, false).await,
+            Some(Ok(request)) = self.permitting.join_next() => {
+                self.handle_approval(ApprovalRequest::Tool(request), false).await
+            }
             command = self.commands.recv() => match command {
                 Some(command) => self.handle(command).await,
                 None => self.stop().await,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pilothouse_agent::governor::{Governor, ModelCall, Verdict};
+use pilothouse_agent::governor::{Governor, ModelCall, ToolVerdict, Verdict};
 use pilothouse_agent::message::ToolCall;
 use pilothouse_agent::model::ToolSpec;
 use pilothouse_agent::tool::{SharedTool, Tool, ToolContext, ToolOutput};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::allowed::AllowedCommands;
+use crate::kit::authorizer::AskVerdict;
 use crate::lease::Lease;
 use crate::own_tools::PlanMode;
 use crate::process::in_process::AgentThread;
@@ -21,7 +22,7 @@ use crate::process::in_process::AgentThread;
 #[derive(Debug)]
 pub(super) enum ApprovalRequest {
     Model(ModelCall, oneshot::Sender<Verdict>),
-    Tool(oneshot::Sender<Verdict>),
+    Tool(ToolRequest),
     /// After a tool, so that a message can be delivered first.
     AfterTool(oneshot::Sender<()>),
 }
@@ -30,23 +31,54 @@ impl ApprovalRequest {
     /// Whether the agent no longer waits for the answer.
     pub(super) fn is_over(&self) -> bool {
         match self {
-            Self::Model(_, answer) | Self::Tool(answer) => answer.is_closed(),
+            Self::Model(_, answer) => answer.is_closed(),
+            Self::Tool(request) => request.answer.is_closed(),
             Self::AfterTool(answer) => answer.is_closed(),
         }
     }
 
     pub(super) fn approve(self) {
         match self {
-            Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Go)),
+            Self::Model(_, answer) => drop(answer.send(Verdict::Go)),
+            Self::Tool(request) => request.decide(ToolVerdict::Go),
             Self::AfterTool(answer) => drop(answer.send(())),
         }
     }
 
     pub(super) fn stop(self, why: &str) {
         match self {
-            Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Stop(why.to_owned()))),
+            Self::Model(_, answer) => drop(answer.send(Verdict::Stop(why.to_owned()))),
+            Self::Tool(request) => request.decide(ToolVerdict::Stop(why.to_owned())),
             Self::AfterTool(answer) => drop(answer.send(())),
         }
+    }
+}
+
+/// A tool call that waits for its permission.
+#[derive(Debug)]
+pub(super) struct ToolRequest {
+    pub call: ToolCall,
+    pub permission: ToolPermission,
+    answer: oneshot::Sender<ToolVerdict>,
+}
+
+/// The permission of a tool call, in a session that belongs to a project.
+#[derive(Debug)]
+pub(super) enum ToolPermission {
+    Unknown,
+    LeftToOwner(AskVerdict),
+    Decided(ToolVerdict),
+}
+
+impl ToolRequest {
+    pub(super) fn decide(self, verdict: ToolVerdict) {
+        // The send fails if the agent has given the call up.
+        drop(self.answer.send(verdict));
+    }
+
+    /// Waits until the agent gives the call up.
+    pub(super) async fn given_up(&mut self) {
+        self.answer.closed().await;
     }
 }
 
@@ -65,12 +97,8 @@ impl DriverGovernor {
     }
 
     /// Checked last, because the wait for the answer may include a suspension of the machine.
-    fn within_lease(&self, verdict: Verdict) -> Verdict {
-        if self.lease.is_expired() {
-            Verdict::Stop("The lease of this run has expired.".into())
-        } else {
-            verdict
-        }
+    fn expired(&self) -> Option<String> {
+        self.lease.is_expired().then(|| "The lease of this run has expired.".to_owned())
     }
 
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> ApprovalRequest) -> Option<T> {
@@ -81,21 +109,25 @@ impl DriverGovernor {
 }
 
 /// The reason for the agent when the driver has ended.
-fn gone() -> Verdict {
-    Verdict::Stop("The agent is being stopped.".into())
+fn gone() -> String {
+    "The agent is being stopped.".to_owned()
 }
 
 #[async_trait]
 impl Governor for DriverGovernor {
     async fn before_model(&self, call: &ModelCall) -> Verdict {
-        let verdict =
-            self.ask(|answer| ApprovalRequest::Model(call.clone(), answer)).await.unwrap_or_else(gone);
-        self.within_lease(verdict)
+        let verdict = self.ask(|answer| ApprovalRequest::Model(call.clone(), answer)).await;
+        let verdict = verdict.unwrap_or_else(|| Verdict::Stop(gone()));
+        self.expired().map_or(verdict, Verdict::Stop)
     }
 
-    async fn before_tool(&self, _: &ToolCall) -> Verdict {
-        let verdict = self.ask(ApprovalRequest::Tool).await.unwrap_or_else(gone);
-        self.within_lease(verdict)
+    async fn before_tool(&self, call: &ToolCall) -> ToolVerdict {
+        let request = |answer| {
+            let (call, permission) = (call.clone(), ToolPermission::Unknown);
+            ApprovalRequest::Tool(ToolRequest { call, permission, answer })
+        };
+        let verdict = self.ask(request).await.unwrap_or_else(|| ToolVerdict::Stop(gone()));
+        self.expired().map_or(verdict, ToolVerdict::Stop)
     }
 }
 

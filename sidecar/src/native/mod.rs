@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`driver`], [`turns`] | the conversation and its turns |
 //! | [`approvals`], [`event_handler`] | the agent's requests to proceed, and its events |
+//! | [`authorization`] | permission for tool calls in a project |
 //! | [`commands`], [`adjust`] | commands of the control plane |
 //! | [`messages`] | messages: held, given, refused |
 //! | [`elicit`] | questions of MCP servers to the owner |
@@ -23,6 +24,7 @@ mod adjust;
 mod allowance;
 mod allowed;
 mod approvals;
+mod authorization;
 mod commands;
 mod driver;
 mod elicit;
@@ -47,11 +49,18 @@ use pilothouse_domain::value::Capabilities;
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
 
 #[derive(Debug, Default)]
-pub struct Native;
+pub struct Native {
+    governed: bool,
+}
 
 impl Native {
     /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "native";
+
+    /// `governed`: the control plane authorizes tool calls.
+    pub const fn new(governed: bool) -> Self {
+        Self { governed }
+    }
 }
 
 #[async_trait]
@@ -68,7 +77,7 @@ impl Adapter for Native {
             hot_reload: true,
             cost: true,
             context_usage: true,
-            approvals: false,
+            approvals: self.governed,
             questions: true,
             plans: true,
             subagents: false,

@@ -1,5 +1,6 @@
 //! Assembles an agent from a configuration: models, tools, prompts.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ use super::additions::{Additions, Launch};
 use super::allowed::AllowedTools;
 use super::governor::DriverGovernor;
 use super::options::Options;
-use super::output::{SubmitTool, Submitted};
+use super::output::{self, SubmitTool, Submitted};
 use super::prompt;
 use super::saved_state::SavedState;
 use super::toolbox::Toolbox;
@@ -40,6 +41,8 @@ pub(super) struct Setup {
     pub submitted: Submitted,
     plan_mode: PlanMode,
     own_tools: OwnTools,
+    /// Names of Pilothouse's own tools.
+    own_names: BTreeSet<String>,
     registry: Arc<ModelRegistry>,
     connections: Connections,
     processes: Processes,
@@ -63,13 +66,18 @@ impl Setup {
         let thread = context.processes.file_thread();
         let outputs = Path::new(&context.launch.session_home).join("outputs");
         context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
+        let (requests, plan_mode, own_tools) =
+            (Requests::default(), PlanMode::default(), OwnTools::of(context)?);
+        let tools = own_tools.native(&requests, &plan_mode, false);
+        let names = tools.iter().map(|tool| tool.spec().name.clone());
         Ok(Self {
             outputs,
             notices: Mutex::default(),
-            requests: Requests::default(),
+            own_names: names.chain([output::NAME.to_owned()]).collect(),
+            requests,
             submitted: Submitted::default(),
-            plan_mode: PlanMode::default(),
-            own_tools: OwnTools::of(context)?,
+            plan_mode,
+            own_tools,
             registry: Arc::new(registry),
             connections,
             processes: context.processes.clone(),
@@ -77,6 +85,11 @@ impl Setup {
             governor,
             events: context.events.clone(),
         })
+    }
+
+    /// Whether the tool is Pilothouse's own. No other tool of the agent can take its name.
+    pub(super) fn is_own_tool(&self, name: &str) -> bool {
+        self.own_names.contains(name)
     }
 
     /// Opens the conversation in the given file, or a new one.

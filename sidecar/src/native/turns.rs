@@ -7,7 +7,7 @@ use pilothouse_domain::value::{MessageSource, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
 use serde_json::Value;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::driver::{Driver, InjectingMessage};
@@ -161,6 +161,7 @@ impl Driver {
     pub(super) async fn abort(&mut self) -> Result<(), DriverExit> {
         self.setup.requests.close();
         self.held_request = None;
+        self.permitting = JoinSet::new();
         self.compacting.abort_all();
         let session = self.session()?.clone();
         session.abort().await;

@@ -6,8 +6,8 @@ use pilothouse_agent::tool::ToolOutput;
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::text::cut;
 use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
-use reqwest::{Client, Response, StatusCode, header};
-use serde::Deserialize;
+use reqwest::{Client, RequestBuilder, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -31,20 +31,32 @@ pub struct AgentApi {
     session: AgentSessionId,
 }
 
-/// The parts of a problem document (RFC 9457) that an agent needs.
-#[derive(Default, Deserialize)]
+/// The parts of a problem document (RFC 9457) that the sidecar or an agent needs.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Problem {
+pub(crate) struct Problem {
+    pub(crate) code: Option<String>,
     title: Option<String>,
     detail: Option<String>,
     violations: Vec<Violation>,
 }
 
 /// An invalid field of the request.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Violation {
     field: String,
     message: String,
+}
+
+impl Problem {
+    /// The reason and all violations, for the agent.
+    pub(crate) fn sentence(self, status: StatusCode) -> String {
+        let what = self.detail.or(self.title).unwrap_or_else(|| format!("{status}."));
+        let wrong: Vec<_> =
+            self.violations.iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
+        let text = format!("{what} {}", wrong.join("; "));
+        cut(text.trim_end(), MAX_PROBLEM)
+    }
 }
 
 impl AgentApi {
@@ -59,8 +71,19 @@ impl AgentApi {
         Ok(Self { http, base, key: access.api_key.clone(), session })
     }
 
+    /// Creates a client with the token of the run, which the agent does not have.
+    pub fn for_run(launch: &SidecarLaunch) -> Result<Self, BrokerError> {
+        Ok(Self { key: launch.broker.token().as_str().to_owned(), ..Self::new(launch)? })
+    }
+
     pub const fn session(&self) -> AgentSessionId {
         self.session
+    }
+
+    /// A POST request to a path below `/api/agent`.
+    pub(crate) fn request(&self, path: &str, body: &impl Serialize) -> RequestBuilder {
+        let url = format!("{}/{path}", self.base);
+        self.http.post(url).bearer_auth(&self.key).timeout(TIMEOUT).json(body)
     }
 
     /// Posts `body` to a path below `/api/agent`. Returns the text that `done` makes of the response, or a sentence
@@ -70,13 +93,7 @@ impl AgentApi {
         let mut pause = FIRST_PAUSE;
         let mut tried = 1;
         let response = loop {
-            let request = self
-                .http
-                .post(format!("{}/{path}", self.base))
-                .bearer_auth(&self.key)
-                .header("Idempotency-Key", &idempotency_key)
-                .timeout(TIMEOUT)
-                .json(body);
+            let request = self.request(path, body).header("Idempotency-Key", &idempotency_key);
             let response = request.send().await;
             let again = response.as_ref().map_or(true, |response| response.status().is_server_error());
             if !again || tried == MAX_TRIES {
@@ -107,8 +124,6 @@ async fn refused(response: Response) -> ToolOutput {
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
     let problem: Problem = response.json().await.unwrap_or_default();
-    let what = problem.detail.or(problem.title).unwrap_or_else(|| format!("{status}."));
-    let wrong: Vec<_> = problem.violations.iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
     let text = match status {
         StatusCode::TOO_MANY_REQUESTS => {
             let after = after.unwrap_or(Duration::from_secs(1));
@@ -116,7 +131,7 @@ async fn refused(response: Response) -> ToolOutput {
             format!("Too many calls. Try again in {} s, at {at} or later.", after.as_secs())
         }
         StatusCode::UNAUTHORIZED => "This session may not call the agent API any more.".to_owned(),
-        _ => format!("It was not done: {what} {}", wrong.join("; ")),
+        _ => format!("It was not done: {}", problem.sentence(status)),
     };
-    ToolOutput::error(cut(text.trim_end(), MAX_PROBLEM))
+    ToolOutput::error(text)
 }

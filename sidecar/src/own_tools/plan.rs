@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::requests::Requests;
 use super::{arguments, ask};
 use crate::adapter::PlanDecision;
-use crate::kit::tool_names::EXIT_PLAN_MODE;
+use crate::kit::tool_names::{ENTER_PLAN_MODE, EXIT_PLAN_MODE};
 
-pub const ENTER: &str = "EnterPlanMode";
+pub const ENTER: &str = ENTER_PLAN_MODE;
 pub const EXIT: &str = EXIT_PLAN_MODE;
 
 const ENTER_DESCRIPTION: &str = "Begins plan mode: until you leave it, look at things and think, and change nothing. Use it \

@@ -10,7 +10,7 @@ use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use tokio::sync::oneshot;
 
-use crate::adapter::PlanDecision;
+use crate::adapter::{OwnerAnswers, PlanDecision};
 use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
 
 /// Most answers to keep for tools that have not asked yet.
@@ -22,7 +22,9 @@ pub struct Requests(Arc<Mutex<OwnerRequests<Waiting>>>);
 
 #[derive(Debug)]
 enum Waiting {
-    Question(oneshot::Sender<Vec<Answer>>),
+    Question(oneshot::Sender<OwnerAnswers>),
+    /// For permission to run a tool. The answer may change its input.
+    Permission(oneshot::Sender<OwnerAnswers>),
     Plan(oneshot::Sender<PlanDecision>),
 }
 
@@ -39,6 +41,8 @@ pub enum NotTaken {
     /// No tool waits for it, and too many early answers are kept already.
     #[error("no such request is open")]
     NotOpen,
+    #[error("the request is not about a tool call whose input can be changed")]
+    NotModifiable,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +63,20 @@ impl Requests {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
             let mut open = self.open();
-            if let Some(OwnerReply::Answers(answers)) = open.take_early(&id) {
-                return Ok(answers);
+            if let Some(OwnerReply::Answers(owner)) = open.take_early(&id) {
+                return Ok(owner.answers);
             }
             open.replace(id.clone(), Awaits::Answers, Waiting::Question(sender));
-            Closing { requests: self, id }
+            Closing { requests: self.clone(), id }
         };
-        receiver.await.map_err(|_| Withdrawn)
+        receiver.await.map(|owner| owner.answers).map_err(|_| Withdrawn)
+    }
+
+    /// Opens a request for permission to run the tool of this call.
+    pub(crate) fn open_permission(&self, id: ToolCallId) -> OpenPermission {
+        let (sender, receiver) = oneshot::channel();
+        self.open().replace(id.clone(), Awaits::Answers, Waiting::Permission(sender));
+        OpenPermission { receiver, _closing: Closing { requests: self.clone(), id } }
     }
 
     /// Dropping the future closes the request.
@@ -77,17 +88,23 @@ impl Requests {
                 return Ok(decision);
             }
             open.replace(id.clone(), Awaits::Decision, Waiting::Plan(sender));
-            Closing { requests: self, id }
+            Closing { requests: self.clone(), id }
         };
         receiver.await.map_err(|_| Withdrawn)
     }
 
-    pub fn answer(&self, id: &ToolCallId, answers: Vec<Answer>) -> Result<Taken, NotTaken> {
+    pub fn answer(&self, owner: OwnerAnswers) -> Result<Taken, NotTaken> {
+        let id = owner.request.clone();
         let mut open = self.open();
-        match open.settle(id, Awaits::Answers) {
-            Some(Waiting::Question(sender)) => delivered(sender.send(answers).is_ok()),
+        if owner.modified_input.is_some() && !matches!(open.get(&id), Some(Waiting::Permission(_))) {
+            return Err(NotTaken::NotModifiable);
+        }
+        match open.settle(&id, Awaits::Answers) {
+            Some(Waiting::Question(sender) | Waiting::Permission(sender)) => {
+                delivered(sender.send(owner).is_ok())
+            }
             Some(Waiting::Plan(_)) => Err(NotTaken::OtherKind),
-            None => keep(&mut open, id, OwnerReply::Answers(answers)),
+            None => keep(&mut open, &id, OwnerReply::Answers(owner)),
         }
     }
 
@@ -96,7 +113,7 @@ impl Requests {
         let mut open = self.open();
         match open.settle(&id, Awaits::Decision) {
             Some(Waiting::Plan(sender)) => delivered(sender.send(decision).is_ok()),
-            Some(Waiting::Question(_)) => Err(NotTaken::OtherKind),
+            Some(Waiting::Question(_) | Waiting::Permission(_)) => Err(NotTaken::OtherKind),
             None => keep(&mut open, &id, OwnerReply::Decision(decision)),
         }
     }
@@ -131,13 +148,25 @@ fn keep(
     Ok(Taken::Kept)
 }
 
+/// An open request for permission. Dropping it closes the request.
+pub(crate) struct OpenPermission {
+    receiver: oneshot::Receiver<OwnerAnswers>,
+    _closing: Closing,
+}
+
+impl OpenPermission {
+    pub(crate) async fn answered(self) -> Result<OwnerAnswers, Withdrawn> {
+        self.receiver.await.map_err(|_| Withdrawn)
+    }
+}
+
 /// Closes a request when its future is dropped.
-struct Closing<'a> {
-    requests: &'a Requests,
+struct Closing {
+    requests: Requests,
     id: ToolCallId,
 }
 
-impl Drop for Closing<'_> {
+impl Drop for Closing {
     fn drop(&mut self) {
         self.requests.open().remove(&self.id);
     }
@@ -153,6 +182,10 @@ mod tests {
 
     fn answers(text: &str) -> Vec<Answer> {
         vec![Answer { question: "Which?".into(), answer: text.into() }]
+    }
+
+    fn owner(call: &str, text: &str) -> OwnerAnswers {
+        OwnerAnswers { request: id(call), answers: answers(text), modified_input: None }
     }
 
     fn decision(call: &str, approved: bool) -> PlanDecision {
@@ -176,8 +209,8 @@ mod tests {
         let first = begun(requests.ask(id("a"))).await;
         let second = begun(requests.ask(id("b"))).await;
         let plan = begun(requests.show_plan(id("p"))).await;
-        assert_eq!(requests.answer(&id("b"), answers("two")), Ok(Taken::Delivered));
-        assert_eq!(requests.answer(&id("a"), answers("one")), Ok(Taken::Delivered));
+        assert_eq!(requests.answer(owner("b", "two")), Ok(Taken::Delivered));
+        assert_eq!(requests.answer(owner("a", "one")), Ok(Taken::Delivered));
         assert_eq!(requests.decide(decision("p", true)), Ok(Taken::Delivered));
         assert_eq!(first.await, Ok(answers("one")));
         assert_eq!(second.await, Ok(answers("two")));
@@ -189,7 +222,7 @@ mod tests {
     async fn answer_of_the_wrong_kind_leaves_the_request_open() {
         let requests = Requests::default();
         let plan = begun(requests.show_plan(id("p"))).await;
-        assert_eq!(requests.answer(&id("p"), answers("x")), Err(NotTaken::OtherKind));
+        assert_eq!(requests.answer(owner("p", "x")), Err(NotTaken::OtherKind));
         assert_eq!(requests.decide(decision("p", false)), Ok(Taken::Delivered));
         assert_eq!(plan.await, Ok(decision("p", false)));
     }
@@ -197,19 +230,38 @@ mod tests {
     #[tokio::test]
     async fn early_answer_is_kept_for_its_question() {
         let requests = Requests::default();
-        assert_eq!(requests.answer(&id("a"), answers("early")), Ok(Taken::Kept));
+        assert_eq!(requests.answer(owner("a", "early")), Ok(Taken::Kept));
         assert_eq!(requests.ask(id("a")).await, Ok(answers("early")));
         for n in 0..MAX_EARLY_ANSWERS {
-            assert_eq!(requests.answer(&id(&n.to_string()), answers("x")), Ok(Taken::Kept));
+            assert_eq!(requests.answer(owner(&n.to_string(), "x")), Ok(Taken::Kept));
         }
-        assert_eq!(requests.answer(&id("too many"), answers("x")), Err(NotTaken::NotOpen));
+        assert_eq!(requests.answer(owner("too many", "x")), Err(NotTaken::NotOpen));
+    }
+
+    #[tokio::test]
+    async fn only_a_permission_takes_another_input() {
+        let requests = Requests::default();
+        let changed = |call: &str| {
+            let modified_input = Some(Box::new(serde_json::json!({ "command": "ls" })));
+            OwnerAnswers { modified_input, ..owner(call, "Allow") }
+        };
+        let question = begun(requests.ask(id("q"))).await;
+        let permission = requests.open_permission(id("p"));
+        assert_eq!(requests.answer(changed("q")), Err(NotTaken::NotModifiable));
+        assert_eq!(requests.answer(changed("unknown")), Err(NotTaken::NotModifiable));
+        assert_eq!(requests.answer(changed("p")), Ok(Taken::Delivered));
+        assert_eq!(permission.answered().await, Ok(changed("p")));
+        assert_eq!(requests.answer(owner("q", "Red")), Ok(Taken::Delivered), "it is still open");
+        assert_eq!(question.await, Ok(answers("Red")));
+        drop(requests.open_permission(id("p")));
+        assert!(requests.waiting().is_empty());
     }
 
     #[tokio::test]
     async fn interrupt_withdraws_open_requests_and_early_answers() {
         let requests = Requests::default();
         let question = begun(requests.ask(id("a"))).await;
-        requests.answer(&id("later"), answers("early")).unwrap();
+        requests.answer(owner("later", "early")).unwrap();
         requests.close();
         assert_eq!(question.await, Err(Withdrawn));
         let later = begun(requests.ask(id("later"))).await;

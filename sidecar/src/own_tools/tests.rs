@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::adapter::PlanDecision;
+use crate::adapter::{OwnerAnswers, PlanDecision};
 use crate::kit::tool_names::OWN_TOOLS;
 use crate::spool::Spool;
 use crate::spool::tests::{launch, open};
@@ -80,7 +80,7 @@ async fn question_waits_for_the_owner_and_returns_the_answers() {
         .call(ask::NAME, json!({ "questions": [{ "question": "Which?", "options": [{ "label": "A" }] }] }));
     given.waits().await;
     let answers = vec![Answer { question: "Which?".into(), answer: "A".into() }];
-    given.requests.answer(&call(), answers).unwrap();
+    given.requests.answer(OwnerAnswers { request: call(), answers, modified_input: None }).unwrap();
     let (failed, text) = said(&asking.await.unwrap());
     assert!(!failed);
     assert_eq!(

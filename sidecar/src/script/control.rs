@@ -59,14 +59,20 @@ impl Player {
                 Ok(self.events.emit(notice).await?)
             }
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
-            AgentCommand::Answer(request, answers, reply) => {
-                let awaited = self.awaited == Some(Awaited::Answer(request.clone()));
-                if !awaited && self.will_await(&request) {
-                    reply.done().await?;
-                    self.early.push((request, answers));
+            AgentCommand::Answer(owner, reply) => {
+                let request = &owner.request;
+                let permission = self.awaited == Some(Awaited::Permission(request.clone()));
+                if !permission && owner.modified_input.is_some() {
+                    reply.refuse(Refusal::not_modifiable()).await?;
                     return Ok(());
                 }
-                Ok(self.settle(awaited, Settled::Answer(answers), reply).await?)
+                let awaited = permission || self.awaited == Some(Awaited::Answer(request.clone()));
+                if !awaited && self.will_await(request) {
+                    reply.done().await?;
+                    self.early.push((owner.request, owner.answers));
+                    return Ok(());
+                }
+                Ok(self.settle(awaited, Settled::Answer(owner), reply).await?)
             }
             AgentCommand::PlanDecision(decision, reply) => {
                 let awaited = self.awaited == Some(Awaited::Decision(decision.request.clone()));

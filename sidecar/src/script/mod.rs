@@ -21,15 +21,16 @@ use crate::faults::Faults;
 #[derive(Debug, Default)]
 pub struct Script {
     faults: Faults,
+    governed: bool,
 }
 
 impl Script {
     /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "script";
 
-    /// `faults` are those of the sidecar.
-    pub const fn new(faults: Faults) -> Self {
-        Self { faults }
+    /// `faults` are those of the sidecar. `governed`: the control plane authorizes tool calls.
+    pub const fn new(faults: Faults, governed: bool) -> Self {
+        Self { faults, governed }
     }
 }
 
@@ -52,7 +53,7 @@ impl Adapter for Script {
             hot_reload: true,
             cost: true,
             context_usage: true,
-            approvals: false,
+            approvals: self.governed,
             questions: true,
             plans: true,
             subagents: true,

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
-use crate::kit::tool_names::ASK_USER_QUESTION;
+use crate::kit::authorizer::ProposedCall;
+use crate::kit::tool_names::{ASK_USER_QUESTION, is_exempt};
 use crate::spool::Delivery;
 
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub(super) enum Instruction {
     /// A call that is priced before it is made.
     Price(Usd),
     Wait(Duration),
+    /// A call that needs a verdict of the control plane before it runs.
+    GovernedCall(Box<GovernedTool>),
     /// `earlier`: a message from earlier in the turn suffices. Set for recordings, where a person cannot know when to
     /// send it.
     AwaitMessage {
@@ -55,6 +58,17 @@ pub(super) enum Instruction {
     Ignore(String, Ignore),
     AfterStop(String, Vec<Body>),
     End(SessionEnd),
+}
+
+/// A published tool call, its duration and its result.
+#[derive(Debug, Clone)]
+pub(super) struct GovernedTool {
+    pub call: ProposedCall,
+    pub time: Duration,
+    /// `None`: the call stays open.
+    pub result: Option<Content>,
+    pub is_error: bool,
+    pub subagent: Option<SubAgentId>,
 }
 
 #[derive(Debug, Clone)]
@@ -88,13 +102,18 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Memory of one step in addition to its texts: its instructions and their heap allocations.
 const STEP_BYTES: u64 = 512;
 
-/// Numbers missing ids after `prefix`.
-pub(super) fn compile(steps: &[Step], prefix: &str) -> Result<Vec<Instruction>, ProgramError> {
+/// Numbers missing ids after `prefix`. `governed`: tool calls need verdicts of the control plane.
+pub(super) fn compile(
+    steps: &[Step],
+    prefix: &str,
+    governed: bool,
+) -> Result<Vec<Instruction>, ProgramError> {
     // Checked before the expansion, because a few nested repeats can exceed a machine's memory.
     if expanded_bytes(steps) > MAX_BYTES {
         return Err(ProgramError::TooLong);
     }
-    let mut compiler = Compiler { prefix, counted: 0, program: Vec::new(), in_turn: false, subagent: None };
+    let mut compiler =
+        Compiler { prefix, counted: 0, program: Vec::new(), governed, in_turn: false, subagent: None };
     compiler.steps(steps)?;
     Ok(compiler.program)
 }
@@ -133,6 +152,7 @@ struct Compiler<'a> {
     prefix: &'a str,
     counted: u64,
     program: Vec<Instruction>,
+    governed: bool,
     in_turn: bool,
     subagent: Option<SubAgentId>,
 }
@@ -276,6 +296,17 @@ impl Compiler<'_> {
     fn tool(&mut self, tool: &format::Tool) -> Result<(), ProgramError> {
         let call = self.call(tool.id.as_ref())?;
         self.tool_use(&call, &tool.name, tool.input.clone());
+        if self.governed && !is_exempt(&tool.name) {
+            let (name, arguments) = (tool.name.clone(), tool.input.clone());
+            self.program.push(Instruction::GovernedCall(Box::new(GovernedTool {
+                call: ProposedCall { id: call, tool: name, kind: None, arguments },
+                time: Duration::from_millis(tool.ms),
+                result: tool.result.clone(),
+                is_error: tool.error,
+                subagent: self.subagent.clone(),
+            })));
+            return Ok(());
+        }
         if tool.ms > 0 {
             self.program.push(Instruction::Wait(Duration::from_millis(tool.ms)));
         }
@@ -317,10 +348,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The bodies of steps that consist of events only.
+    /// The bodies of steps that consist of events only. A fault is sent without a verdict.
     fn events(&mut self, what: &'static str, steps: &[Step]) -> Result<Vec<Body>, ProgramError> {
         let from = self.program.len();
-        self.steps(steps)?;
+        let governed = std::mem::replace(&mut self.governed, false);
+        let compiled = self.steps(steps);
+        self.governed = governed;
+        compiled?;
         let bodies: Option<Vec<_>> = self
             .program
             .drain(from..)
@@ -346,7 +380,7 @@ mod tests {
     use super::*;
 
     fn compiled(script: Value) -> Result<Vec<Instruction>, ProgramError> {
-        compile(&serde_json::from_value::<Vec<Step>>(script).unwrap(), "1")
+        compile(&serde_json::from_value::<Vec<Step>>(script).unwrap(), "1", false)
     }
 
     #[test]

@@ -99,18 +99,23 @@ impl Source {
     }
 
     /// The ids of the program are deterministic.
-    pub(super) fn program(&self, conversation: u32, run: RunId) -> Result<Vec<Instruction>, AdapterError> {
+    pub(super) fn program(
+        &self,
+        conversation: u32,
+        run: RunId,
+        governed: bool,
+    ) -> Result<Vec<Instruction>, AdapterError> {
         match &self.recording {
-            None => compile(&self.script.steps, &conversation.to_string()).map_err(configuration),
+            None => compile(&self.script.steps, &conversation.to_string(), governed).map_err(configuration),
             Some(recorded) => recorded.program(run),
         }
     }
 
     /// The instructions that answer a message after the program has ended.
-    pub(super) fn reaction(&self, prefix: &str) -> Result<Vec<Instruction>, AdapterError> {
+    pub(super) fn reaction(&self, prefix: &str, governed: bool) -> Result<Vec<Instruction>, AdapterError> {
         let quoting = demo::reaction();
         let steps: &[Step] = self.script.on_message.as_deref().unwrap_or(&quoting);
-        compile(steps, prefix).map_err(configuration)
+        compile(steps, prefix, governed).map_err(configuration)
     }
 }
 

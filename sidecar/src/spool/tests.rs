@@ -27,6 +27,7 @@ pub(crate) fn launch() -> SidecarLaunch {
             working_directory: "/".into(),
             worker_labels: std::collections::BTreeMap::new(),
             lease_ms: None,
+            authorize_tools: false,
         },
         envelope_key: secret.envelope_key(run_id),
         key_id: "k".into(),

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::cloud::{self, CloudState};
+use crate::verdicts::{self, Verdicts};
 
 /// For the slowest machine. Only failing tests wait this long.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
@@ -91,6 +92,7 @@ pub(crate) struct Inner {
     arrivals: Vec<String>,
     /// State of the fakes of SQS and S3.
     pub(crate) cloud: CloudState,
+    pub(crate) verdicts: Verdicts,
 }
 
 #[derive(Clone)]
@@ -135,6 +137,7 @@ impl Gateway {
             .route("/internal/gateway/commands/delete", post(delete))
             .route("/internal/gateway/blobs/{sha256}", put(blob))
             .merge(cloud::routes())
+            .merge(verdicts::routes())
             .layer(DefaultBodyLimit::disable())
             .with_state(gateway.clone());
         let connections = Arc::clone(&gateway.connections);

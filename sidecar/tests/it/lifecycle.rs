@@ -179,10 +179,15 @@ async fn questions_and_plans_wait_for_the_owner() {
         playing(json!([turn(json!([question, plan, { "say": "end" }]))])).await;
     gateway.sees("assistant_message tool AskUserQuestion").await;
     let answers = vec![Answer { question: "Which?".into(), answer: "a".into() }];
-    let other = Command::Answer { request_id: "other".parse().unwrap(), answers: answers.clone() };
+    let other = Command::Answer {
+        request_id: "other".parse().unwrap(),
+        answers: answers.clone(),
+        modified_input: None,
+    };
     let other = gateway.send(other);
     gateway.acknowledged(other, "invalid").await;
-    let id = gateway.send(Command::Answer { request_id: "q1".parse().unwrap(), answers });
+    let id =
+        gateway.send(Command::Answer { request_id: "q1".parse().unwrap(), answers, modified_input: None });
     gateway.acknowledged(id, "done").await;
     let at = gateway.sees("tool_result").await;
     assert_eq!(gateway.delivered()[at].body["content"]["answers"][0]["answer"], "a");

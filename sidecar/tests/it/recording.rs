@@ -60,7 +60,7 @@ async fn recorded_tour_waits_at_question_plan_and_message() {
     );
     let (gateway, _folders, _sidecar) = playing_options(json!({ "recording": path, "speed": 0 })).await;
     let question = call(&gateway, "AskUserQuestion").await;
-    let id = gateway.send(Command::Answer { request_id: question, answers: vec![] });
+    let id = gateway.send(Command::Answer { request_id: question, answers: vec![], modified_input: None });
     gateway.acknowledged(id, "done").await;
     let plan = call(&gateway, "ExitPlanMode").await;
     let id = gateway.send(Command::PlanDecision { request_id: plan, approved: true, feedback: None });

@@ -18,6 +18,8 @@ use crate::gateway::{DEADLINE, Gateway};
 pub(crate) struct Folders {
     root: tempfile::TempDir,
     adapter: String,
+    /// Whether the session belongs to a project.
+    governed: bool,
 }
 
 impl Folders {
@@ -26,7 +28,7 @@ impl Folders {
     }
 
     pub(crate) fn with_lease(gateway: &Gateway, lease_ms: Option<u64>) -> Self {
-        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: "script".into() };
+        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: "script".into(), governed: false };
         std::fs::create_dir(folders.run()).unwrap();
         let mut launch = folders.launch(gateway);
         launch.request.lease_ms = lease_ms;
@@ -36,7 +38,16 @@ impl Folders {
 
     /// For an adapter other than `script`, with its own working directory.
     pub(crate) fn of_adapter(gateway: &Gateway, adapter: &str) -> Self {
-        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: adapter.into() };
+        Self::of(gateway, adapter, false)
+    }
+
+    /// For a session that belongs to a project.
+    pub(crate) fn governed(gateway: &Gateway, adapter: &str) -> Self {
+        Self::of(gateway, adapter, true)
+    }
+
+    fn of(gateway: &Gateway, adapter: &str, governed: bool) -> Self {
+        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: adapter.into(), governed };
         std::fs::create_dir(folders.run()).unwrap();
         std::fs::create_dir(folders.work()).unwrap();
         folders.write_launch(&folders.launch(gateway));
@@ -77,6 +88,7 @@ impl Folders {
                 working_directory: self.working_directory(),
                 worker_labels: std::collections::BTreeMap::new(),
                 lease_ms: None,
+                authorize_tools: self.governed,
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
             key_id: "k1".into(),
@@ -86,11 +98,16 @@ impl Folders {
                 http2: true,
             },
             session_home: self.root.path().join("home").to_str().unwrap().into(),
-            agent_api: AgentApiAccess { url: "http://127.0.0.1:1".into(), api_key: "ph_x".into() },
+            agent_api: self.agent_api(gateway),
             heartbeat_seconds: 0.2,
             offline: OfflineLimits::default(),
             confinement: None,
         }
+    }
+
+    fn agent_api(&self, gateway: &Gateway) -> AgentApiAccess {
+        let url = if self.governed { gateway.url.clone() } else { "http://127.0.0.1:1".into() };
+        AgentApiAccess { url, api_key: "ph_the_key_of_the_session".into() }
     }
 
     fn working_directory(&self) -> String {

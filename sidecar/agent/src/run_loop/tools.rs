@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{End, RunLoop};
 use crate::event::SessionEvent;
-use crate::governor::Verdict;
+use crate::governor::ToolVerdict;
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, now, tool_result};
 use crate::session::config::SteeringMode;
 use crate::tool::{SharedTool, ToolContext, ToolOutput};
@@ -76,23 +76,23 @@ impl RunLoop {
     async fn tool(&self, call: &ToolCall) -> Result<AfterTools, End> {
         let (call, tool) = match self.prepared(call).await {
             Ok(ready) => ready,
-            Err(why) => {
-                self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
-                self.finish(call, ToolOutput::error(why))?;
-                return Ok(AfterTools::Continue);
-            }
+            Err(why) => return self.refuse(call, why),
         };
-        match self.cancel.run_until_cancelled(self.shared.config.governor.before_tool(&call)).await {
-            Some(Verdict::Go) if !self.cancel.is_cancelled() => {}
-            Some(Verdict::Stop(reason)) => {
+        let verdict = self.cancel.run_until_cancelled(self.shared.config.governor.before_tool(&call)).await;
+        let call = match verdict {
+            Some(ToolVerdict::Stop(reason)) => {
                 self.skip(&call, &held(&reason))?;
                 return Err(End::Held(reason));
             }
-            None | Some(Verdict::Go) => {
+            Some(verdict) if !self.cancel.is_cancelled() => match self.call_after(&call, &tool, verdict) {
+                Ok(call) => call,
+                Err(why) => return self.refuse(&call, why),
+            },
+            _ => {
                 self.skip(&call, ABORTED)?;
                 return Err(End::Aborted);
             }
-        }
+        };
         self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
         let output = self.execute(&call, &tool).await;
         let output = self.after_tool(&call, output).await;
@@ -100,6 +100,30 @@ impl RunLoop {
         self.finish(&call, output)?;
         self.check_cancelled()?;
         Ok(after)
+    }
+
+    /// The call to make. The error is the reason why it is not made.
+    fn call_after(
+        &self,
+        call: &ToolCall,
+        tool: &SharedTool,
+        verdict: ToolVerdict,
+    ) -> Result<ToolCall, String> {
+        match verdict {
+            ToolVerdict::Go => Ok(call.clone()),
+            ToolVerdict::GoWith(arguments) => {
+                let changed = ToolCall { arguments, ..call.clone() };
+                self.validate(&changed, tool).map(|()| changed)
+            }
+            ToolVerdict::Refuse(why) | ToolVerdict::Stop(why) => Err(why),
+        }
+    }
+
+    /// The error `why` is the result of the call.
+    fn refuse(&self, call: &ToolCall, why: String) -> Result<AfterTools, End> {
+        self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
+        self.finish(call, ToolOutput::error(why))?;
+        Ok(AfterTools::Continue)
     }
 
     fn finish(&self, call: &ToolCall, output: ToolOutput) -> Result<(), End> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
-use pilothouse_agent::governor::{Governor, ModelCall, Verdict};
+use pilothouse_agent::governor::{Governor, ModelCall, ToolVerdict, Verdict};
 use pilothouse_agent::message::ToolCall;
 use pilothouse_agent::session::PromptOptions;
 use pilothouse_agent::tool::{SharedTool, ToolOutput};
@@ -72,7 +72,7 @@ async fn terminating_tool_ends_the_turn_and_skips_the_batch() {
     assert!(open.texts()[4].starts_with("error b: Skipped: an earlier call"), "{:?}", open.texts());
 }
 
-/// Stops at the tool `stop`, and holds everything once `hold` is set.
+/// Decides on a tool call by its text, and holds everything once `hold` is set.
 #[derive(Default)]
 struct Guard {
     held: Notify,
@@ -90,8 +90,14 @@ impl Governor for Guard {
         Verdict::Go
     }
 
-    async fn before_tool(&self, call: &ToolCall) -> Verdict {
-        if call.arguments["text"] == "stop" { Verdict::Stop("not allowed".into()) } else { Verdict::Go }
+    async fn before_tool(&self, call: &ToolCall) -> ToolVerdict {
+        match call.arguments["text"].as_str() {
+            Some("stop") => ToolVerdict::Stop("not allowed".into()),
+            Some("refuse") => ToolVerdict::Refuse("do something else".into()),
+            Some("change") => ToolVerdict::GoWith(json!({ "text": "changed" })),
+            Some("spoil") => ToolVerdict::GoWith(json!({ "text": 5 })),
+            _ => ToolVerdict::Go,
+        }
     }
 }
 
@@ -110,6 +116,25 @@ async fn tool_stopped_by_the_governor_ends_the_run_with_results() {
     let told = open.told();
     assert!(!told.iter().any(|event| matches!(event, SessionEvent::ToolExecutionStart(_))), "{told:?}");
     assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
+}
+
+#[tokio::test]
+async fn governor_refuses_or_changes_single_calls() {
+    let echo = |id, text| (id, "echo", json!({ "text": text }));
+    let model = Scripted::new([
+        call(&[echo("a", "refuse"), echo("b", "change"), echo("c", "spoil"), echo("d", "go")]),
+        say("done"),
+    ]);
+    let mut stage = Stage::new(model, vec![TestTool::echo()]);
+    stage.config.governor = Arc::new(Guard::default());
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let texts = open.texts();
+    let results = &texts[5..9];
+    assert_eq!(results[0], "error a: do something else");
+    assert!(results[1].starts_with("result b") && results[1].contains("changed"), "{results:?}");
+    assert!(results[2].starts_with("error c: The arguments of `echo` are not valid."), "{results:?}");
+    assert!(results[3].starts_with("result d"), "{results:?}");
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@
 //! | [`turns`] | begins and ends turns |
 //! | [`emit`] | emits events |
 //! | [`wait`] | waits of the program |
+//! | [`governed`] | tool calls that the control plane authorizes |
 
 mod emit;
+mod governed;
 mod turns;
 mod wait;
 
@@ -29,9 +31,12 @@ use super::meters;
 use super::program::{Body, Instruction};
 use super::source::{Source, at_speed};
 use super::state::{State, StateFile};
-use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, PlanDecision, Refusal};
+use crate::adapter::{
+    AdapterError, AgentCommand, AgentContext, EventSink, OwnerAnswers, PlanDecision, Refusal,
+};
 use crate::faults::Faults;
 use crate::kit::allowance::Allowance;
+use crate::kit::authorizer::Authorizer;
 use crate::kit::messages::{HeldMessage, MessageQueue};
 use crate::kit::turns::state_error;
 use crate::lease::Lease;
@@ -93,13 +98,15 @@ pub(super) enum Awaited {
     Message,
     Command(String),
     Answer(ToolCallId),
+    /// The owner's decision on a tool call.
+    Permission(ToolCallId),
     Decision(ToolCallId),
 }
 
 pub(super) enum Settled {
     Message,
     Command,
-    Answer(Vec<Answer>),
+    Answer(OwnerAnswers),
     Decision(PlanDecision),
 }
 
@@ -109,6 +116,8 @@ pub(super) struct Player {
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
     faults: Faults,
     lease: Lease,
+    /// Authorizes tool calls, if the session belongs to a project.
+    authorizer: Option<Authorizer>,
     pub config: AgentSessionConfig,
     pub source: Source,
     file: StateFile,
@@ -155,6 +164,7 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
 
 impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
+        let authorizer = Authorizer::of(&context, None)?;
         let AgentContext { launch, events, commands, lease, .. } = context;
         let source = Source::read(&begin.config)?;
         let allowance = Allowance::new(begin.allowance_usd.as_deref())?;
@@ -162,7 +172,7 @@ impl Player {
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
         let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
         until_space(|| file.save(&state)).map_err(failed)?;
-        let program = source.program(state.conversation, launch.request.run_id)?;
+        let program = source.program(state.conversation, launch.request.run_id, authorizer.is_some())?;
         let mut inserted = VecDeque::new();
         if stands_in_turn(&program, state.position) {
             // The run ended within the turn. The rest becomes a new turn.
@@ -181,6 +191,7 @@ impl Player {
             commands,
             faults,
             lease,
+            authorizer,
             config: begin.config,
             source,
             file,
@@ -307,6 +318,7 @@ impl Player {
             }
             Instruction::Price(needed) => self.price(*needed).await?,
             Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
+            Instruction::GovernedCall(tool) => self.governed_call(tool).await?,
             Instruction::AwaitMessage { earlier } => self.await_message(*earlier).await?,
             Instruction::AwaitCommand(name) => {
                 self.until_settled(Awaited::Command(name.clone())).await?;

@@ -29,7 +29,7 @@ impl Player {
         self.state.inserted += 1;
         let prefix = format!("{}-m{}", self.state.conversation, self.state.inserted);
         self.inserted.push_back(Instruction::TurnStart { inserted: true });
-        self.inserted.extend(self.source.reaction(&prefix)?);
+        self.inserted.extend(self.source.reaction(&prefix, self.authorizer.is_some())?);
         self.inserted.push_back(Instruction::TurnEnd);
         self.keep_state().await
     }

@@ -49,7 +49,7 @@ impl Player {
         let answers = match self.early.iter().position(|(request, _)| request == call) {
             Some(at) => self.early.remove(at).1,
             None => match self.until_settled(Awaited::Answer(call.clone())).await? {
-                Settled::Answer(answers) => answers,
+                Settled::Answer(owner) => owner.answers,
                 _ => return Ok(()),
             },
         };

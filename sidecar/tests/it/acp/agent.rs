@@ -8,6 +8,8 @@ use std::process::exit;
 
 use serde_json::{Value, json};
 
+mod gated;
+
 const SESSION: &str = "fake-session";
 
 struct Fake {
@@ -289,6 +291,7 @@ impl Fake {
                     read["content"]
                 ));
             }
+            "write" | "run" | "ask-and-run" => self.play_gated(word, rest),
             "terminal" => {
                 let terminal = self.ask(
                     "terminal/create",

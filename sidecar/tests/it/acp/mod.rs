@@ -4,6 +4,7 @@
 mod agent;
 mod codex;
 mod edges;
+mod governed;
 mod opencode;
 mod owner;
 mod real;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, config};
+use crate::verdicts::Verdict;
 
 pub(crate) struct Stage {
     pub(crate) gateway: Gateway,
@@ -52,6 +54,26 @@ impl Stage {
         launch(&gateway, &folders);
         let sidecar = folders.start();
         Self { gateway, folders, sidecar }
+    }
+
+    /// Like [`Self::empty`], in a project.
+    pub(crate) async fn in_project(verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+        let gateway = Gateway::start().await;
+        gateway.verdicts(verdicts);
+        let folders = Folders::governed(&gateway, "acp");
+        launch(&gateway, &folders);
+        let sidecar = folders.start();
+        Self { gateway, folders, sidecar }
+    }
+
+    pub(crate) async fn governed(
+        verdicts: impl IntoIterator<Item = Verdict>,
+        prompt: &str,
+        change: impl FnOnce(&mut Begin),
+    ) -> Self {
+        let stage = Self::in_project(verdicts).await;
+        stage.begin(fake(""), false, Some(prompt), change);
+        stage
     }
 
     pub(crate) async fn playing(can: &str, prompt: &str) -> Self {

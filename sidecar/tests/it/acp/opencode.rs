@@ -77,7 +77,7 @@ async fn opencode_asks_runs_a_tool_and_resumes_in_a_new_process() {
     let question = asked["questions"][0]["question"].as_str().unwrap().to_owned();
     let answers = vec![Answer { question, answer: "Allow once".into() }];
     let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-    let id = stage.gateway.send(Command::Answer { request_id, answers });
+    let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
     stage.gateway.acknowledged(id, "done").await;
     stage.gateway.sees("turn_completed").await;
     assert!(workspace(&stage.folders).join("asked-for").exists());

@@ -41,9 +41,11 @@ async fn owner_grants_a_permission_and_the_agent_continues() {
         assert_eq!(asked["questions"][0]["question"], "May the agent use Bash: touch x?");
         assert_eq!(asked["questions"][0]["options"][1]["label"], "No");
         let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-        let id = stage
-            .gateway
-            .send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", reply) });
+        let id = stage.gateway.send(Command::Answer {
+            request_id,
+            answers: answer("May the agent use Bash: touch x?", reply),
+            modified_input: None,
+        });
         stage.gateway.acknowledged(id, "done").await;
         let result = stage.event("tool_result").await;
         assert_eq!(result["isError"], status, "{reply}");
@@ -94,10 +96,18 @@ async fn owner_fills_in_a_form_of_a_server() {
     let asked = stage.event("question_asked").await;
     assert_eq!(asked["questions"][0]["question"], "How many?");
     let request_id: pilothouse_domain::ToolCallId = asked["requestId"].as_str().unwrap().parse().unwrap();
-    let wrong = Command::Answer { request_id: "other".parse().unwrap(), answers: answer("How many?", "7") };
+    let wrong = Command::Answer {
+        request_id: "other".parse().unwrap(),
+        answers: answer("How many?", "7"),
+        modified_input: None,
+    };
     let id = stage.gateway.send(wrong);
     stage.gateway.acknowledged(id, "invalid").await;
-    stage.gateway.send(Command::Answer { request_id, answers: answer("How many?", "7") });
+    stage.gateway.send(Command::Answer {
+        request_id,
+        answers: answer("How many?", "7"),
+        modified_input: None,
+    });
     let said = stage.event("assistant_message text").await;
     assert_eq!(said["content"]["text"], r#"{"action":"accept","content":{"n":7}}"#);
     assert_eq!(stage.abilities()["questions"], true, "it has shown that it asks");
@@ -159,9 +169,11 @@ async fn immediate_message_uses_the_extension_or_the_next_turn() {
     let id = stage.gateway.send(message("say after", MessagePriority::Immediate));
     stage.gateway.acknowledged(id, "received").await;
     let request_id = "c1".parse().unwrap();
-    stage
-        .gateway
-        .send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", "Yes") });
+    stage.gateway.send(Command::Answer {
+        request_id,
+        answers: answer("May the agent use Bash: touch x?", "Yes"),
+        modified_input: None,
+    });
     stage.gateway.acknowledged(id, "injected").await;
     stage.gateway.sees_nth("turn_completed", 2).await;
     let story = stage.told();

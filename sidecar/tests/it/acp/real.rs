@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Stage, workspace};
 use crate::sidecar::message;
+use crate::verdicts::Verdict;
 
 /// The program from `PILOTHOUSE_ACP_CLAUDE` or `tests/agents`, if there is one.
 fn program() -> Option<PathBuf> {
@@ -91,7 +92,7 @@ async fn real_agent_asks_is_interrupted_and_resumes_after_a_kill() {
     let label = labels.find(|label| !label.contains("lways")).unwrap().to_owned();
     let answers = vec![Answer { question: question["question"].as_str().unwrap().into(), answer: label }];
     let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-    let id = stage.gateway.send(Command::Answer { request_id, answers });
+    let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
     stage.gateway.acknowledged(id, "done").await;
     stage.gateway.sees("tool_result").await;
     assert!(workspace(&stage.folders).join("asked-for").exists());
@@ -172,4 +173,23 @@ async fn real_agent_is_steered_if_it_advertises_steering() {
         prompts(&model).last().unwrap().text().contains("rather quickly"),
         "the model reads it in this turn"
     );
+}
+
+#[tokio::test]
+async fn real_agent_in_a_project_follows_verdicts() {
+    let Some(program) = program() else { return };
+    let steps = [bash("touch first"), bash("touch second"), Step::text("So be it.")];
+    let model = ModelServer::start(script(steps)).await.unwrap();
+    let stage = Stage::in_project([Verdict::Ask, Verdict::Deny("Only one.")]).await;
+    stage.begin(options(&program, &model, &stage), false, Some("make two files"), |_| {});
+    let asked = stage.gateway.asks_for_permission(1).await;
+    assert!(!workspace(&stage.folders).join("first").exists());
+    stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.sees_nth("tool_result", 2).await;
+    let made = ["first", "second"].map(|name| workspace(&stage.folders).join(name).exists());
+    assert_eq!(made, [true, false], "{:#?}", stage.told());
+    let asked = stage.gateway.authorizations();
+    let calls = asked.iter().map(|asked| (asked["tool"].clone(), asked["arguments"]["command"].clone()));
+    let expected = ["touch first", "touch second"].map(|command| (json!("Bash"), json!(command)));
+    assert_eq!(calls.collect::<Vec<_>>(), expected);
 }

@@ -155,7 +155,7 @@ async fn compaction_is_an_agent_command_and_no_turn() {
         question: "May the agent use Bash: touch x?".into(),
         answer: "Yes".into(),
     }];
-    stage.gateway.send(Command::Answer { request_id: "c1".parse().unwrap(), answers });
+    stage.gateway.send(Command::Answer { request_id: "c1".parse().unwrap(), answers, modified_input: None });
     stage.gateway.acknowledged(id, "done").await;
     stage.gateway.sees_nth("turn_completed", 2).await;
     let story = stage.told();

@@ -5,6 +5,7 @@
 
 mod deliverables;
 mod fake;
+mod governed;
 mod limits;
 mod requests;
 mod resume;
@@ -60,10 +61,23 @@ impl Agent {
     }
 
     async fn logged_in(script: Script, with: &'static str) -> Option<Self> {
+        Self::of(script, with, |gateway| Folders::of_adapter(gateway, "claude")).await
+    }
+
+    /// Like [`Self::idle`], in a project.
+    async fn governed(script: Script) -> Option<Self> {
+        Self::of(script, "ANTHROPIC_API_KEY", |gateway| Folders::governed(gateway, "claude")).await
+    }
+
+    async fn of(
+        script: Script,
+        with: &'static str,
+        folders: impl FnOnce(&Gateway) -> Folders,
+    ) -> Option<Self> {
         let binary = binary()?;
         let model = ModelServer::start(script).await.unwrap();
         let gateway = Gateway::start().await;
-        let folders = Folders::of_adapter(&gateway, "claude");
+        let folders = folders(&gateway);
         let sidecar = folders.start_with(&environment(&model, &binary, &folders, with));
         Some(Self { gateway, folders, model, sidecar, binary, with })
     }

@@ -21,7 +21,7 @@ async fn asked(agent: &Agent, nth: usize) -> (ToolCallId, Value) {
 async fn answer(agent: &Agent, request_id: ToolCallId, question: &Value, answer: &str) {
     let question = question["question"].as_str().unwrap().to_owned();
     let answers = vec![Answer { question, answer: answer.into() }];
-    let id = agent.gateway.send(Command::Answer { request_id, answers });
+    let id = agent.gateway.send(Command::Answer { request_id, answers, modified_input: None });
     agent.gateway.acknowledged(id, "done").await;
 }
 
@@ -39,7 +39,8 @@ async fn owner_denies_or_grants_a_permission_for_the_session() {
     assert_eq!((there("a.txt"), there("b.txt"), there("c.txt")), (false, true, true));
     assert_eq!(agent.events("question_asked").len(), 2, "the third was allowed with the second");
     assert!(agent.story().iter().any(|line| line.contains("not that name")), "the agent gets the reason");
-    let again = agent.gateway.send(Command::Answer { request_id: call, answers: vec![] });
+    let again =
+        agent.gateway.send(Command::Answer { request_id: call, answers: vec![], modified_input: None });
     agent.gateway.acknowledged(again, "invalid").await;
 }
 

@@ -78,7 +78,8 @@ async fn owner_answers_an_mcp_form_even_while_paused() {
     let (agent, request_id) = asked(steps).await;
     let pause = agent.gateway.send(Command::Pause {});
     agent.gateway.acknowledged(pause, "done").await;
-    let answered = agent.gateway.send(Command::Answer { request_id, answers: answers("4") });
+    let answered =
+        agent.gateway.send(Command::Answer { request_id, answers: answers("4"), modified_input: None });
     agent.gateway.acknowledged(answered, "done").await;
     let resume = agent.gateway.send(Command::Resume {});
     agent.gateway.acknowledged(resume, "done").await;
@@ -91,7 +92,8 @@ async fn owner_answers_an_mcp_form_even_while_paused() {
 async fn invalid_form_answer_declines_and_an_interrupt_cancels() {
     let ask = || Step::tool("mcp__mine__ask", json!({}));
     let (agent, request_id) = asked(vec![ask(), ask(), Step::text("Never mind.")]).await;
-    let answered = agent.gateway.send(Command::Answer { request_id, answers: answers("a few") });
+    let answered =
+        agent.gateway.send(Command::Answer { request_id, answers: answers("a few"), modified_input: None });
     agent.gateway.acknowledged(answered, "done").await;
     agent.gateway.sees_nth("question_asked", 2).await;
     let declined = r#"result ok: {"action": "decline"}"#;
@@ -101,7 +103,8 @@ async fn invalid_form_answer_declines_and_an_interrupt_cancels() {
     let request_id = second.body["requestId"].as_str().unwrap().parse().unwrap();
     let interrupt = agent.gateway.send(Command::Interrupt {});
     agent.gateway.acknowledged(interrupt, "done").await;
-    let late = agent.gateway.send(Command::Answer { request_id, answers: answers("4") });
+    let late =
+        agent.gateway.send(Command::Answer { request_id, answers: answers("4"), modified_input: None });
     agent.gateway.acknowledged(late, "invalid").await;
 }
 

@@ -2,6 +2,7 @@
 
 mod additions;
 mod context;
+mod governed;
 mod money;
 mod requests;
 mod resume;
@@ -35,9 +36,18 @@ struct Agent {
 impl Agent {
     /// A sidecar that waits for `begin`.
     async fn idle(script: Script) -> Self {
+        Self::of(script, |gateway| Folders::of_adapter(gateway, "native")).await
+    }
+
+    /// Like [`Self::idle`], in a project.
+    async fn governed(script: Script) -> Self {
+        Self::of(script, |gateway| Folders::governed(gateway, "native")).await
+    }
+
+    async fn of(script: Script, folders: impl FnOnce(&Gateway) -> Folders) -> Self {
         let model = ModelServer::start(script).await.unwrap();
         let gateway = Gateway::start().await;
-        let folders = Folders::of_adapter(&gateway, "native");
+        let folders = folders(&gateway);
         let sidecar = folders.start_with(&environment(&model));
         Self { gateway, folders, model, sidecar }
     }

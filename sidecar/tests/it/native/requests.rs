@@ -20,7 +20,7 @@ fn question() -> Step {
 
 fn answer(request_id: pilothouse_domain::ToolCallId) -> Command {
     let answers = vec![Answer { question: "Red or blue?".into(), answer: "Blue".into() }];
-    Command::Answer { request_id, answers }
+    Command::Answer { request_id, answers, modified_input: None }
 }
 
 #[tokio::test]

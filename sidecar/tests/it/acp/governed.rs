@@ -1,0 +1,167 @@
+//! Tool calls in a project: the control plane authorizes those that the agent asks about.
+
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+use serde_json::json;
+
+use super::{Stage, workspace};
+use crate::sidecar::message;
+use crate::verdicts::Verdict;
+
+async fn asking(verdicts: impl IntoIterator<Item = Verdict>) -> Stage {
+    // The list of allowed tools has no effect in a project.
+    Stage::governed(verdicts, "ask", |begin| begin.config.allowed_tools = vec!["Bash".into()]).await
+}
+
+fn tools(stage: &Stage) -> Vec<String> {
+    let asked = stage.gateway.authorizations();
+    asked.iter().map(|asked| asked["tool"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn verdict_selects_the_option_that_allows_or_rejects_once() {
+    for (verdict, option) in [(Verdict::Allow, "yes"), (Verdict::Deny("Not on Fridays."), "no")] {
+        let stage = asking([verdict]).await;
+        let result = stage.event("tool_result").await;
+        assert_eq!(result["content"], option);
+        let asked = stage.gateway.authorizations().remove(0);
+        let call = [&asked["toolCallId"], &asked["tool"], &asked["kind"]];
+        assert_eq!(call, [&json!("c1"), &json!("Bash"), &json!("execute")]);
+        assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
+        assert!(!stage.told().contains(&"question_asked".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn owner_allows_or_denies_but_cannot_change_a_call() {
+    for (answer, option) in [("Allow", "yes"), ("not today", "no")] {
+        let stage = asking([Verdict::Ask]).await;
+        let asked = stage.gateway.asks_for_permission(1).await;
+        let labels = &asked.body["questions"][0]["options"];
+        assert_eq!([&labels[0]["label"], &labels[1]["label"]], ["Allow", "Deny"]);
+        assert!(asked.body["approval"]["modifiable"].is_null());
+        let changed = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "ls" })));
+        stage.gateway.acknowledged(changed, "invalid").await;
+        let id = stage.gateway.decide(&asked, answer, None);
+        stage.gateway.acknowledged(id, "done").await;
+        assert_eq!(stage.event("tool_result").await["content"], option, "{answer}");
+        stage.gateway.sees("turn_completed").await;
+    }
+}
+
+#[tokio::test]
+async fn call_waits_while_the_control_plane_gives_no_verdict() {
+    let stage = asking([Verdict::Brake, Verdict::Fail(503)]).await;
+    stage.gateway.asked_for_verdicts(3).await;
+    assert_eq!(stage.gateway.results(), []);
+    stage.gateway.verdicts([Verdict::Allow]);
+    assert_eq!(stage.event("tool_result").await["content"], "yes");
+}
+
+#[tokio::test]
+async fn interrupt_ends_the_wait_for_a_verdict_and_for_the_owner() {
+    for verdict in [Verdict::Brake, Verdict::Ask] {
+        let stage = asking([verdict]).await;
+        stage.gateway.asked_for_verdicts(1).await;
+        let asked = match verdict {
+            Verdict::Ask => Some(stage.gateway.asks_for_permission(1).await),
+            _ => None,
+        };
+        let interrupt = stage.gateway.send(Command::Interrupt {});
+        stage.gateway.acknowledged(interrupt, "done").await;
+        stage.gateway.verdicts([Verdict::Allow]);
+        stage.gateway.send(message("say next", MessagePriority::Queued));
+        stage.gateway.sees("assistant_message text next").await;
+        assert!(
+            stage.gateway.results().iter().all(|(is_error, _)| *is_error),
+            "{:?}",
+            stage.gateway.results()
+        );
+        if let Some(asked) = asked {
+            let late = stage.gateway.decide(&asked, "Allow", None);
+            stage.gateway.acknowledged(late, "invalid").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn verdict_during_a_pause_takes_effect_after_it() {
+    for verdict in [Verdict::Allow, Verdict::Ask] {
+        let stage = asking([Verdict::Brake]).await;
+        let gateway = &stage.gateway;
+        gateway.asked_for_verdicts(1).await;
+        let pause = gateway.send(Command::Pause {});
+        gateway.acknowledged(pause, "done").await;
+        let before = gateway.authorizations().len();
+        gateway.verdicts([verdict]);
+        gateway.asked_for_verdicts(before + 1).await;
+        let queued = gateway.send(message("say later", MessagePriority::Queued));
+        gateway.acknowledged(queued, "received").await;
+        let story = gateway.story();
+        let at = story.iter().position(|line| line == "pause_ack done").unwrap();
+        assert_eq!(story[at + 1..], ["message_ack received"], "nothing happens during the pause");
+        gateway.send(Command::Resume {});
+        if matches!(verdict, Verdict::Ask) {
+            let asked = gateway.asks_for_permission(1).await;
+            gateway.decide(&asked, "Allow", None);
+        }
+        assert_eq!(stage.event("tool_result").await["content"], "yes");
+    }
+}
+
+#[tokio::test]
+async fn unpermitted_file_and_command_need_a_verdict() {
+    let stage = Stage::governed([Verdict::Deny("Not this.")], "run touch made", |_| {}).await;
+    stage.gateway.sees("assistant_message text ran: Not this.").await;
+    let file = workspace(&stage.folders).join("file");
+    stage.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text written: Not this.").await;
+    assert!(!workspace(&stage.folders).join("made").exists() && !file.exists());
+    assert_eq!(tools(&stage), ["terminal/create", "fs/write_text_file"]);
+    let asked = stage.gateway.authorizations();
+    assert_eq!(
+        (&asked[0]["kind"], &asked[0]["arguments"]),
+        (&json!("execute"), &json!({ "command": "touch made" }))
+    );
+    assert_eq!((&asked[1]["kind"], &asked[1]["arguments"]["path"]), (&json!("edit"), &json!(file)));
+
+    stage.gateway.verdicts([Verdict::Ask]);
+    stage.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
+    let asked = stage.gateway.asks_for_permission(1).await;
+    assert!(!file.exists());
+    stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.sees("assistant_message text written: none").await;
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "one");
+}
+
+#[tokio::test]
+async fn answer_during_a_pause_runs_the_command_after_it() {
+    let stage = Stage::governed([Verdict::Ask], "run touch made", |_| {}).await;
+    let asked = stage.gateway.asks_for_permission(1).await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let answer = stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.acknowledged(answer, "done").await;
+    let made = workspace(&stage.folders).join("made");
+    let again = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(again, "done").await;
+    assert!(!made.exists());
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("assistant_message text ran: none").await;
+    stage.gateway.until("the file", |_| made.exists().then_some(())).await;
+}
+
+#[tokio::test]
+async fn permission_covers_its_own_command_once() {
+    let stage = Stage::governed([Verdict::Allow], "ask-and-run touch x", |_| {}).await;
+    assert_eq!(stage.event("tool_result").await["content"], "yes none");
+    assert_eq!(tools(&stage), ["Bash"]);
+    stage.gateway.verdicts([Verdict::Allow, Verdict::Deny("Not that.")]);
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.send(message("run touch x", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text ran: none").await;
+    assert_eq!(tools(&stage), ["Bash", "terminal/create"], "the permission was for one command");
+    stage.gateway.verdicts([Verdict::Deny("Not that.")]);
+    stage.gateway.send(message("run touch y", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text ran: Not that.").await;
+}
