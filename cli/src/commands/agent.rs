@@ -148,7 +148,7 @@ impl Agent {
 }
 
 impl InProject {
-    async fn id(&self, ctx: &Context) -> Result<Option<ProjectId>, CliError> {
+    pub(super) async fn id(&self, ctx: &Context) -> Result<Option<ProjectId>, CliError> {
         match &self.project {
             Some(given) => resolve_project(ctx, given).await.map(Some),
             None => Ok(None),
@@ -157,29 +157,36 @@ impl InProject {
 }
 
 impl AgentArg {
-    async fn id(&self, ctx: &Context) -> Result<ProjectAgentId, CliError> {
-        if let Ok(id) = self.agent.parse() {
-            return Ok(id);
-        }
-        let agents = all_agents(ctx, self.of.id(ctx).await?).await?;
-        let is_named = |agent: &&AgentView| {
-            let id = agent.id.to_string();
-            let part = self.agent.to_ascii_lowercase();
-            agent.brief.role.as_str().eq_ignore_ascii_case(&self.agent)
-                || part.len() >= MIN_PREFIX && (id.starts_with(&part) || id.ends_with(&part))
-        };
-        match &agents.iter().filter(is_named).collect::<Vec<_>>()[..] {
-            [agent] => Ok(agent.id),
-            [] => Err(CliError::NotFound(format!(
-                "the project has no agent `{}`; `pilothouse agent ls` lists them",
-                self.agent
-            ))),
-            several => Err(CliError::NotFound(format!(
-                "{} agents of the project could be meant by `{}`; give the id",
-                several.len(),
-                self.agent
-            ))),
-        }
+    pub(super) async fn id(&self, ctx: &Context) -> Result<ProjectAgentId, CliError> {
+        resolve_agent(ctx, self.of.id(ctx).await?, &self.agent).await
+    }
+}
+
+/// The id of an agent of a project, given its id, a part of it, or its role. `None` means the owner's only project.
+pub(super) async fn resolve_agent(
+    ctx: &Context,
+    project: Option<ProjectId>,
+    given: &str,
+) -> Result<ProjectAgentId, CliError> {
+    if let Ok(id) = given.parse() {
+        return Ok(id);
+    }
+    let agents = all_agents(ctx, project).await?;
+    let is_named = |agent: &&AgentView| {
+        let id = agent.id.to_string();
+        let part = given.to_ascii_lowercase();
+        agent.brief.role.as_str().eq_ignore_ascii_case(given)
+            || part.len() >= MIN_PREFIX && (id.starts_with(&part) || id.ends_with(&part))
+    };
+    match &agents.iter().filter(is_named).collect::<Vec<_>>()[..] {
+        [agent] => Ok(agent.id),
+        [] => Err(CliError::NotFound(format!(
+            "the project has no agent `{given}`; `pilothouse agent ls` lists them"
+        ))),
+        several => Err(CliError::NotFound(format!(
+            "{} agents of the project could be meant by `{given}`; give the id",
+            several.len()
+        ))),
     }
 }
 

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use super::{
     adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events,
     inbox, keys, lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer,
-    template, token, up, watch, worker, workers,
+    template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -94,6 +94,9 @@ pub enum Command {
     #[command(subcommand)]
     Agent(agent::Agent),
     #[command(subcommand)]
+    Trust(trust::Trust),
+    Tick(tick::Tick),
+    #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
 
     Completions(completions::Completions),
@@ -112,6 +115,37 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn brake_stops_a_project_a_workstream_or_an_agent() {
+        for scope in ["--project Shop", "--project Shop --workstream api", "--agent Builder --project Shop"] {
+            let line = format!("brake {scope} --reason wrong");
+            assert!(parse(&line.split(' ').collect::<Vec<_>>()).is_ok(), "{line}");
+        }
+        assert!(parse(&["brake", "--all", "--project", "Shop", "--reason", "wrong"]).is_err());
+        assert!(parse(&["brake", "--reason", "wrong"]).is_err(), "something has to be named");
+    }
+
+    /// An option of a command that has the name of a global one would take its place, and fail when the global one is read.
+    #[test]
+    fn no_option_of_a_command_hides_a_global_one() {
+        fn check(command: &clap::Command, globals: &[(String, Option<String>)]) {
+            for argument in command.get_arguments() {
+                let (id, long) = (argument.get_id().to_string(), argument.get_long());
+                for (global, global_long) in globals {
+                    let hides = id == *global || (long.is_some() && long == global_long.as_deref());
+                    assert!(!hides, "`{}` hides the global option `{global}`", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(|inner| check(inner, globals));
+        }
+        let cli = Cli::command();
+        let globals = cli.get_arguments().filter(|argument| argument.is_global_set());
+        let globals: Vec<_> =
+            globals.map(|it| (it.get_id().to_string(), it.get_long().map(str::to_owned))).collect();
+        assert!(globals.iter().any(|(id, _)| id == "profile"));
+        cli.get_subcommands().for_each(|command| check(command, &globals));
     }
 
     #[test]

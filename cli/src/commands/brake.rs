@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use pilothouse_api::brakes::BrakeView;
 use pilothouse_client::inputs::PullBrake;
 use pilothouse_domain::BrakeId;
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use pilothouse_domain::text::WorkstreamId;
 use serde_json::json;
 
+use super::agent::resolve_agent;
 use super::lifecycle::Wait;
 use super::parse;
+use super::project::resolve_project;
 use crate::context::{Context, now, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -21,15 +24,25 @@ use crate::output::brakes::{detail, details};
 /// The agents are suspended and keep their work. `brake status` shows which of them have stopped.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(group(ArgGroup::new("stopped").args(["session", "all", "project", "agent"]).required(true).multiple(true)))]
 pub struct Brake {
     #[command(subcommand)]
     pub action: Option<Action>,
     /// The session to stop: its id, at least 4 characters of its beginning or end, or @last
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(conflicts_with_all = ["all", "project", "agent"])]
     pub session: Option<String>,
     /// Stop all of your sessions
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["project", "agent"])]
     pub all: bool,
+    /// Stop the agents of this project, or the one of them that --agent names: its name or its id
+    #[arg(long, value_name = "PROJECT")]
+    pub project: Option<String>,
+    /// Stop only the agents of this workstream of the project
+    #[arg(long, value_name = "ID", requires = "project", value_parser = workstream)]
+    pub workstream: Option<WorkstreamId>,
+    /// Stop this agent: its id, 4 or more characters of it, or its role
+    #[arg(long, value_name = "AGENT", conflicts_with = "workstream")]
+    pub agent: Option<String>,
     /// Why you stop them
     #[arg(long, required = true, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -41,6 +54,10 @@ pub struct Brake {
     pub release_after: Option<Duration>,
     #[command(flatten)]
     pub wait: Wait,
+}
+
+fn workstream(text: &str) -> Result<WorkstreamId, String> {
+    WorkstreamId::parse(text).map_err(|wrong| wrong.to_string())
 }
 
 /// Show or release brakes.
@@ -76,10 +93,7 @@ impl Brake {
             Some(Action::Release(release)) => return release.run(ctx).await,
             None => {}
         }
-        let scope = match &self.session {
-            Some(session) => BrakeScope::Session { session_id: ctx.client.resolve_session(session).await? },
-            None => BrakeScope::All {},
-        };
+        let scope = self.scope(ctx).await?;
         let brake = PullBrake {
             scope,
             reason: self.reason.unwrap_or_default(),
@@ -99,6 +113,26 @@ impl Brake {
             "{} after {} s; the brake stays in force: see `pilothouse brake status {}`",
             brake.progress, self.wait.timeout, brake.summary.id
         )))
+    }
+}
+
+impl Brake {
+    async fn scope(&self, ctx: &Context) -> Result<BrakeScope, CliError> {
+        if let Some(session) = &self.session {
+            return Ok(BrakeScope::Session { session_id: ctx.client.resolve_session(session).await? });
+        }
+        let project = match &self.project {
+            Some(project) => Some(resolve_project(ctx, project).await?),
+            None => None,
+        };
+        if let Some(agent) = &self.agent {
+            return Ok(BrakeScope::Agent { agent_id: resolve_agent(ctx, project, agent).await? });
+        }
+        let Some(project_id) = project else { return Ok(BrakeScope::All {}) };
+        Ok(match self.workstream.clone() {
+            Some(workstream) => BrakeScope::Workstream { project_id, workstream },
+            None => BrakeScope::Project { project_id },
+        })
     }
 }
 

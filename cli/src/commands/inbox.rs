@@ -53,7 +53,17 @@ pub struct Resolve {
 #[derive(Debug, Subcommand)]
 pub enum How {
     /// Approve a plan, a tool call or an output
-    Approve,
+    Approve {
+        /// Also allow all further calls like this one, until the session ends or the control mode becomes stricter
+        #[arg(long)]
+        always: bool,
+    },
+    /// Allow a tool call with another input
+    Modify {
+        /// The input as JSON, such as '{"command": "ls"}'
+        #[arg(value_name = "JSON")]
+        input: String,
+    },
     /// Reject a plan, a tool call or an output
     Reject {
         /// Why; the agent receives this text
@@ -74,7 +84,7 @@ pub enum How {
     },
 }
 
-fn named<T: std::fmt::Display + Copy>(text: &str, all: &[T]) -> Result<T, String> {
+pub(super) fn named<T: std::fmt::Display + Copy>(text: &str, all: &[T]) -> Result<T, String> {
     all.iter().find(|value| value.to_string() == text).copied().ok_or_else(|| {
         let names: Vec<_> = all.iter().map(ToString::to_string).collect();
         format!("must be one of {}", names.join(", "))
@@ -155,7 +165,17 @@ async fn find(ctx: &Context, given: &str) -> Result<DecisionView, CliError> {
 impl How {
     fn resolution(self, decision: &DecisionView, ctx: &Context) -> Result<ResolveDecision, CliError> {
         Ok(match self {
-            Self::Approve => ResolveDecision::new(ResolutionType::Approve),
+            Self::Approve { always } => {
+                ResolveDecision { always_approve: always, ..ResolveDecision::new(ResolutionType::Approve) }
+            }
+            Self::Modify { input } => {
+                let input = serde_json::from_str(&input)
+                    .map_err(|error| CliError::Usage(format!("the input is not JSON: {error}")))?;
+                ResolveDecision {
+                    modified_input: Some(input),
+                    ..ResolveDecision::new(ResolutionType::Modify)
+                }
+            }
             Self::Reject { rationale } => {
                 ResolveDecision { rationale, ..ResolveDecision::new(ResolutionType::Reject) }
             }

@@ -33,7 +33,9 @@ pub mod skill;
 pub mod steer;
 pub mod target;
 pub mod template;
+pub mod tick;
 pub mod token;
+pub mod trust;
 pub mod up;
 pub mod watch;
 pub mod worker;
@@ -103,6 +105,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Skill(command) => command.run(&ctx()?).await,
         Command::Project(command) => command.run(&ctx()?).await,
         Command::Agent(command) => command.run(&ctx()?).await,
+        Command::Trust(command) => command.run(&ctx()?).await,
+        Command::Tick(command) => command.run(&ctx()?).await,
         Command::DeadLetters(command) => command.run(&ctx()?).await,
     }
 }

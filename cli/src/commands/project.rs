@@ -6,9 +6,11 @@ use clap::{Args, Subcommand};
 use pilothouse_api::projects::{AgentView, ProjectSummary};
 use pilothouse_client::inputs::PageQuery;
 use pilothouse_domain::ProjectId;
+use pilothouse_domain::control_mode::ControlMode;
 use serde_json::{Value, json};
 
 use super::files::read_json;
+use super::inbox::named;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -30,6 +32,10 @@ pub enum Project {
     Create(Create),
     /// Change fields of a project
     Edit(Edit),
+    /// Show or change the control mode: how much the agents may do without you
+    Mode(Mode),
+    /// Show the decisions about the agents' tool calls with their reasons
+    Log(Log),
     /// Cancel the sessions of the active agents
     Kill(ProjectArg),
     /// Archive a project: no agents start in it any more
@@ -52,6 +58,32 @@ pub struct ProjectArg {
     /// The project: its name or its id
     #[arg(value_name = "PROJECT")]
     pub project: String,
+}
+
+/// Show or change the control mode.
+#[derive(Debug, Args)]
+pub struct Mode {
+    /// The project: its name or its id
+    #[arg(value_name = "PROJECT")]
+    pub project: String,
+    /// The new mode: orchestrator (you approve every change), adaptive, or ecosystem (agents act on their own)
+    #[arg(value_name = "MODE", value_parser = mode)]
+    pub mode: Option<ControlMode>,
+}
+
+/// Show the decision log.
+#[derive(Debug, Args)]
+pub struct Log {
+    /// The project: its name or its id
+    #[arg(value_name = "PROJECT")]
+    pub project: String,
+    /// The maximum number of entries
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    pub limit: u32,
+}
+
+fn mode(text: &str) -> Result<ControlMode, String> {
+    named(text, &ControlMode::ALL)
 }
 
 /// Create a project.
@@ -98,6 +130,20 @@ impl Project {
                 let id = resolve_project(ctx, &project).await?;
                 let changed = ctx.client.update_project(id, &read_json(&file)?).await?;
                 ctx.print(&changed, output::projects::line)?;
+            }
+            Self::Mode(Mode { project, mode }) => {
+                let id = Some(resolve_project(ctx, &project).await?);
+                let current = match mode {
+                    Some(mode) => ctx.client.set_control_mode(id, mode).await?,
+                    None => ctx.client.control_mode(id).await?,
+                };
+                ctx.print(&current, output::projects::control_mode)?;
+            }
+            Self::Log(Log { project, limit }) => {
+                let id = resolve_project(ctx, &project).await?;
+                let query = PageQuery { limit: Some(limit.clamp(1, PAGE)), cursor: None };
+                let page = ctx.client.decision_log(id, &query).await?;
+                ctx.print(&page, |page, style, now| output::decision_log::list(&page.items, style, now))?;
             }
             Self::Kill(ProjectArg { project }) => {
                 let killed = ctx.client.kill_agents(resolve_project(ctx, &project).await?).await?;

@@ -18,9 +18,12 @@ pub fn details(brakes: &[BrakeView], style: Style, now: Timestamp) -> String {
 /// A brake with the progress of its sessions.
 pub fn detail(brake: &BrakeView, style: Style, now: Timestamp) -> String {
     let summary = &brake.summary;
-    let scope = match summary.scope {
+    let scope = match &summary.scope {
         BrakeScope::All {} => "all sessions".to_owned(),
-        BrakeScope::Session { session_id } => format!("session {}", short_id(session_id)),
+        BrakeScope::Session { session_id } => format!("session {}", short_id(*session_id)),
+        BrakeScope::Project { project_id } => format!("project {project_id}"),
+        BrakeScope::Workstream { workstream, .. } => format!("workstream {workstream}"),
+        BrakeScope::Agent { agent_id } => format!("agent {agent_id}"),
     };
     let state = match (summary.released, summary.release_at) {
         (Some(released), _) => {

@@ -1,6 +1,6 @@
 //! Decisions of the inbox.
 
-use pilothouse_api::decisions::{DecisionPage, DecisionView};
+use pilothouse_api::decisions::{DecisionPage, DecisionView, rule_in_words};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::decision::{
     DecisionState, DecisionStatus, DecisionSubject, Resolution, ResolutionDelivery, ResolutionType,
@@ -39,7 +39,7 @@ pub fn list(page: &DecisionPage, state: DecisionStatus, style: Style, now: Times
     out
 }
 
-fn words(name: &str) -> String {
+pub(super) fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
@@ -82,7 +82,15 @@ fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
             out
         }
         DecisionSubject::ToolApproval { approval, .. } => {
-            format!("  {} {}\n", style.bold(&line(&approval.tool_name, 80)), line(&approval.input, 200))
+            let why = approval.verdict.as_ref().map(|verdict| {
+                style.dim(&format!("  because: {}\n", line(&rule_in_words(&verdict.rule), 160)))
+            });
+            format!(
+                "  {} {}\n{}",
+                style.bold(&line(&approval.tool_name, 80)),
+                line(&approval.input, 200),
+                why.unwrap_or_default()
+            )
         }
         DecisionSubject::Plan { version, .. } => {
             format!("  Revision {version}; read it with `pilothouse plan show {session}`\n")
@@ -99,6 +107,7 @@ fn hint(decision: &DecisionView, short: &str) -> String {
         ResolutionType::Answer => "answer \"…\"",
         ResolutionType::ChooseOption => "choose NUMBER",
         ResolutionType::Approve => "approve",
+        ResolutionType::Modify => "modify '{…}'",
         ResolutionType::Reject => "reject --rationale \"…\"",
     });
     format!("pilothouse resolve {short} {}", how.collect::<Vec<_>>().join(" | "))
@@ -129,15 +138,23 @@ fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             format!("answered: {}", texts.join("; "))
         }
         Resolution::ChooseOption { chosen_option_id } => format!("option {chosen_option_id} chosen"),
-        Resolution::Approve => "approved".to_owned(),
+        Resolution::Approve { always_approve: false } => "approved".to_owned(),
+        Resolution::Approve { always_approve: true } => "approved for the whole session".to_owned(),
+        Resolution::Modify { modified_input } => {
+            format!("approved with the input {}", line(&modified_input.to_string(), 120))
+        }
         Resolution::Reject { rationale: None } => "rejected".to_owned(),
         Resolution::Reject { rationale: Some(why) } => format!("rejected: {}", line(why, 80)),
     };
-    let by = match &ruling.resolved_by {
+    let by = resolver(&ruling.resolved_by);
+    Some(format!("{what} {by} {}{note}", time::ago(ruling.resolved_at, now)))
+}
+
+pub(super) fn resolver(by: &ResolvedBy) -> String {
+    match by {
         ResolvedBy::Owner { id } => format!("by {id}"),
         ResolvedBy::DefaultAnswer => "by the default answer".to_owned(),
-    };
-    Some(format!("{what} {by} {}{note}", time::ago(ruling.resolved_at, now)))
+    }
 }
 
 #[cfg(test)]

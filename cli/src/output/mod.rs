@@ -5,6 +5,7 @@ pub mod activity;
 pub mod brakes;
 pub mod chains;
 pub mod dead_letters;
+pub mod decision_log;
 pub mod deliverables;
 pub mod events;
 pub mod inbox;
@@ -25,6 +26,7 @@ pub mod templates;
 pub mod text;
 pub mod time;
 pub mod tools;
+pub mod trust;
 pub mod workers;
 
 pub use style::Style;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pilothouse_api::projects::{AgentView, ProjectSummary, ProjectView};
+use pilothouse_api::projects::{AgentView, ControlModeView, ProjectSummary, ProjectView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::project::AgentStatus;
 
@@ -41,9 +41,17 @@ pub fn line(project: &ProjectView, style: Style, _: Timestamp) -> String {
     )
 }
 
+/// The control mode of a project.
+pub fn control_mode(mode: &ControlModeView, style: Style, now: Timestamp) -> String {
+    let changed =
+        style.dim(&format!("since {}, revision {}", time::ago(mode.changed_at, now), mode.revision.get()));
+    format!("{}  {changed}\n", style.bold(&mode.mode.to_string()))
+}
+
 /// A project in full, with its agents.
 pub fn show(project: &ProjectView, agents_of: &[AgentView], style: Style, now: Timestamp) -> String {
     let mut out = line(project, style, now);
+    let _ = writeln!(out, "Control mode: {}", project.control_mode);
     if let Some(description) = &project.brief.description {
         let _ = writeln!(out, "\n{description}");
     }

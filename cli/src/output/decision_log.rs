@@ -1,0 +1,88 @@
+//! The decision log of a project.
+
+use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::decision::LoggedDecision;
+use pilothouse_domain::escalation::VerdictKind;
+
+use super::inbox::{resolver, words};
+use super::style::{Paint, Style};
+use super::table::{Cell, Table};
+use super::{text, time};
+
+/// The entries, latest first.
+pub fn list(entries: &[LoggedDecisionView], style: Style, now: Timestamp) -> String {
+    if entries.is_empty() {
+        return "Nothing was decided yet.\n".to_owned();
+    }
+    let mut table = Table::new(&["WHEN", "AGENT", "WHAT", "DECIDED", "WHY"]);
+    for entry in entries {
+        let agent = entry.agent_id.map(|id| id.to_string().chars().rev().take(6).collect::<Vec<_>>());
+        let agent: String = agent.into_iter().flatten().rev().collect();
+        let [what, decided, why] = row(&entry.logged);
+        table.row(vec![
+            time::ago(entry.at, now).into(),
+            Cell::painted(agent, Paint::Dim),
+            text::line(&what, 40).into(),
+            text::line(&decided, 60).into(),
+            text::line(&why, 80).into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// The subject, the decision and the reason.
+fn row(logged: &LoggedDecision) -> [String; 3] {
+    match logged {
+        LoggedDecision::Verdict { tool, verdict, rule, mode, .. } => {
+            let decided = match verdict {
+                VerdictKind::Allow => "allowed",
+                VerdictKind::Ask => "asked a person",
+                VerdictKind::Deny => "denied",
+            };
+            [tool.clone(), decided.to_owned(), format!("{} ({mode})", rule_in_words(rule))]
+        }
+        LoggedDecision::Decision { kind, state, resolution_type, always_approve, resolved_by, .. } => {
+            let decided = resolution_type.map_or_else(|| state.to_string(), |how| how.to_string());
+            let always = if *always_approve { ", also all further calls like it" } else { "" };
+            let by = resolved_by.as_ref().map(|by| format!("{}{always}", resolver(by))).unwrap_or_default();
+            [words(&kind.to_string()), words(&decided), by]
+        }
+        LoggedDecision::ControlMode { from, to, .. } => {
+            ["control mode".to_owned(), format!("{from} → {to}"), String::new()]
+        }
+        LoggedDecision::Trust { change, .. } => {
+            let what = words(&change.outcome.to_string());
+            ["trust".to_owned(), format!("{} → {}", change.before, change.after), what]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_api::decisions::LoggedDecisionView;
+    use serde_json::json;
+
+    use super::list;
+    use crate::output::Style;
+    use crate::output::fixtures::now;
+
+    #[test]
+    fn each_entry_says_what_was_decided_and_why() {
+        let entries: Vec<LoggedDecisionView> = serde_json::from_value(json!([
+            { "at": now(), "type": "control_mode", "eventId": "0197b1c0-1111-7000-8000-00000000aaaa",
+              "from": "adaptive", "to": "orchestrator", "revision": 1 },
+            { "at": now(), "type": "verdict", "verdictId": "0197b1c0-1111-7000-8000-00000000aaab",
+              "agentId": "0197b1c0-1111-7000-8000-00000000abcd", "toolCallId": "t1", "tool": "Bash",
+              "verdict": "ask", "rule": { "type": "alwaysEscalate", "entry": "delete" },
+              "effect": { "actionKind": "delete", "severity": "medium", "blastRadius": "small", "confidence": 1.0 },
+              "effects": [{ "actionKind": "delete", "severity": "medium", "blastRadius": "small", "confidence": 1.0 }],
+              "mode": "adaptive", "modeRevision": 0 },
+        ]))
+        .unwrap();
+        let shown = list(&entries, Style::PLAIN, now());
+        assert!(shown.contains("adaptive → orchestrator"), "{shown}");
+        assert!(shown.contains("delete always needs a person (adaptive)"), "{shown}");
+        assert!(shown.contains("00abcd"), "{shown}");
+    }
+}
