@@ -62,6 +62,10 @@ impl Api {
         self.send(Method::POST, path, &[], Some(body.to_string().into_bytes())).await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::PUT, path, &[], Some(body.to_string().into_bytes())).await
+    }
+
     pub async fn patch(&self, path: &str, body: Value) -> Reply {
         self.send(Method::PATCH, path, &[], Some(body.to_string().into_bytes())).await
     }

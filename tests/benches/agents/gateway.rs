@@ -77,6 +77,7 @@ impl Stage {
                 working_directory: text(folder.path()),
                 worker_labels: std::collections::BTreeMap::new(),
                 lease_ms: None,
+                authorize_tools: false,
             },
             envelope_key: secret.envelope_key(run),
             key_id: "k1".into(),

@@ -93,6 +93,8 @@ async fn inbox_is_ordered_paged_and_emptied(subject: &dyn Subject) {
         input: "{}".to_owned(),
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
+        verdict: None,
+        modifiable: false,
     };
     let third = fixture.asking("t1", Some(approval)).await;
     let page = fixture.get("/api/decisions?counts=true").await;

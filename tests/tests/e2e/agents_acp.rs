@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const KEY: &str = "sk-ant-the-key-of-this-acp-agent";
 
 /// The program: `PILOTHOUSE_ACP_CLAUDE`, or the one that `tests/agents` installs.
-fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
     let installed =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude-agent-acp");

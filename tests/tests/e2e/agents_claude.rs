@@ -14,7 +14,7 @@ use crate::server::Server;
 /// Submits the agent's output, as its system prompt requires.
 const REPORT: &str = r#"curl -sS -X POST "$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output" -H "Authorization: Bearer $PILOTHOUSE_API_KEY" -H 'Content-Type: application/json' -d '{"outputLineCount": 2, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true}'"#;
 
-fn binary() -> Option<PathBuf> {
+pub(crate) fn binary() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_CLAUDE").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude");
     let found = named.or(Some(installed)).filter(|path| path.is_file());

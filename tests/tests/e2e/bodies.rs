@@ -72,6 +72,12 @@ fn body(function: &HttpFunction) -> Option<Value> {
             "brief": { "role": "Builder", "workstream": "api" }, "objective": "Build it", "workingDirectory": "/tmp",
             "budgetCapUsd": "1",
         }),
+        "sidecar-authorize" => {
+            json!({ "toolCallId": "t1", "tool": "Bash", "arguments": { "command": "ls" }, "home": "/root" })
+        }
+        "control-mode-set" => json!({ "mode": "orchestrator" }),
+        "trust-simulate" => json!({ "name": "conservative" }),
+        "tick-advance" => json!({ "ticks": 3 }),
         "agents-update-brief" => json!({ "role": "Builder", "workstream": "api" }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {

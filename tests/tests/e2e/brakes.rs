@@ -6,6 +6,7 @@ use pilothouse_tests::{Api, PATIENCE, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::projects::{project, spawned};
 use crate::scripts::{endless, say, script, turn};
 use crate::server::{Server, started, work};
 
@@ -40,7 +41,7 @@ fn only(session: &Session) -> Value {
     json!({ "type": "session", "sessionId": session.id })
 }
 
-fn path(brake: &Value, rest: &str) -> String {
+pub(crate) fn path(brake: &Value, rest: &str) -> String {
     format!("/api/brakes/{}{rest}", brake["id"].as_str().unwrap())
 }
 
@@ -59,9 +60,50 @@ async fn release(server: &Server, brake: &Value) -> Value {
 }
 
 /// What the brake says about each session.
-fn by_session(brake: &Value) -> BTreeMap<String, Value> {
+pub(crate) fn by_session(brake: &Value) -> BTreeMap<String, Value> {
     let sessions = brake["sessions"].as_array().unwrap().iter();
     sessions.map(|session| (session["sessionId"].as_str().unwrap().to_owned(), session.clone())).collect()
+}
+
+/// A brake on a workstream stops its agents, also those that are spawned later. Other agents and sessions continue.
+#[tokio::test]
+async fn brake_on_a_workstream_stops_its_agents_only() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let shop = project(&api, "Shop").await;
+    let (_, builder) = spawned(&server, &shop, "Builder", &endless()).await;
+    let outside = started(&server, &endless()).await;
+    builder.until_said("Working.").await;
+    outside.until_said("Working.").await;
+    let scope =
+        |workstream: &str| json!({ "type": "workstream", "projectId": shop["id"], "workstream": workstream });
+    let docs = pull(&server, scope("docs"), "pause").await;
+    assert_eq!(docs["sessionCount"], 0, "nobody works on the guides");
+    release(&server, &docs).await;
+
+    let brake = pull(&server, scope("api"), "pause").await;
+    assert_eq!(brake["sessions"][0]["sessionId"], builder.id.as_str());
+    stopped(&server, &brake).await;
+    let late = json!({
+        "projectId": shop["id"], "objective": "Test it", "workingDirectory": server.work_folder(), "budgetCapUsd": "1",
+        "brief": { "role": "Tester", "workstream": "api", "adapter": "script", "providerConfig": { "script": endless() } },
+    });
+    let late = api.post("/api/agents/spawn", late).await.expect(202).body;
+    assert_eq!(late["session"]["status"], "Queued", "an agent of the workstream does not start");
+    assert_eq!(outside.view().await["status"], "Running");
+
+    release(&server, &brake).await;
+    builder.until_status("Running").await;
+    let late = api.session(late["session"]["id"].as_str().unwrap());
+    late.until_said("Working.").await;
+    let agent = builder.view().await["project"]["agentId"].clone();
+    let only = pull(&server, json!({ "type": "agent", "agentId": agent }), "pause").await;
+    stopped(&server, &only).await;
+    assert_eq!(late.view().await["status"], "Running");
+    let unknown = json!({ "scope": scope("web"), "reason": "x" });
+    assert_eq!(api.post("/api/brake", unknown).await.expect(422).violated(), ["scope.workstream"]);
+    let body = json!({ "scope": { "type": "project", "projectId": shop["id"] }, "reason": "x" });
+    server.api_of("someone-else").post("/api/brake", body).await.refused(404, "not-found");
 }
 
 #[tokio::test]

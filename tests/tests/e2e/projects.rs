@@ -11,7 +11,7 @@ use crate::server::Server;
 const PROJECTS: &str = "/api/projects";
 const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
-async fn project(api: &Api, name: &str) -> Value {
+pub(crate) async fn project(api: &Api, name: &str) -> Value {
     let body = json!({
         "name": name,
         "goals": ["Sell tea"],
@@ -38,7 +38,12 @@ fn agent(server: &Server, project: &Value, role: &str, plays: &Value) -> Value {
     })
 }
 
-async fn spawned(server: &Server, project: &Value, role: &str, plays: &Value) -> (String, Session) {
+pub(crate) async fn spawned(
+    server: &Server,
+    project: &Value,
+    role: &str,
+    plays: &Value,
+) -> (String, Session) {
     let reply = server.api().post("/api/agents/spawn", agent(server, project, role, plays)).await.expect(201);
     let session = reply.body["session"]["id"].as_str().unwrap().to_owned();
     let id = reply.body["agent"]["id"].as_str().unwrap().to_owned();

@@ -11,7 +11,7 @@ async fn projects() {
     on.get("/api/agents").await.expect(422);
     let shop = json!({
         "name": "Shop", "description": "A shop for tea", "goals": ["Sell tea"], "checkpoints": ["The first order"],
-        "constraints": ["Never log card numbers"],
+        "constraints": ["Never log card numbers"], "tickConfig": { "mode": "manual" },
         "workstreams": [{ "id": "api", "name": "The HTTP API", "goals": ["Orders"] }, { "id": "docs", "name": "Guides" }],
     });
     let created = on.post("/api/projects", shop.clone()).await.expect(201).body;
@@ -21,6 +21,11 @@ async fn projects() {
     on.get(&project).await.expect(200);
     on.get("/api/projects").await.expect(200);
     on.patch(&project, json!({ "description": null, "goals": ["Sell tea", "Ship it"] })).await.expect(200);
+
+    on.post("/api/tick/advance", json!({ "ticks": 3 })).await.expect(200);
+    on.post("/api/tick/advance", json!({ "ticks": 0 })).await.expect(422);
+    on.get("/api/tick").await.expect(200);
+    on.patch(&project, json!({ "trust": { "config": { "floorScore": 200 } } })).await.expect(422);
 
     let plays = until_told();
     let mut spawn = on.work(&plays);
@@ -37,6 +42,12 @@ async fn projects() {
     let agent = format!("/api/agents/{}", spawned.body["agent"]["id"].as_str().unwrap());
     on.get(&agent).await.expect(200);
     on.get("/api/agents").await.expect(200);
+    let trust = format!("/api/trust/{}", spawned.body["agent"]["id"].as_str().unwrap());
+    on.get(&trust).await.expect(200);
+    on.post(&format!("{trust}/simulate"), json!({ "name": "conservative" })).await.expect(200);
+    on.get("/api/control-mode").await.expect(200);
+    on.put("/api/control-mode", json!({ "mode": "ecosystem" })).await.expect(200);
+    on.get(&format!("{project}/decision-log?limit=1")).await.expect(200);
     let mut wrong = spawn.clone();
     wrong["brief"]["workstream"] = json!("web");
     wrong["brief"]["providerConfig"] = json!({ "model": "m" });
