@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::recorder::Recorder;
 use crate::scripts::until_told;
+use pilothouse_tests::PATIENCE;
 
 #[tokio::test]
 async fn projects() {
@@ -47,7 +48,15 @@ async fn projects() {
     on.post(&format!("{trust}/simulate"), json!({ "name": "conservative" })).await.expect(200);
     on.get("/api/control-mode").await.expect(200);
     on.put("/api/control-mode", json!({ "mode": "ecosystem" })).await.expect(200);
-    on.get(&format!("{project}/decision-log?limit=1")).await.expect(200);
+    let log = format!("{project}/decision-log?limit=1");
+    let owner = on.owner().api;
+    working
+        .until_within(PATIENCE, "the log has the change of the mode", async || {
+            let newest = owner.get(&log).await.expect(200).body;
+            (newest["items"][0]["type"] == "control_mode").then_some(())
+        })
+        .await;
+    on.get(&log).await.expect(200);
     let mut wrong = spawn.clone();
     wrong["brief"]["workstream"] = json!("web");
     wrong["brief"]["providerConfig"] = json!({ "model": "m" });
