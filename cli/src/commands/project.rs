@@ -31,6 +31,7 @@ pub enum Project {
     /// Create a project
     Create(Create),
     /// Change fields of a project
+    #[command(visible_alias = "update")]
     Edit(Edit),
     /// Show or change the control mode: how much the agents may do without you
     Mode(Mode),
@@ -107,6 +108,12 @@ pub struct Create {
     /// A part of the work that agents own, such as api or `api=The HTTP API`; may be repeated
     #[arg(long, short, value_name = "ID[=NAME]")]
     pub workstream: Vec<String>,
+    /// The most that the agents may spend together, in US dollars
+    #[arg(long, value_name = "USD")]
+    pub spending_cap: Option<String>,
+    /// The percentage of the spending cap at which you are warned [default: 80]
+    #[arg(long, value_name = "PERCENT", requires = "spending_cap")]
+    pub warn_at: Option<u8>,
 }
 
 /// Change a project.
@@ -116,8 +123,14 @@ pub struct Edit {
     #[arg(value_name = "PROJECT")]
     pub project: String,
     /// A JSON file with the fields to change; a list replaces the former one
-    #[arg(long, short, value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(long, short, value_name = "FILE", required_unless_present = "spending_cap")]
+    pub file: Option<PathBuf>,
+    /// The most that the agents may spend together, in US dollars, or none
+    #[arg(long, value_name = "USD|none")]
+    pub spending_cap: Option<String>,
+    /// The percentage of the spending cap at which you are warned [default: 80]
+    #[arg(long, value_name = "PERCENT", requires = "spending_cap")]
+    pub warn_at: Option<u8>,
 }
 
 impl Project {
@@ -126,11 +139,7 @@ impl Project {
             Self::List(list) => list.run(ctx).await?,
             Self::Show(ProjectArg { project }) => show(ctx, &project).await?,
             Self::Create(create) => create.run(ctx).await?,
-            Self::Edit(Edit { project, file }) => {
-                let id = resolve_project(ctx, &project).await?;
-                let changed = ctx.client.update_project(id, &read_json(&file)?).await?;
-                ctx.print(&changed, output::projects::line)?;
-            }
+            Self::Edit(edit) => edit.run(ctx).await?,
             Self::Mode(Mode { project, mode }) => {
                 let id = Some(resolve_project(ctx, &project).await?);
                 let current = match mode {
@@ -229,11 +238,33 @@ impl Create {
             ("checkpoints", list(self.checkpoint)),
             ("constraints", list(self.rule)),
             ("workstreams", list(workstreams)),
+            ("spendingCap", self.spending_cap.map(|usd| spending_cap(&usd, self.warn_at))),
         ];
         for (field, value) in options {
             fields.extend(value.map(|value| (field.to_owned(), value)));
         }
         ctx.print(&ctx.client.create_project(&Value::Object(fields)).await?, output::projects::line)
+    }
+}
+
+impl Edit {
+    async fn run(self, ctx: &Context) -> Result<(), CliError> {
+        let id = resolve_project(ctx, &self.project).await?;
+        let mut changes = self.file.as_deref().map_or_else(|| Ok(json!({})), read_json)?;
+        if let (Some(usd), Some(fields)) = (&self.spending_cap, changes.as_object_mut()) {
+            fields.insert("spendingCap".to_owned(), spending_cap(usd, self.warn_at));
+        }
+        let changed = ctx.client.update_project(id, &changes).await?;
+        ctx.print(&changed, output::projects::line)
+    }
+}
+
+/// The cap as the API has it; `none` removes it.
+fn spending_cap(usd: &str, warn_at: Option<u8>) -> Value {
+    match (usd, warn_at) {
+        ("none", _) => Value::Null,
+        (usd, None) => json!({ "usd": usd }),
+        (usd, Some(percent)) => json!({ "usd": usd, "warnAtPercent": percent }),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words};
 use pilothouse_domain::Timestamp;
-use pilothouse_domain::decision::LoggedDecision;
+use pilothouse_domain::brake::BrakeScope;
+use pilothouse_domain::decision::{BrakeAction, BrakeActor, LoggedDecision};
 use pilothouse_domain::escalation::VerdictKind;
 
 use super::inbox::{resolver, words};
@@ -50,6 +51,26 @@ fn row(logged: &LoggedDecision) -> [String; 3] {
         }
         LoggedDecision::ControlMode { from, to, .. } => {
             ["control mode".to_owned(), format!("{from} → {to}"), String::new()]
+        }
+        LoggedDecision::Brake { scope, action, by, reason, .. } => {
+            let scope = match scope {
+                BrakeScope::All {} => "brake on all sessions".to_owned(),
+                BrakeScope::Session { .. } => "brake on a session".to_owned(),
+                BrakeScope::Project { .. } => "brake on the project".to_owned(),
+                BrakeScope::Workstream { workstream, .. } => format!("brake on workstream {workstream}"),
+                BrakeScope::Agent { .. } => "brake on the agent".to_owned(),
+            };
+            let action = match action {
+                BrakeAction::Pulled => "pulled",
+                BrakeAction::SessionsReleased => "some sessions released",
+                BrakeAction::Released => "released",
+            };
+            let by = match by {
+                BrakeActor::Owner => "by you",
+                BrakeActor::Timer => "by its timer",
+                BrakeActor::System => "by the system",
+            };
+            [scope, format!("{action} {by}"), reason.clone()]
         }
         LoggedDecision::Trust { change, .. } => {
             let what = words(&change.outcome.to_string());

@@ -52,6 +52,7 @@ pub fn control_mode(mode: &ControlModeView, style: Style, now: Timestamp) -> Str
 pub fn show(project: &ProjectView, agents_of: &[AgentView], style: Style, now: Timestamp) -> String {
     let mut out = line(project, style, now);
     let _ = writeln!(out, "Control mode: {}", project.control_mode);
+    out.push_str(&spending(project));
     if let Some(description) = &project.brief.description {
         let _ = writeln!(out, "\n{description}");
     }
@@ -62,6 +63,28 @@ pub fn show(project: &ProjectView, agents_of: &[AgentView], style: Style, now: T
         project.workstreams.iter().map(|it| format!("{}: {}", it.id, it.name)).collect();
     bullets(&mut out, "Workstreams", &workstreams, style);
     let _ = write!(out, "\n{}", agents(agents_of, style, now));
+    out
+}
+
+/// The spending cap and what is drawn from it.
+fn spending(project: &ProjectView) -> String {
+    let Some(cap) = project.spending_cap else { return String::new() };
+    let mut out = format!("Spending cap: ${}", cap.usd());
+    if let Some(spending) = &project.spending {
+        let _ = write!(out, ", ${} drawn", spending.drawn_usd);
+        if !spending.overshoot_usd.is_zero() {
+            let _ = write!(out, ", ${} above the cap", spending.overshoot_usd);
+        }
+        if let Some(brake) = spending.brake_id {
+            let raise =
+                if spending.is_exhausted { "raise the cap (`pilothouse project edit`), then " } else { "" };
+            let _ = write!(
+                out,
+                "\nThe cap has stopped the project; {raise}run `pilothouse brake release {brake}`"
+            );
+        }
+    }
+    out.push('\n');
     out
 }
 

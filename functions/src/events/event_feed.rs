@@ -77,6 +77,7 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Project(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::ProjectAgent(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::ProjectAccount(entry) => message_for_entry_of(entry),
     }
 }
 
@@ -141,6 +142,7 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
                 AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Project(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::ProjectAgent(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::ProjectAccount(entry) => entry_of_aggregate(entry),
             })
         }
     })

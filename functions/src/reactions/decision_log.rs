@@ -1,11 +1,12 @@
-//! Writes changes of projects and of their agents' trust to the decision logs (decision 75). Verdicts and decisions are written by the
+//! Writes changes of projects and of their agents' trust, and brakes on them, to the decision logs (decision 75). Verdicts and decisions are written by the
 //! commits that make them.
 //!
 //! Writing an entry again replaces it, so a repeated message changes nothing.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
+use pilothouse_domain::brake::{Brake, BrakeEvent, BrakeScope};
+use pilothouse_domain::decision::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::journal::AggregateJournalEntry;
 use pilothouse_domain::{ProjectAgent, ProjectAgentEvent, ProjectEvent};
 use pilothouse_store::Commit;
@@ -62,6 +63,44 @@ pub(super) async fn react_of_agent(
             session_id: Some(*session_id),
             at: entry.at,
             logged: LoggedDecision::Trust { event_id: entry.id, change: change.clone() },
+        })?;
+    }
+    commit_if_any(app, commit).await
+}
+
+/// Logs that a brake on a project, a workstream or an agent was pulled or released.
+pub(super) async fn react_of_brake(
+    app: &App,
+    entry: &AggregateJournalEntry<BrakeEvent>,
+) -> Result<(), Problem> {
+    let id = entry.aggregate_id.parse().map_err(Problem::internal)?;
+    let brake = app.store.any_aggregate::<Brake>(id).await?;
+    let brake = brake.ok_or_else(|| Problem::internal(format!("brake {id} is missing")))?.value;
+    let (project_id, agent_id) = match brake.scope() {
+        BrakeScope::All {} | BrakeScope::Session { .. } => return Ok(()),
+        BrakeScope::Project { project_id } | BrakeScope::Workstream { project_id, .. } => (*project_id, None),
+        BrakeScope::Agent { agent_id } => {
+            let agent = app.store.any_aggregate::<ProjectAgent>(*agent_id).await?;
+            let agent = agent.ok_or_else(|| Problem::internal(format!("agent {agent_id} is missing")))?;
+            (agent.value.project_id(), Some(*agent_id))
+        }
+    };
+    let mut commit = Commit::new();
+    for event in &entry.events {
+        commit.log_decision(&DecisionLogEntry {
+            owner_id: entry.owner_id.clone(),
+            project_id,
+            agent_id,
+            session_id: None,
+            at: entry.at,
+            logged: LoggedDecision::Brake {
+                event_id: entry.id,
+                brake_id: id,
+                scope: brake.scope().clone(),
+                action: BrakeAction::of_event(event),
+                by: BrakeActor::of_event(event, &brake),
+                reason: brake.reason().to_string(),
+            },
         })?;
     }
     commit_if_any(app, commit).await

@@ -11,6 +11,7 @@ pub mod decision_log;
 pub mod finish_consolidations;
 pub mod run_lifecycle;
 pub mod send_commands;
+pub mod spending;
 pub mod ticks;
 pub mod trust;
 
@@ -72,7 +73,7 @@ const fn concerns(event: &SessionEvent) -> bool {
 
 /// Whether an event of a session in a project has a reaction for its agent or the project.
 const fn concerns_project(event: &SessionEvent) -> bool {
-    ticks::concerns(event) || trust::concerns(event)
+    ticks::concerns(event) || trust::concerns(event) || spending::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -108,16 +109,16 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         | AnyAggregateEntry::Skill(_)
         | AnyAggregateEntry::Template(_)
         | AnyAggregateEntry::Project(_)
-        | AnyAggregateEntry::ProjectAgent(_) => None,
+        | AnyAggregateEntry::ProjectAgent(_)
+        | AnyAggregateEntry::ProjectAccount(_) => None,
     }
 }
 
-/// Whether an event of a project may change the configuration of its clock and its agents.
+/// Whether an event of a project may change the configuration of its clock, its account and its agents.
 const fn configures(event: &ProjectEvent) -> bool {
     match event {
-        ProjectEvent::Updated {} => true,
-        ProjectEvent::Created { .. }
-        | ProjectEvent::ControlModeChanged { .. }
+        ProjectEvent::Created { .. } | ProjectEvent::Updated {} => true,
+        ProjectEvent::ControlModeChanged { .. }
         | ProjectEvent::AgentAdded { .. }
         | ProjectEvent::Archived {}
         | ProjectEvent::Restored {} => false,
@@ -172,6 +173,7 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
             for event in &entry.events {
                 outcome = outcome.and(brakes::react(app, event).await);
             }
+            outcome = outcome.and(decision_log::react_of_brake(app, &entry).await);
         }
         AnyAggregateEntry::Chain(entry) => {
             for event in &entry.events {
@@ -183,13 +185,16 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
                 let id: ProjectId = entry.aggregate_id.parse().map_err(Problem::internal)?;
                 outcome = outcome.and(ticks::configure(app, id).await);
                 outcome = outcome.and(trust::configure(app, id).await);
+                outcome = outcome.and(spending::configure(app, id).await);
             }
             outcome = outcome.and(decision_log::react_of_project(app, &entry).await);
         }
         AnyAggregateEntry::ProjectAgent(entry) => {
             outcome = outcome.and(decision_log::react_of_agent(app, &entry).await);
         }
-        AnyAggregateEntry::Skill(_) | AnyAggregateEntry::Template(_) => {}
+        AnyAggregateEntry::Skill(_)
+        | AnyAggregateEntry::Template(_)
+        | AnyAggregateEntry::ProjectAccount(_) => {}
     }
     outcome
 }
@@ -225,5 +230,6 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
         outcome = outcome.and(trust::react(app, entry, event).await);
     }
     outcome = outcome.and(ticks::react(app, entry).await);
+    outcome = outcome.and(spending::react(app, entry).await);
     outcome
 }

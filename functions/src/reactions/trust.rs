@@ -8,6 +8,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::ticks::ProjectTime;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::brake::{Brake, BrakeInitiator};
 use pilothouse_domain::decision::decision_id;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
@@ -58,8 +59,12 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
             Some(outcome) => count_end(app, entry, membership, outcome).await,
             None => Ok(()),
         },
-        // All brakes are pulled by persons.
         SessionEvent::Held { brake_id, .. } => {
+            // A brake of the system says nothing about the agent.
+            let brake = app.store.any_aggregate::<Brake>(*brake_id).await?;
+            if brake.is_some_and(|brake| brake.value.initiator() == BrakeInitiator::System) {
+                return Ok(());
+            }
             let reported = ReportedOutcome::new(TrustOutcome::HumanOverridesViaBrake);
             count(app, entry, membership, OutcomeSource::Brake(*brake_id), reported).await
         }

@@ -5,6 +5,7 @@
 mod authorization;
 mod fixture;
 mod routes;
+mod spending;
 mod ticks;
 
 use fixture::{ProjectFixture, permission};

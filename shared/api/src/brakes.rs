@@ -1,8 +1,8 @@
 //! Emergency brakes in the API (S2 "Emergency Brake", decision 72).
 
-use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeRelease, BrakeScope, HoldStage};
+use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeRelease, BrakeScope, HoldStage};
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, Timestamp, UserId};
+use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ pub struct BrakeSummary {
     pub behavior: BrakeBehavior,
     /// Why the brake was pulled.
     pub reason: String,
-    /// Who pulled the brake.
-    pub initiated_by: UserId,
+    /// Who pulled the brake: the id of the owner, or `system` for the spending cap of a project.
+    pub initiated_by: String,
     /// When the brake was pulled.
     pub pulled_at: Timestamp,
     /// When the server releases the brake. Absent if a person has to.
@@ -74,7 +74,10 @@ impl BrakeSummary {
             scope: brake.scope().clone(),
             behavior: brake.behavior(),
             reason: brake.reason().as_str().to_owned(),
-            initiated_by: brake.owner_id().clone(),
+            initiated_by: match brake.initiator() {
+                BrakeInitiator::Owner => brake.owner_id().to_string(),
+                BrakeInitiator::System => "system".to_owned(),
+            },
             pulled_at: brake.pulled_at(),
             release_at: brake.release_at(),
             released: brake.released(),

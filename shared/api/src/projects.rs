@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use pilothouse_domain::control_mode::{ControlMode, ModeRevision};
 use pilothouse_domain::effect::pattern::ToolClassification;
 use pilothouse_domain::escalation::EscalationProtocol;
-use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, Workstream};
+use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, SpendingCap, Workstream};
 use pilothouse_domain::project_agent::{AgentBrief, ProjectAgent};
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::trust::TrustCalibrationProfile;
-use pilothouse_domain::{AgentSessionId, ProjectAgentId, ProjectId, Timestamp, Usd, UserId};
+use pilothouse_domain::{
+    AgentSessionId, BrakeId, ProjectAccount, ProjectAgentId, ProjectId, Timestamp, Usd, UserId,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +46,12 @@ pub struct ProjectView {
     pub trust: TrustCalibrationProfile,
     /// How the ticks advance.
     pub tick_config: TickConfig,
+    /// The most that the agents may spend together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending_cap: Option<SpendingCap>,
+    /// What the agents have drawn from the cap. Only `GET /api/projects/{id}` shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending: Option<SpendingView>,
     /// The number of agents.
     pub agent_count: usize,
     /// When the project was archived.
@@ -55,6 +63,24 @@ pub struct ProjectView {
     pub updated_at: Timestamp,
     /// Increases with every change; also the `ETag`.
     pub revision: u64,
+}
+
+/// What the agents of a project have drawn from its spending cap.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpendingView {
+    /// The spend of the agents, and slices that they have not used yet, in US dollars.
+    pub drawn_usd: Usd,
+    /// What is drawn above the cap, in US dollars.
+    pub overshoot_usd: Usd,
+    /// Whether nothing is left, so that no agent can start.
+    pub is_exhausted: bool,
+    /// The brake that the cap has pulled, while it is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brake_id: Option<BrakeId>,
+    /// How to continue, while that brake is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 /// The control mode of a project.
@@ -162,11 +188,31 @@ impl ProjectView {
             tool_patterns: definition.tool_patterns.into(),
             trust: definition.trust,
             tick_config: definition.tick_config,
+            spending_cap: definition.spending_cap,
+            spending: None,
             agent_count: project.agents().len(),
             archived_at: project.archived_at(),
             created_at: project.created_at(),
             updated_at: project.updated_at(),
             revision,
+        }
+    }
+}
+
+impl SpendingView {
+    /// The view of an account. `in_force` says whether a brake is in force.
+    pub fn of(account: &ProjectAccount, in_force: impl Fn(BrakeId) -> bool) -> Self {
+        let brake_id = account.brake_id().filter(|id| in_force(*id));
+        let advice = brake_id.map(|id| {
+            let release = format!("release the brake: POST /api/brakes/{id}/release");
+            if account.is_empty() { format!("raise `spendingCap`, then {release}") } else { release }
+        });
+        Self {
+            drawn_usd: account.drawn_usd(),
+            overshoot_usd: account.overshoot_usd(),
+            is_exhausted: account.is_empty(),
+            brake_id,
+            advice,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Projects of an owner, and views of their agents.
 
-use pilothouse_api::projects::AgentView;
-use pilothouse_domain::{Project, ProjectAgent, ProjectAgentId, ProjectId, UserId};
+use pilothouse_api::projects::{AgentView, SpendingView};
+use pilothouse_domain::{Project, ProjectAccount, ProjectAgent, ProjectAgentId, ProjectId, UserId};
 use pilothouse_store::LoadedAggregate;
 
 use crate::App;
@@ -31,6 +31,33 @@ impl App {
             [project] => Ok(project.id()),
             [] => Err(Problem::invalid("projectId", "you have no project; create one first")),
             _ => Err(Problem::invalid("projectId", "is required, because you have several projects")),
+        }
+    }
+
+    /// What the agents of a project have drawn from its spending cap; `None` without a cap.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn spending(&self, project: &Project) -> Result<Option<SpendingView>, Problem> {
+        if project.definition().spending_cap.is_none() {
+            return Ok(None);
+        }
+        let Some(account) = self.store.any_aggregate::<ProjectAccount>(project.id()).await? else {
+            return Ok(None);
+        };
+        let brakes = self.store.brakes(project.owner_id()).await?;
+        Ok(Some(SpendingView::of(&account.value, |id| brakes.has(id))))
+    }
+
+    /// Refuses the start of an agent in a project whose spending cap is reached.
+    ///
+    /// # Errors
+    /// [`pilothouse_domain::project::ProjectError::SpendingCapReached`].
+    pub async fn ensure_covers_start(&self, project: &Project) -> Result<(), Problem> {
+        let Some(cap) = project.definition().spending_cap else { return Ok(()) };
+        match self.store.any_aggregate::<ProjectAccount>(project.id()).await? {
+            Some(account) => Ok(account.value.ensure_covers_start(cap)?),
+            None => Ok(()),
         }
     }
 

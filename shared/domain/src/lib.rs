@@ -28,6 +28,7 @@
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
 //! | [`project`], [`project_agent`] | the aggregates `Project` and `ProjectAgent` (S2) |
+//! | [`project_account`] | what the agents of a project draw from its spending cap |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
@@ -58,6 +59,7 @@ mod names;
 pub mod placement;
 pub mod pool;
 pub mod project;
+pub mod project_account;
 pub mod project_agent;
 pub mod queue;
 pub mod rate;
@@ -81,6 +83,7 @@ pub use deadline::Deadlines;
 pub use ids::*;
 pub use money::Usd;
 pub use project::{Project, ProjectEvent};
+pub use project_account::{ProjectAccount, ProjectAccountEvent};
 pub use project_agent::{ProjectAgent, ProjectAgentEvent};
 pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::{AgentSession, CommandRef, Events, SessionEvent, StopMode};

@@ -54,6 +54,12 @@ impl Usd {
         Self((self.0 - other.0).max(Decimal::ZERO).normalize())
     }
 
+    /// `self` divided by `parts`; all of it if `parts` is zero.
+    #[must_use]
+    pub fn part(self, parts: u32) -> Self {
+        Self((self.0 / Decimal::from(parts.max(1))).round_dp(Self::SCALE).normalize())
+    }
+
     /// `self` as a percentage of `whole`, rounded to two decimals; 0 if `whole` is zero.
     pub fn percent_of(self, whole: Self) -> Decimal {
         if whole.is_zero() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::brake::{BrakeError, PoolBrake};
+use crate::brake::{BrakeError, BrakeInitiator, PoolBrake};
 use crate::session::RunCause;
 use crate::value::ProjectMembership;
 use crate::{AgentSession, AgentSessionId, BrakeId, DomainContext, Events, RunId, SessionEvent, Timestamp};
@@ -81,6 +81,8 @@ impl SessionPool {
     pub const MAX_WAITING: usize = 1000;
     /// Most brakes in force of one owner.
     pub const MAX_BRAKES: usize = 20;
+    /// The same with the brakes of spending caps, which must not fail because of the owner's.
+    pub const MAX_BRAKES_WITH_SYSTEM: usize = 220;
 
     /// A stored pool. `waiting` may lack sessions that the next operation does not concern.
     pub const fn from_parts(
@@ -102,9 +104,17 @@ impl SessionPool {
         self.brakes.iter().find(|brake| brake.stops(session.id(), session.project()))
     }
 
-    pub(crate) fn pull_brake(&mut self, brake: PoolBrake) -> Result<(), BrakeError> {
-        if self.brakes.len() >= Self::MAX_BRAKES {
-            return Err(BrakeError::TooMany { max: Self::MAX_BRAKES });
+    pub(crate) fn pull_brake(
+        &mut self,
+        brake: PoolBrake,
+        initiator: BrakeInitiator,
+    ) -> Result<(), BrakeError> {
+        let max = match initiator {
+            BrakeInitiator::Owner => Self::MAX_BRAKES,
+            BrakeInitiator::System => Self::MAX_BRAKES_WITH_SYSTEM,
+        };
+        if self.brakes.len() >= max {
+            return Err(BrakeError::TooMany { max });
         }
         self.brakes.push(brake);
         Ok(())

@@ -32,7 +32,7 @@
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | placement of a run | `R#{run}` | `PLACE` | `placement` |
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
-//! | brake, chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
+//! | brake, chain, skill, template, project, its account, agent | `A#{kind}#{id}` | `ROOT` | its kind |
 //! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
 //! | clock of a project | `T#{project}` | `CLOCK` | `tick-clock` |
 //! | outcome that changed an agent's trust | `G#{agent}` | `{source of the outcome}` | `counted-outcome` |

@@ -20,7 +20,7 @@ use pilothouse_domain::brake::PoolBrake;
 use pilothouse_domain::pool::{Lease, SessionPool, Waiting};
 use pilothouse_domain::session::RunCause;
 use pilothouse_domain::value::ProjectMembership;
-use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp, UserId};
+use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, LoadedConversation, Purpose, body, guarded, item};
@@ -194,6 +194,11 @@ pub struct OwnerBrakes {
 }
 
 impl OwnerBrakes {
+    /// Whether a brake is in force.
+    pub fn has(&self, id: BrakeId) -> bool {
+        self.brakes.iter().any(|brake| brake.id == id)
+    }
+
     /// The first brake that stops `session`.
     pub fn on(&self, session: &AgentSession) -> Option<&PoolBrake> {
         self.brakes.iter().find(|brake| brake.stops(session.id(), session.project()))

@@ -1,8 +1,9 @@
 //! Budgets (decisions 31, 32).
 
-use pilothouse_tests::Session;
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
+use crate::projects::{project, spawned};
 use crate::scripts::{say, script, turn};
 use crate::server::{Server, work};
 
@@ -134,4 +135,45 @@ async fn spend_adds_up_by_model_and_subagent() {
         session.api.all(&session.path("/tool-calls?subAgentId=sub-1")).await[0]["result"]["content"],
         "A"
     );
+}
+
+/// The cap of a project stops its agents, and costs them no trust. After it is raised and the brake released, they continue.
+#[tokio::test]
+async fn spending_cap_of_a_project_stops_its_agents() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let shop = project(&api, "Shop").await;
+    let path = format!("/api/projects/{}", shop["id"].as_str().unwrap());
+    let cap = |usd: &str| json!({ "spendingCap": { "usd": usd, "warnAtPercent": 50 } });
+    api.patch(&path, cap("0.1")).await.expect(200);
+    let plays = script(&[turn(&[
+        spends("0.06"),
+        spends("0.06"),
+        say("Working."),
+        json!({ "wait": 3000 }),
+        say("On."),
+        json!({ "wait": 600_000 }),
+    ])]);
+    let (agent, session) = spawned(&server, &shop, "Builder", &plays).await;
+    session.until("the brake", |view| view["status"] == "Paused").await;
+    let spending = api.get(&path).await.expect(200).body["spending"].clone();
+    assert_eq!(spending["overshootUsd"], "0.02");
+    let brake = spending["brakeId"].as_str().unwrap().to_owned();
+    let view = api.get(&format!("/api/brakes/{brake}")).await.expect(200).body;
+    assert_eq!(view["initiatedBy"], "system");
+    let kinds = async || {
+        let notifications = api.all("/api/notifications").await;
+        let kind = |it: &Value| it["kind"].as_str().unwrap().to_owned();
+        let kinds: Vec<_> = notifications.iter().map(kind).collect();
+        (kinds.iter().any(|kind| kind == "budget-exhausted")).then_some(kinds)
+    };
+    let kinds = session.until_within(PATIENCE, "the notifications", kinds).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "budget-warning").count(), 1, "{kinds:?}");
+
+    api.patch(&path, cap("5")).await.expect(200);
+    assert_eq!(session.view().await["status"], "Paused", "a raised cap does not release the brake");
+    api.post(&format!("/api/brakes/{brake}/release"), json!({})).await.expect(200);
+    session.until_said("On.").await;
+    assert_eq!(api.get(&format!("/api/trust/{agent}")).await.expect(200).body["exactScore"], 50.0);
+    assert_eq!(api.get(&path).await.expect(200).body["spending"].get("brakeId"), None);
 }

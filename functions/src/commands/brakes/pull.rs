@@ -15,7 +15,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, NewBrake};
+use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake};
 use pilothouse_domain::session::Operation;
 use pilothouse_domain::text::BrakeReason;
 use pilothouse_domain::{
@@ -83,6 +83,7 @@ async fn pull_brake(
         let new = NewBrake {
             id: *id.get_or_init(|| ctx.brake_id()),
             owner_id: command.owner.clone(),
+            initiator: BrakeInitiator::Owner,
             scope: body.input.scope.clone(),
             behavior: body.input.behavior.unwrap_or_default(),
             reason: body.input.reason.clone(),

@@ -126,6 +126,7 @@ async fn spawn_agent(
     let room = StartRoom::default();
     let load = async || {
         room.reserve(&app)?;
+        app.ensure_covers_start(&project).await?;
         let start = app.load_start(&plan).await?;
         let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
         let project = app.chosen_project(&command.owner, Some(project.id())).await?;

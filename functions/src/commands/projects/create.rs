@@ -18,7 +18,9 @@ use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
-use super::input::{EscalationInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns};
+use super::input::{
+    EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns,
+};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-create", Verb::Post, "/api/projects", |verb| verb.route(create_project))
@@ -71,6 +73,9 @@ pub struct CreateProject {
     /// How the ticks advance. Default: one tick a second.
     #[deserr(default)]
     pub tick_config: Option<TickConfig>,
+    /// The most that the agents may spend together. Default: no cap but those of their sessions.
+    #[deserr(default)]
+    pub spending_cap: Option<SpendingCapInput>,
 }
 
 impl CreateProject {
@@ -88,6 +93,7 @@ impl CreateProject {
             tool_patterns: tool_patterns(&self.tool_patterns)?,
             trust: self.trust.clone().map(|input| input.0).unwrap_or_default(),
             tick_config: self.tick_config.unwrap_or_default(),
+            spending_cap: self.spending_cap.map(SpendingCapInput::checked).transpose()?,
         };
         check_protocols(&definition)?;
         Ok(definition)

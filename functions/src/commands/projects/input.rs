@@ -2,17 +2,20 @@
 
 use deserr::Deserr;
 use pilothouse_api::Violation;
-use pilothouse_api::input::Violations;
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::patch::Patch;
 use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
+use pilothouse_domain::Usd;
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::effect::pattern::{PatternViolation, ToolClassification, ToolClassifications};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::EscalationProtocol;
-use pilothouse_domain::project::{ModePolicies, ProjectDefinition, Workstream};
+use pilothouse_domain::project::{ModePolicies, ProjectDefinition, SpendingCap, Workstream};
 use pilothouse_domain::text::{Goal, WorkstreamId, WorkstreamName};
 use schemars::JsonSchema;
+
+use crate::fields::{cap, percent};
 
 /// A part of the work.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -27,6 +30,29 @@ pub struct WorkstreamInput {
     #[deserr(default)]
     #[schemars(default)]
     pub goals: Vec<Goal>,
+}
+
+/// The most that the agents of a project may spend together.
+#[derive(Debug, Clone, Copy, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpendingCapInput {
+    /// The cap, in US dollars.
+    #[deserr(try_from(String) = cap -> FieldError)]
+    pub usd: Usd,
+    /// The percentage of the cap at which the owner is warned: 1 to 99. Default: 80.
+    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+    #[schemars(range(min = 1, max = 99))]
+    pub warn_at_percent: Option<u8>,
+}
+
+impl SpendingCapInput {
+    /// # Errors
+    /// [`Problem::Invalid`] when the cap is not positive.
+    pub fn checked(self) -> Result<SpendingCap, Problem> {
+        SpendingCap::new(self.usd, self.warn_at_percent)
+            .map_err(|error| Problem::invalid("spendingCap", error))
+    }
 }
 
 /// Which tool calls need a person, by control mode. Omitted modes keep their protocols; `null` restores the default of a mode.

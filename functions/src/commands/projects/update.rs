@@ -17,7 +17,9 @@ use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
-use super::input::{EscalationInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns};
+use super::input::{
+    EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns,
+};
 use super::project_response;
 
 pub const FUNCTION: HttpFunction =
@@ -64,6 +66,9 @@ pub struct UpdateProject {
     /// How the ticks advance. The current tick stays.
     #[deserr(default)]
     pub tick_config: Option<TickConfig>,
+    /// The most that the agents may spend together. `null` removes the cap. A brake that the cap has pulled stays in force.
+    #[deserr(default)]
+    pub spending_cap: Patch<SpendingCapInput>,
 }
 
 impl UpdateProject {
@@ -85,6 +90,10 @@ impl UpdateProject {
             tool_patterns: patterns.unwrap_or_else(|| before.tool_patterns.clone()),
             trust: self.trust.clone().map_or_else(|| before.trust.clone(), |input| input.0),
             tick_config: self.tick_config.unwrap_or(before.tick_config),
+            spending_cap: self
+                .spending_cap
+                .try_map(SpendingCapInput::checked)?
+                .apply_to(&before.spending_cap),
         };
         check_protocols(&definition)?;
         Ok(definition)

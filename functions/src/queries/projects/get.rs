@@ -21,5 +21,7 @@ async fn get_project(
     Id(id): Id<ProjectId>,
 ) -> Result<CommandResponse, Problem> {
     let loaded = app.store.aggregate::<Project>(&owner, id).await?.ok_or_else(Problem::no_project)?;
-    CommandResponse::ok(loaded.version, &ProjectView::of(&loaded.value, loaded.version))
+    let spending = app.spending(&loaded.value).await?;
+    let view = ProjectView { spending, ..ProjectView::of(&loaded.value, loaded.version) };
+    CommandResponse::ok(loaded.version, &view)
 }

@@ -1,7 +1,7 @@
 use pilothouse_domain::announcement::Publishable;
 use pilothouse_domain::template::ScheduleSkip;
 use pilothouse_domain::{
-    ChainEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
+    ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
 };
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
@@ -18,6 +18,26 @@ impl NotificationText for SkillEvent {}
 impl NotificationText for ProjectEvent {}
 
 impl NotificationText for ProjectAgentEvent {}
+
+impl NotificationText for ProjectAccountEvent {
+    fn notification_text(&self) -> String {
+        match self {
+            Self::Warning { project, drawn_usd, cap_usd } => {
+                let percent = drawn_usd.percent_of(*cap_usd);
+                format!(
+                    "Project {project}: {percent}% of the spending cap is drawn: {drawn_usd} of {cap_usd} dollars."
+                )
+            }
+            Self::Braked { project, cap_usd, .. } => format!(
+                "Project {project} is stopped: its spending cap of {cap_usd} dollars is reached. Raise the cap, then release the brake."
+            ),
+            Self::CapChanged { .. }
+            | Self::SliceDrawn { .. }
+            | Self::SliceReturned { .. }
+            | Self::SliceRefused { .. } => self.name().to_owned(),
+        }
+    }
+}
 
 impl NotificationText for SessionEvent {
     fn notification_text(&self) -> String {

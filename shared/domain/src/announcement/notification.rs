@@ -19,9 +19,9 @@ pub enum NotificationKind {
     WaitingForInput,
     /// A plan waits for approval.
     WaitingForApproval,
-    /// Spending crossed the warning threshold of the budget.
+    /// Spending crossed the warning threshold of a budget, or of the spending cap of a project.
     BudgetWarning,
-    /// The budget is used up.
+    /// A budget is used up, or the spending cap of a project is reached.
     BudgetExhausted,
     /// The agent reports no usable cost, so that the cap cannot be enforced (decision 32).
     SpendUnmetered,

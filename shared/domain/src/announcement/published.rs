@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::NotificationKind;
 use crate::journal::{AggregateJournalEntry, JournalEntry};
-use crate::{ChainEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent};
+use crate::{
+    ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
+};
 
 pub const ANNOUNCED_EVENTS: &[&str] = &[
     "AgentSessionCreatedEvent",
@@ -120,6 +122,23 @@ impl Publishable for SkillEvent {
 
     fn notification_kind(&self) -> Option<NotificationKind> {
         None
+    }
+}
+
+impl Publishable for ProjectAccountEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        match self {
+            Self::Warning { .. } => Some(NotificationKind::BudgetWarning),
+            Self::Braked { .. } => Some(NotificationKind::BudgetExhausted),
+            Self::CapChanged { .. }
+            | Self::SliceDrawn { .. }
+            | Self::SliceReturned { .. }
+            | Self::SliceRefused { .. } => None,
+        }
     }
 }
 

@@ -11,11 +11,22 @@ use crate::text::BrakeReason;
 use crate::value::ProjectMembership;
 use crate::{AgentSessionId, Aggregate, BrakeId, Timestamp, UserId};
 
+/// Who pulled a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum BrakeInitiator {
+    #[default]
+    Owner,
+    /// The spending cap of a project. Such a brake costs no trust.
+    System,
+}
+
 /// Input for pulling a brake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBrake {
     pub id: BrakeId,
     pub owner_id: UserId,
+    pub initiator: BrakeInitiator,
     pub scope: BrakeScope,
     pub behavior: BrakeBehavior,
     pub reason: BrakeReason,
@@ -31,6 +42,8 @@ pub struct NewBrake {
 pub struct Brake {
     id: BrakeId,
     owner_id: UserId,
+    #[serde(default)]
+    initiator: BrakeInitiator,
     scope: BrakeScope,
     behavior: BrakeBehavior,
     reason: BrakeReason,
@@ -73,8 +86,8 @@ impl Brake {
         pool: &mut SessionPool,
         now: Timestamp,
     ) -> Result<(Self, Vec<BrakeEvent>), BrakeError> {
-        let NewBrake { id, owner_id, scope, behavior, reason, release_at, agents } = new;
-        pool.pull_brake(PoolBrake::new(id, scope.clone(), behavior))?;
+        let NewBrake { id, owner_id, initiator, scope, behavior, reason, release_at, agents } = new;
+        pool.pull_brake(PoolBrake::new(id, scope.clone(), behavior), initiator)?;
         let session_ids = match &scope {
             BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
             scope => {
@@ -92,6 +105,7 @@ impl Brake {
         let brake = Self {
             id,
             owner_id,
+            initiator,
             scope,
             behavior,
             reason,
@@ -148,6 +162,10 @@ impl Brake {
 
     pub const fn id(&self) -> BrakeId {
         self.id
+    }
+
+    pub const fn initiator(&self) -> BrakeInitiator {
+        self.initiator
     }
 
     pub const fn scope(&self) -> &BrakeScope {

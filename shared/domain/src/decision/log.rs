@@ -7,13 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     Decision, DecisionKind, DecisionState, DecisionStatus, ResolutionDelivery, ResolutionType, ResolvedBy,
 };
+use crate::brake::{BrakeEvent, BrakeInitiator, BrakeScope, ReleasedBy};
 use crate::control_mode::{ControlMode, ModeRevision};
 use crate::effect::{Effect, Effects};
 use crate::escalation::{DecidingRule, Verdict, VerdictKind};
 use crate::trust::TrustEntry;
 use crate::value::AskedVerdict;
 use crate::{
-    AgentSessionId, DecisionId, EventId, ProjectAgentId, ProjectId, Timestamp, ToolCallId, UserId, VerdictId,
+    AgentSessionId, Brake, BrakeId, DecisionId, EventId, ProjectAgentId, ProjectId, Timestamp, ToolCallId,
+    UserId, VerdictId,
 };
 
 /// One entry. Each is stored as a separate item.
@@ -71,8 +73,64 @@ pub enum LoggedDecision {
     },
     /// The control mode changed.
     ControlMode { event_id: EventId, from: ControlMode, to: ControlMode, revision: ModeRevision },
+    /// A brake on the project, a workstream or an agent was pulled or released.
+    Brake {
+        event_id: EventId,
+        brake_id: BrakeId,
+        scope: BrakeScope,
+        action: BrakeAction,
+        by: BrakeActor,
+        reason: String,
+    },
     /// The trust of an agent changed.
     Trust { event_id: EventId, change: Box<TrustEntry> },
+}
+
+/// What happened to a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BrakeAction {
+    Pulled,
+    /// Some sessions were released. The brake holds the others.
+    SessionsReleased,
+    Released,
+}
+
+/// Who pulled or released a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BrakeActor {
+    Owner,
+    /// The time of the brake was over.
+    Timer,
+    /// The spending cap of the project.
+    System,
+}
+
+impl BrakeAction {
+    pub const fn of_event(event: &BrakeEvent) -> Self {
+        match event {
+            BrakeEvent::Pulled { .. } => Self::Pulled,
+            BrakeEvent::SessionsReleased { .. } => Self::SessionsReleased,
+            BrakeEvent::Released { .. } => Self::Released,
+        }
+    }
+}
+
+impl BrakeActor {
+    pub const fn of_event(event: &BrakeEvent, brake: &Brake) -> Self {
+        match event {
+            BrakeEvent::Pulled { .. } => match brake.initiator() {
+                BrakeInitiator::Owner => Self::Owner,
+                BrakeInitiator::System => Self::System,
+            },
+            BrakeEvent::SessionsReleased { .. } => Self::Owner,
+            BrakeEvent::Released { by, .. } => match by {
+                ReleasedBy::Owner => Self::Owner,
+                ReleasedBy::Timer => Self::Timer,
+            },
+        }
+    }
 }
 
 impl DecisionLogEntry {
@@ -155,9 +213,11 @@ impl LoggedDecision {
                 effect: *effect,
                 effects: effects.clone(),
             }),
-            Self::Verdict { .. } | Self::Decision { .. } | Self::ControlMode { .. } | Self::Trust { .. } => {
-                None
-            }
+            Self::Verdict { .. }
+            | Self::Decision { .. }
+            | Self::ControlMode { .. }
+            | Self::Brake { .. }
+            | Self::Trust { .. } => None,
         }
     }
 
@@ -172,6 +232,7 @@ impl LoggedDecision {
             Self::Verdict { verdict_id, .. } => Self::verdict_key(*verdict_id),
             Self::Decision { decision_id, .. } => format!("decision-{decision_id}"),
             Self::ControlMode { event_id, revision, .. } => format!("mode-{event_id}-{}", revision.get()),
+            Self::Brake { event_id, .. } => format!("brake-{event_id}"),
             Self::Trust { event_id, .. } => format!("trust-{event_id}"),
         }
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
-pub use log::{DecisionLogEntry, LoggedDecision};
+pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
 pub use record::{
     CancelReason, Decision, DecisionState, DecisionStatus, DecisionSubject, ResolutionDelivery, ResolvedBy,
     Ruling, decision_id,

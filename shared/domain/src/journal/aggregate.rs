@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAgent,
-    ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
+    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAccount,
+    ProjectAccountEvent, ProjectAgent, ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent,
+    TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,7 @@ pub enum AnyAggregateEntry {
     Template(AggregateJournalEntry<TemplateEvent>),
     Project(AggregateJournalEntry<ProjectEvent>),
     ProjectAgent(AggregateJournalEntry<ProjectAgentEvent>),
+    ProjectAccount(AggregateJournalEntry<ProjectAccountEvent>),
 }
 
 const KINDS: &[&str] = &[
@@ -46,6 +48,7 @@ const KINDS: &[&str] = &[
     AgentTemplate::KIND,
     Project::KIND,
     ProjectAgent::KIND,
+    ProjectAccount::KIND,
     Brake::KIND,
 ];
 
@@ -61,6 +64,7 @@ impl<'de> Deserialize<'de> for AnyAggregateEntry {
             AgentTemplate::KIND => serde_json::from_value(entry).map(Self::Template),
             Project::KIND => serde_json::from_value(entry).map(Self::Project),
             ProjectAgent::KIND => serde_json::from_value(entry).map(Self::ProjectAgent),
+            ProjectAccount::KIND => serde_json::from_value(entry).map(Self::ProjectAccount),
             other => return Err(D::Error::unknown_variant(other, KINDS)),
         }
         .map_err(D::Error::custom)

@@ -1,5 +1,6 @@
 //! Why a project refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
+use crate::Usd;
 use crate::text::WorkstreamId;
 use crate::tick::TickError;
 use crate::trust::InvalidCalibration;
@@ -20,6 +21,8 @@ pub enum ProjectError {
     /// The project would exceed the size of an item.
     #[error("the project is too large: it may have {max_kib} KiB, with its workstreams and policies")]
     TooLarge { max_kib: usize },
+    #[error("the spending cap of the project, {cap} dollars, is reached; raise the cap first")]
+    SpendingCapReached { cap: Usd },
     #[error(transparent)]
     Ticks(#[from] TickError),
     #[error("trust: {}", sentences(.0))]
@@ -40,6 +43,7 @@ impl ProjectError {
             Self::NoSuchWorkstream(_) => "no-such-workstream",
             Self::Archived => "project-archived",
             Self::TooLarge { .. } => "project-too-large",
+            Self::SpendingCapReached { .. } => "spending-cap-reached",
             Self::Ticks(error) => error.code(),
             Self::Trust(_) => "validation-failed",
         }

@@ -5,6 +5,7 @@
 //! | `brief` | the goals and the workstreams that the briefs of agents contain |
 //! | `policy` | what differs from the defaults of a control mode |
 //! | `agent_status` | status of an agent, which follows from its session |
+//! | `spending` | the most that the agents may spend together |
 //!
 //! Sessions work without a project. The agents of a project are aggregates of their own: [`crate::project_agent`].
 
@@ -13,6 +14,7 @@ mod brief;
 mod error;
 mod event;
 mod policy;
+mod spending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +25,7 @@ pub use brief::{ProjectBrief, Workstream};
 pub use error::ProjectError;
 pub use event::ProjectEvent;
 pub use policy::{ModePolicies, ModePolicy};
+pub use spending::SpendingCap;
 
 use crate::control_mode::{ControlMode, ControlModeSetting};
 use crate::decision::{DecisionTimeoutPolicy, TimeoutOverrides};
@@ -62,6 +65,8 @@ pub struct ProjectDefinition {
     pub trust: TrustCalibrationProfile,
     #[serde(default)]
     pub tick_config: TickConfig,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending_cap: Option<SpendingCap>,
 }
 
 impl Project {

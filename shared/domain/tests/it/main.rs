@@ -7,6 +7,7 @@
 
 mod inbox;
 mod pool_model;
+mod project_account;
 mod projects;
 mod properties;
 mod reference;

@@ -51,6 +51,7 @@ fn definition(workstreams: &[&str]) -> ProjectDefinition {
         tool_patterns: ToolClassifications::default(),
         trust: TrustCalibrationProfile::default(),
         tick_config: TickConfig::default(),
+        spending_cap: None,
     }
 }
 
@@ -65,7 +66,16 @@ fn brief(json: Value) -> AgentBrief {
     serde_json::from_value(json).unwrap()
 }
 
-fn agent_id(n: u128) -> ProjectAgentId {
+/// A project with agents 1 to `count`.
+pub(crate) fn project_with_agents(count: u128) -> Project {
+    let mut project = project(&["api"]);
+    for n in 1..=count {
+        now(|ctx| project.add_agent(agent_id(n), WorkstreamId::parse("api").unwrap(), ctx)).unwrap();
+    }
+    project
+}
+
+pub(crate) fn agent_id(n: u128) -> ProjectAgentId {
     ProjectAgentId::new(Uuid::from_u128(n))
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, NewBrake, ReleasedBy};
+use pilothouse_domain::brake::{
+    Brake, BrakeBehavior, BrakeInitiator, BrakeScope, HoldStage, NewBrake, ReleasedBy,
+};
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::pool::{Allocation, SessionPool};
@@ -220,6 +222,7 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
     NewBrake {
         id: brake(n),
         owner_id: UserId::parse("owner").unwrap(),
+        initiator: BrakeInitiator::Owner,
         scope,
         behavior,
         reason: BrakeReason::parse("Something is wrong").unwrap(),
