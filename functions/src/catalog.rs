@@ -97,6 +97,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &commands::notifications::read::FUNCTION,
     &commands::notifications::read_all::FUNCTION,
     &realtime::notifications::FUNCTION,
+    &realtime::decisions::FUNCTION,
     &queries::webhooks::list::FUNCTION,
     &commands::webhooks::register::FUNCTION,
     &commands::webhooks::remove::FUNCTION,

@@ -7,9 +7,8 @@ use futures_util::future::join4;
 use pilothouse_app::error_chain;
 use pilothouse_app::{App, queues};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueName};
-use pilothouse_domain::AgentSessionId;
 use pilothouse_functions::events::relay;
-use pilothouse_functions::realtime::push_queue;
+use pilothouse_functions::realtime::push_queue::{self, PushOf};
 use pilothouse_store::dynamodb::image;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -54,7 +53,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     let mut reactions = Vec::new();
     let mut announcements = Vec::new();
     let mut deadlines = Vec::new();
-    let mut changed_sessions: BTreeMap<AgentSessionId, usize> = BTreeMap::new();
+    let mut pushes: BTreeMap<PushOf, usize> = BTreeMap::new();
     for (at, raw) in event.records.iter().enumerate() {
         let record: Record<'_> = serde_json::from_str(raw.get()).map_err(wrong)?;
         numbers.push(record.dynamodb.sequence_number);
@@ -64,8 +63,8 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
                 reactions.extend(messages.reaction.map(|message| (at, message)));
                 announcements.extend(messages.announcement.map(|message| (at, message)));
                 deadlines.extend(messages.deadline.map(|message| (at, message)));
-                if let Some(session) = messages.changed_session {
-                    changed_sessions.entry(session).or_insert(at);
+                if let Some(push) = messages.push {
+                    pushes.entry(push).or_insert(at);
                 }
             }
             Err(error) => {
@@ -78,7 +77,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
         send(app, queues::reactions(), reactions),
         send(app, queues::announcements(), announcements),
         send(app, queues::deadlines(), deadlines),
-        push(app, changed_sessions),
+        push(app, pushes),
     );
     let failed = <[_; 4]>::from(sent.await).into_iter().flatten().min();
     let failed = failed.and_then(|at| numbers.into_iter().nth(at));
@@ -104,19 +103,19 @@ fn messages_for(
     Ok(messages)
 }
 
-/// Triggers pushes for sessions that connections follow. Returns the first record that failed, if any.
-async fn push(app: &App, changed_sessions: BTreeMap<AgentSessionId, usize>) -> Option<usize> {
+/// Triggers pushes of what connections follow. Returns the first record that failed, if any.
+async fn push(app: &App, pushes: BTreeMap<PushOf, usize>) -> Option<usize> {
     let mut messages = Vec::new();
     let mut failed = None;
-    for (session, at) in changed_sessions {
-        match push_queue::is_watched(&app.store, session).await {
+    for (push, at) in pushes {
+        match push_queue::is_watched(&app.store, &push).await {
             Ok(false) => {}
-            Ok(true) => match push_queue::message(session) {
+            Ok(true) => match push_queue::message(&push) {
                 Ok(message) => messages.push((at, message)),
-                Err(error) => tracing::error!(%session, %error, "failed to trigger a push"),
+                Err(error) => tracing::error!(?push, %error, "failed to trigger a push"),
             },
             Err(error) => {
-                tracing::warn!(%session, cause = %error_chain(&error), "failed to check whether connections follow a session");
+                tracing::warn!(?push, cause = %error_chain(&error), "failed to check whether connections follow a change");
                 failed = [failed, Some(at)].into_iter().flatten().min();
             }
         }

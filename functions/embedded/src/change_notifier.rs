@@ -2,13 +2,18 @@ use async_trait::async_trait;
 use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
 use pilothouse_domain::{AgentSessionId, UserId};
 use pilothouse_sqlite::Watch;
-use pilothouse_store::layout::{feed_partition, session_partition};
+use pilothouse_store::layout::{
+    ended_decisions_partition, feed_partition, open_decisions_partition, session_partition,
+};
 use pilothouse_store::sqlite::SqliteTable;
 
-/// Notifies live streams of changes in a partition of the table.
+/// Notifies live streams of changes in a partition of the table or of its Listing index.
 pub(super) struct TableChangeNotifier(pub(super) SqliteTable);
 
 struct PartitionWatch(Watch);
+
+/// Notifies of changes in any of two partitions.
+struct EitherWatch(Watch, Watch);
 
 impl ChangeNotifier for TableChangeNotifier {
     fn subscribe(&self, id: AgentSessionId) -> Box<dyn ChangeSubscription> {
@@ -18,11 +23,27 @@ impl ChangeNotifier for TableChangeNotifier {
     fn subscribe_to_owner(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
         Box::new(PartitionWatch(self.0.watch(&feed_partition(owner))))
     }
+
+    /// A decision is in the one partition while it is open, and then in the other.
+    fn subscribe_to_inbox(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
+        let (open, ended) = (open_decisions_partition(owner), ended_decisions_partition(owner));
+        Box::new(EitherWatch(self.0.watch(&open), self.0.watch(&ended)))
+    }
 }
 
 #[async_trait]
 impl ChangeSubscription for PartitionWatch {
     async fn changed(&mut self) -> bool {
         self.0.changed().await
+    }
+}
+
+#[async_trait]
+impl ChangeSubscription for EitherWatch {
+    async fn changed(&mut self) -> bool {
+        tokio::select! {
+            open = self.0.changed() => open,
+            open = self.1.changed() => open,
+        }
     }
 }

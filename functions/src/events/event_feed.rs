@@ -93,7 +93,7 @@ fn outgoing_message(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<Ou
 }
 
 /// The message group of an owner. It is a digest, because an owner's name may contain characters that a group may not.
-fn group_of(owner: &UserId) -> String {
+pub(crate) fn group_of(owner: &UserId) -> String {
     sha256_hex(owner.as_str().as_bytes())
 }
 

@@ -9,12 +9,14 @@ use pilothouse_app::function::requirements::RELAY;
 use pilothouse_app::function::{EventFunction, Subscription, Trigger};
 use pilothouse_app::queues::DeadlineOf;
 use pilothouse_broker::OutgoingMessage;
+use pilothouse_domain::decision::Decision;
 use pilothouse_domain::{AgentSessionId, Timestamp};
 use pilothouse_store::table::Item;
 use pilothouse_store::{AggregateRef, Store, StoreError, layout};
 
 use crate::events::event_feed;
 use crate::reactions;
+use crate::realtime::push_queue::PushOf;
 
 pub const FUNCTION: EventFunction =
     EventFunction::new("relay", &[Subscription::of_host(Trigger::Stream)], RELAY)
@@ -29,10 +31,11 @@ pub struct RelayedMessages {
     pub reaction: Option<OutgoingMessage>,
     pub announcement: Option<OutgoingMessage>,
     pub deadline: Option<OutgoingMessage>,
-    pub changed_session: Option<AgentSessionId>,
+    /// What connections may follow.
+    pub push: Option<PushOf>,
 }
 
-/// Derives the messages and notifications from `item`, which was just written. Fails if the item is a journal entry that cannot
+/// Derives the messages and notifications from `item`, which was just written. Fails if the item cannot
 /// be parsed; retrying does not help.
 pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, StoreError> {
     match item.kind.as_str() {
@@ -41,7 +44,7 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
             Ok(RelayedMessages {
                 reaction,
                 announcement,
-                changed_session: layout::session_of(&item.key),
+                push: layout::session_of(&item.key).map(PushOf::from),
                 ..RelayedMessages::default()
             })
         }
@@ -51,6 +54,11 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
                 .and_then(|(session, due)| deadline(session, due, now)),
             ..RelayedMessages::default()
         }),
+        layout::DECISION => {
+            let Decision { id, owner_id, .. } = Store::read_decision(item)?;
+            let push = Some(PushOf::Decision { owner_id, decision_id: id });
+            Ok(RelayedMessages { push, ..RelayedMessages::default() })
+        }
         _ => Ok(RelayedMessages::default()),
     }
 }

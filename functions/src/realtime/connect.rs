@@ -1,10 +1,8 @@
 //! `WS /ws/agents/sessions/{id}/stream?after=CURSOR`: follows a session on the embedded server.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use pilothouse_api::stream::{StreamBody, StreamMessage, cursor};
 use pilothouse_app::App;
@@ -16,6 +14,8 @@ use pilothouse_app::http::{Owner, Problem, Session};
 use pilothouse_app::live_stream::{messages, place};
 use pilothouse_domain::{AgentSessionId, UserId};
 
+use crate::realtime::socket::{send, wait_for_change};
+
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("stream-connect", Verb::Get, "/ws/agents/sessions/{id}/stream", |verb| {
         verb.route(stream_session)
@@ -26,10 +26,6 @@ pub const FUNCTION: HttpFunction =
     .statuses(&[101])
     .requires(EMBEDDED);
 
-/// The interval of pings on an idle stream, which detect dead connections.
-pub(crate) const PING: Duration = Duration::from_secs(20);
-/// The time that a client has to accept a message.
-const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Entries per read.
 const READ: usize = 200;
 
@@ -81,27 +77,8 @@ async fn follow(
             send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} })
                 .await?;
         }
-        tokio::select! {
-            open = changes.changed() => if !open { return Ok(()) },
-            said = socket.recv() => match said {
-                // Messages from the client have no effect.
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
-                Some(Ok(_)) => {},
-            },
-            () = tokio::time::sleep(PING) => {
-                deliver(&mut socket, Message::Ping(bytes::Bytes::new())).await?;
-            },
+        if !wait_for_change(&mut socket, &mut *changes).await? {
+            return Ok(());
         }
     }
-}
-
-async fn send(socket: &mut WebSocket, message: &StreamMessage) -> Result<(), Problem> {
-    let text = serde_json::to_string(message).map_err(Problem::internal)?;
-    deliver(socket, Message::Text(text.into())).await
-}
-
-/// Sends a message. A client that does not accept it in time is disconnected; it can reconnect with its cursor.
-pub(crate) async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
-    let sent = tokio::time::timeout(SEND_TIMEOUT, socket.send(message)).await;
-    sent.map_err(Problem::internal)?.map_err(Problem::internal)
 }

@@ -1,6 +1,6 @@
-//! The live stream of a session (S0 8.9).
+//! Live streams: of a session (S0 8.9), of notifications, and of the inbox (decision 80).
 //!
-//! The stream is derived from the journal: messages are built from its entries in order, and cursors are positions in it. A client
+//! The stream of a session is derived from the journal: messages are built from its entries in order, and cursors are positions in it. A client
 //! that reconnects with its last cursor resumes exactly there.
 //!
 //! | | embedded server | `aws`: a WebSocket API of API Gateway |
@@ -12,13 +12,20 @@
 //!
 //! On the embedded server a client receives each message once. In `aws` it receives each message at least once and in order, and
 //! ignores messages whose cursor it has passed.
+//!
+//! The stream of the inbox has no cursor. It sends each decision that changed, as it is then: [`decisions`] on the embedded server,
+//! [`push_decisions`] in `aws`.
 
 pub mod authorize;
 pub mod closed;
 pub mod connect;
+pub mod decisions;
 mod frame;
 pub mod notifications;
 pub mod open;
 pub mod push;
+mod push_decisions;
 pub mod push_queue;
+mod pusher;
+mod socket;
 pub mod subscribe;

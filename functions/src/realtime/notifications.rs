@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use pilothouse_api::notifications::{NotificationBody, NotificationMessage};
 use pilothouse_app::App;
@@ -14,7 +14,7 @@ use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, Problem};
 use pilothouse_domain::UserId;
 
-use crate::realtime::connect::{PING, deliver};
+use crate::realtime::socket::{send, wait_for_change};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("notifications-stream", Verb::Get, "/ws/notifications", |verb| {
@@ -60,31 +60,21 @@ async fn follow(app: &App, owner: &UserId, mut after: u64, mut socket: WebSocket
         let listing = app.store.notifications_after(owner, after, READ).await?;
         for notification in listing.items {
             after = notification.sequence;
-            send(&mut socket, after, NotificationBody::Notification(notification)).await?;
+            send(&mut socket, &message(after, NotificationBody::Notification(notification))).await?;
         }
         if listing.next.is_some() {
             continue;
         }
         if !told {
             told = true;
-            send(&mut socket, after, NotificationBody::CaughtUp {}).await?;
+            send(&mut socket, &message(after, NotificationBody::CaughtUp {})).await?;
         }
-        tokio::select! {
-            open = changes.changed() => if !open { return Ok(()) },
-            said = socket.recv() => match said {
-                // Messages from the client have no effect.
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
-                Some(Ok(_)) => {},
-            },
-            () = tokio::time::sleep(PING) => {
-                deliver(&mut socket, Message::Ping(bytes::Bytes::new())).await?;
-            },
+        if !wait_for_change(&mut socket, &mut *changes).await? {
+            return Ok(());
         }
     }
 }
 
-async fn send(socket: &mut WebSocket, cursor: u64, body: NotificationBody) -> Result<(), Problem> {
-    let message = NotificationMessage { cursor: cursor.to_string(), body };
-    let text = serde_json::to_string(&message).map_err(Problem::internal)?;
-    deliver(socket, Message::Text(text.into())).await
+fn message(cursor: u64, body: NotificationBody) -> NotificationMessage {
+    NotificationMessage { cursor: cursor.to_string(), body }
 }

@@ -26,10 +26,10 @@ pub const LIFETIME: Duration = Duration::from_hours(2);
 /// The additional time that its record is kept, to tolerate clock differences.
 const GRACE: Duration = Duration::from_mins(5);
 
-/// Stores the owner of the connection, `caller`, which [`super::authorize`] determined. The connection does not follow a session
+/// Stores the owner of the connection, `caller`, which [`super::authorize`] determined. The connection does not follow anything
 /// yet.
 pub async fn accept_connection(app: &App, id: &ConnectionId, caller: VerifiedToken) -> Result<(), Problem> {
     let ends = app.now() + (LIFETIME + GRACE);
-    let connection = Connection { owner: caller.owner, token_ends: caller.ends, ends, session: None };
+    let connection = Connection { owner: caller.owner, token_ends: caller.ends, ends, follows: None };
     Ok(app.store.open_connection(id, &connection).await?)
 }

@@ -21,12 +21,13 @@ use pilothouse_app::live_stream::messages;
 use pilothouse_broker::Received;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{AgentSession, AgentSessionId};
-use pilothouse_store::{CommitError, ConnectionId, Loaded, StoreError, Watcher};
+use pilothouse_store::{CommitError, Followed, Loaded, Watcher};
 use tokio::task::JoinSet;
-use tokio::time::error::Elapsed;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::frame::frame;
+use super::push_decisions::push_decision;
+use super::pusher::{PushError, PushTarget};
 use crate::realtime::push_queue::{self, PushOf};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
@@ -42,44 +43,46 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 const READ: usize = 200;
 /// The time that one push spends on one connection, unless a single message takes longer.
 const TURN: Duration = Duration::from_secs(2);
-/// The timeout of a call to API Gateway. A call that times out is not repeated, because it would delay other connections.
-const CALL: Duration = Duration::from_secs(3);
-/// The maximum number of attempts to post a message that is refused.
-const TRIES: u32 = 3;
-/// Doubles with each attempt.
-const PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Processes a batch of the pushes queue: one push for each session in it.
+/// Processes a batch of the pushes queue: one push for each session and each decision in it.
 pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<Received>) -> BatchOutcome {
     let mut outcome = BatchOutcome::default();
-    let mut sessions: BTreeMap<AgentSessionId, Vec<_>> = BTreeMap::new();
+    let mut wanted: BTreeMap<PushOf, Vec<_>> = BTreeMap::new();
     for message in batch {
         match serde_json::from_str::<PushOf>(&message.body) {
-            Ok(push) => sessions.entry(push.session_id).or_default().push(message.receipt),
+            Ok(push) => wanted.entry(push).or_default().push(message.receipt),
             Err(error) => {
                 tracing::warn!(group = %message.group, %error, "failed to parse a message of the pushes queue");
                 outcome.done.push(message.receipt);
             }
         }
     }
-    let mut pushes = JoinSet::new();
-    for session in sessions.keys().copied() {
+    let mut under_way = JoinSet::new();
+    for of in wanted.keys().cloned() {
         let (app, connections) = (app.clone(), Arc::clone(connections));
-        pushes.spawn(async move { (session, push(&app, &connections, session).await) });
+        under_way.spawn(async move {
+            let pushed = match &of {
+                PushOf::Session { session_id } => push(&app, &connections, *session_id).await,
+                PushOf::Decision { owner_id, decision_id } => {
+                    push_decision(&app, &connections, owner_id, *decision_id).await
+                }
+            };
+            (of, pushed)
+        });
     }
     let mut done = BTreeSet::new();
-    while let Some(pushed) = pushes.join_next().await {
+    while let Some(pushed) = under_way.join_next().await {
         match pushed {
-            Ok((session, Ok(()))) => drop(done.insert(session)),
-            Ok((session, Err(problem))) => {
-                tracing::warn!(%session, cause = %error_chain(&problem), "a push failed");
+            Ok((of, Ok(()))) => drop(done.insert(of)),
+            Ok((of, Err(problem))) => {
+                tracing::warn!(?of, cause = %error_chain(&problem), "a push failed");
             }
             Err(panicked) => tracing::error!(error = %panicked, "a push failed"),
         }
     }
-    for (session, receipts) in sessions {
-        if done.contains(&session) {
+    for (of, receipts) in wanted {
+        if done.contains(&of) {
             outcome.done.extend(receipts);
         } else {
             outcome.retry.push((receipts, RETRY_DELAY));
@@ -96,20 +99,6 @@ enum Served {
     InPart,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum ServeError {
-    #[error("a connection can neither be posted to nor closed")]
-    Stuck(#[source] PostError),
-    #[error("a message cannot be written")]
-    Unwritable(#[from] serde_json::Error),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Move(#[from] CommitError),
-    #[error("the task that served a connection failed")]
-    CutShort(#[from] tokio::task::JoinError),
-}
-
 /// Posts new journal entries to every connection that follows a session. After success each of them has received everything that
 /// was committed before the start, or another push is queued.
 pub async fn push(
@@ -117,7 +106,8 @@ pub async fn push(
     connections: &Arc<dyn Connections>,
     session: AgentSessionId,
 ) -> Result<(), Problem> {
-    let watchers = app.store.watchers(session).await?;
+    let followed = Followed::Session(session);
+    let watchers = app.store.watchers(&followed).await?;
     if watchers.is_empty() {
         return Ok(());
     }
@@ -125,12 +115,14 @@ pub async fn push(
     let mut pages = BTreeMap::new();
     let mut serving = JoinSet::new();
     for (id, watcher) in watchers {
-        let pusher = ConnectionPusher { app: app.clone(), connections: Arc::clone(connections), session, id };
+        let connection = PushTarget::new(app, connections, &followed, id);
         let may = |current: &&Arc<AgentSession>| {
             *current.owner_id() == watcher.value.owner && app.now() < watcher.value.token_ends
         };
         let Some(current) = current.as_ref().filter(may) else {
-            serving.spawn(async move { pusher.dismiss("it may no longer follow this session").await });
+            serving.spawn(async move {
+                connection.dismiss("it may no longer follow this session").await.map(|()| Served::Whole)
+            });
             continue;
         };
         // Connections with the same cursor share one read.
@@ -142,11 +134,12 @@ pub async fn push(
             }
         };
         let current = Arc::clone(current);
+        let pusher = SessionPusher { app: app.clone(), followed: followed.clone(), connection };
         serving.spawn(async move { pusher.serve(watcher, &current, &page).await });
     }
     let (mut more, mut failed) = (false, None);
     while let Some(served) = serving.join_next().await {
-        match served.map_err(ServeError::from).and_then(|served| served) {
+        match served.map_err(PushError::from).and_then(|served| served) {
             Ok(served) => more |= served == Served::InPart,
             Err(error) => failed = Some(error),
         }
@@ -155,14 +148,13 @@ pub async fn push(
     if let Some(error) = failed {
         return Err(Problem::internal(error));
     }
-    if more { push_queue::send(&*app.broker, session).await } else { Ok(()) }
+    if more { push_queue::send(&*app.broker, &session.into()).await } else { Ok(()) }
 }
 
-struct ConnectionPusher {
+struct SessionPusher {
     app: App,
-    connections: Arc<dyn Connections>,
-    session: AgentSessionId,
-    id: ConnectionId,
+    followed: Followed,
+    connection: PushTarget,
 }
 
 enum PushStop {
@@ -170,18 +162,18 @@ enum PushStop {
     Post(PostError),
 }
 
-impl ConnectionPusher {
+impl SessionPusher {
     /// Posts the entries of `page` to a connection, then advances its cursor.
     async fn serve(
         &self,
         mut watcher: Loaded<Watcher>,
         current: &AgentSession,
         page: &[JournalEntry],
-    ) -> Result<Served, ServeError> {
+    ) -> Result<Served, PushError> {
         let before = watcher.value.clone();
         let halted = self.post_page(&mut watcher.value, current, page).await?;
         if watcher.value != before {
-            match self.app.store.move_watcher(self.session, &self.id, &watcher).await {
+            match self.app.store.move_watcher(&self.followed, self.connection.id(), &watcher).await {
                 // The connection was closed, or subscribed again, which triggers another push.
                 Ok(()) | Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -190,12 +182,7 @@ impl ConnectionPusher {
         match halted {
             None if page.len() < READ => Ok(Served::Whole),
             None | Some(PushStop::Turn) => Ok(Served::InPart),
-            Some(PushStop::Post(PostError::Gone)) => self.forget().await,
-            Some(PushStop::Post(error)) => {
-                tracing::warn!(session = %self.session, cause = %error_chain(&error), "failed to post to a connection");
-                // The client reconnects and resumes from its cursor.
-                self.dismiss("it accepts no messages").await
-            }
+            Some(PushStop::Post(error)) => self.connection.end(error).await.map(|()| Served::Whole),
         }
     }
 
@@ -205,7 +192,7 @@ impl ConnectionPusher {
         at: &mut Watcher,
         current: &AgentSession,
         page: &[JournalEntry],
-    ) -> Result<Option<PushStop>, ServeError> {
+    ) -> Result<Option<PushStop>, PushError> {
         let began = Instant::now();
         for entry in page {
             // `seen` counts messages of the entry after the cursor. That entry may have expired.
@@ -233,37 +220,8 @@ impl ConnectionPusher {
         Ok(None)
     }
 
-    async fn post(&self, message: &StreamMessage) -> Result<Result<(), PostError>, ServeError> {
+    async fn post(&self, message: &StreamMessage) -> Result<Result<(), PostError>, PushError> {
         let Some(text) = frame(message)? else { return Ok(Ok(())) };
-        let mut pause = PAUSE;
-        for attempt in 1.. {
-            match in_time(self.connections.post(&self.id, &text)).await {
-                Err(PostError::Failed(cause)) if attempt < TRIES && !cause.is::<Elapsed>() => {
-                    tokio::time::sleep(pause).await;
-                }
-                done => return Ok(done),
-            }
-            pause *= 2;
-        }
-        Ok(Ok(()))
+        Ok(self.connection.post(&text).await)
     }
-
-    /// Closes the connection and deletes its record.
-    async fn dismiss(&self, why: &str) -> Result<Served, ServeError> {
-        tracing::info!(session = %self.session, why, "a connection is closed");
-        match in_time(self.connections.close(&self.id)).await {
-            Ok(()) | Err(PostError::Gone) => self.forget().await,
-            Err(error) => Err(ServeError::Stuck(error)),
-        }
-    }
-
-    async fn forget(&self) -> Result<Served, ServeError> {
-        self.app.store.remove_watcher(self.session, &self.id).await?;
-        Ok(Served::Whole)
-    }
-}
-
-/// Fails a call that takes too long.
-async fn in_time(call: impl Future<Output = Result<(), PostError>>) -> Result<(), PostError> {
-    timeout(CALL, call).await.unwrap_or_else(|late| Err(PostError::Failed(Box::new(late))))
 }

@@ -4,32 +4,60 @@ use pilothouse_app::FreshIds;
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
 use pilothouse_broker::{Broker, OutgoingMessage};
-use pilothouse_domain::{AgentSessionId, IdSource as _};
-use pilothouse_store::{Store, StoreError};
+use pilothouse_domain::{AgentSessionId, DecisionId, IdSource as _, UserId};
+use pilothouse_store::{Followed, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PushOf {
-    /// The session that has new entries for its connections.
-    pub session_id: AgentSessionId,
+use crate::events::event_feed::group_of;
+
+/// What has changed for connections.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum PushOf {
+    /// A session has new entries.
+    Session { session_id: AgentSessionId },
+    /// A decision of the owner's inbox changed.
+    Decision { owner_id: UserId, decision_id: DecisionId },
 }
 
-/// Whether a connection follows a session, so that a new journal entry must trigger a push. The read is consistent: an entry is
-/// either seen by the push of a new subscription or triggers a push.
-pub async fn is_watched(store: &Store, session: AgentSessionId) -> Result<bool, StoreError> {
-    store.is_watched(session).await
+impl From<AgentSessionId> for PushOf {
+    fn from(session_id: AgentSessionId) -> Self {
+        Self::Session { session_id }
+    }
 }
 
-/// The message that triggers a push. Each message has a unique id, because a later one may announce more entries and must not be
+impl PushOf {
+    fn followed(&self) -> Followed {
+        match self {
+            Self::Session { session_id } => Followed::Session(*session_id),
+            Self::Decision { owner_id, .. } => Followed::Inbox(owner_id.clone()),
+        }
+    }
+
+    /// The message group: messages of a group are processed in order.
+    fn group(&self) -> String {
+        match self {
+            Self::Session { session_id } => session_id.to_string(),
+            Self::Decision { owner_id, .. } => group_of(owner_id),
+        }
+    }
+}
+
+/// Whether a connection follows what changed, so that a push must be triggered. The read is consistent: a change is either seen by
+/// a new subscription or triggers a push.
+pub async fn is_watched(store: &Store, push: &PushOf) -> Result<bool, StoreError> {
+    store.is_watched(&push.followed()).await
+}
+
+/// The message that triggers a push. Each message has a unique id, because a later one may announce more changes and must not be
 /// deduplicated.
-pub fn message(session: AgentSessionId) -> Result<OutgoingMessage, serde_json::Error> {
-    let body = serde_json::to_string(&PushOf { session_id: session })?;
-    Ok(OutgoingMessage::new(session.to_string(), format!("push-{}", FreshIds.fresh()), body))
+pub fn message(push: &PushOf) -> Result<OutgoingMessage, serde_json::Error> {
+    let body = serde_json::to_string(push)?;
+    Ok(OutgoingMessage::new(push.group(), format!("push-{}", FreshIds.fresh()), body))
 }
 
-pub(super) async fn send(broker: &dyn Broker, session: AgentSessionId) -> Result<(), Problem> {
-    let message = message(session).map_err(Problem::internal)?;
+pub(super) async fn send(broker: &dyn Broker, push: &PushOf) -> Result<(), Problem> {
+    let message = message(push).map_err(Problem::internal)?;
     let outcome = broker.send(&queues::pushes(), vec![message]).await.map_err(Problem::internal)?;
     match outcome.failed.into_iter().next() {
         None => Ok(()),

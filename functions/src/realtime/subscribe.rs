@@ -1,6 +1,8 @@
 //! `{"action":"subscribe","sessionId":…,"after":…}` on the WebSocket API: a connection follows a session.
+//! `{"action":"subscribe","topic":"decisions"}`: it follows the owner's inbox.
 
-use pilothouse_api::stream::{Subscribe, SubscriptionResponse};
+use pilothouse_api::decisions::InboxMessage;
+use pilothouse_api::stream::{Subscribe, SubscribeTopic, SubscriptionResponse};
 use pilothouse_app::App;
 use pilothouse_app::connections::{Connections, PostError};
 use pilothouse_app::function::requirements::SUBSCRIBE;
@@ -8,7 +10,8 @@ use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::live_stream::place;
 use pilothouse_app::unit_of_work::RetryPolicy;
-use pilothouse_store::{CommitError, ConnectionId, Watcher};
+use pilothouse_domain::UserId;
+use pilothouse_store::{CommitError, ConnectionId, Followed, Watcher};
 
 use crate::realtime::push_queue;
 
@@ -21,9 +24,9 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     })],
     SUBSCRIBE,
 )
-.summary("Subscribe a connection to a session");
+.summary("Subscribe a connection to a session or to the inbox");
 
-/// Subscribes the connection to a session and triggers a push of everything after the cursor.
+/// Subscribes the connection. For a session, triggers a push of everything after the cursor.
 ///
 /// A problem with the request is sent to the client on the same connection. An error is returned to the host: API Gateway then
 /// reports a failure, and the client reconnects.
@@ -33,19 +36,21 @@ pub async fn subscribe_connection(
     id: &ConnectionId,
     body: &str,
 ) -> Result<(), Problem> {
-    let refused = match subscribe(app, id, body).await {
+    let refused = match subscribe(app, connections, id, body).await {
         Err(problem) if problem.status().is_client_error() => problem,
         other => return other,
     };
     let response = SubscriptionResponse::Problem(refused.document());
     let text = serde_json::to_string(&response).map_err(Problem::internal)?;
-    match connections.post(id, &text).await {
-        Ok(()) | Err(PostError::Gone) => Ok(()),
-        Err(failed) => Err(Problem::internal(failed)),
-    }
+    post(connections, id, &text).await
 }
 
-async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Problem> {
+async fn subscribe(
+    app: &App,
+    connections: &dyn Connections,
+    id: &ConnectionId,
+    body: &str,
+) -> Result<(), Problem> {
     let input: Subscribe = serde_json::from_str(body)
         .map_err(|error| Problem::invalid("body", format!("is not a subscription: {error}")))?;
     let attempt = async || {
@@ -56,8 +61,7 @@ async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Probl
         if caller.token_ends <= app.now() {
             return Err(Problem::Unauthenticated("the token has ended; connect again with a new one"));
         }
-        let session = app.session_of(&caller.owner, input.session_id).await?;
-        let (after, seen) = place(input.after.as_deref(), &session)?;
+        let (followed, (after, seen)) = place_of(app, &caller.owner, &input).await?;
         let watcher = Watcher {
             owner: caller.owner.clone(),
             token_ends: caller.token_ends,
@@ -66,15 +70,44 @@ async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Probl
             seen,
             caught_up: false,
         };
-        let before = app.store.watcher(session.id(), id).await?.map_or(0, |before| before.version);
-        app.store.watch(id, &connection, session.id(), &watcher, before).await?;
-        Ok(session.id())
+        let before = app.store.watcher(&followed, id).await?.map_or(0, |before| before.version);
+        app.store.watch(id, &connection, &followed, &watcher, before).await?;
+        Ok(followed)
     };
-    let watched = RetryPolicy::EVENT.retry(attempt).await.map_err(|error| match error {
+    let followed = RetryPolicy::EVENT.retry(attempt).await.map_err(|error| match error {
         // The client cannot resolve a conflict with pushes or other subscriptions.
         Problem::VersionConflict => Problem::internal(CommitError::Conflict),
         other => other,
     })?;
-    // This push sends the entries committed so far. Each later entry triggers a push of its own.
-    push_queue::send(&*app.broker, watched).await
+    match followed {
+        // This push sends the entries committed so far. Each later entry triggers a push of its own.
+        Followed::Session(session) => push_queue::send(&*app.broker, &session.into()).await,
+        // Each later change triggers a push. The client lists the decisions of before.
+        Followed::Inbox(_) => {
+            let text = serde_json::to_string(&InboxMessage::CaughtUp {}).map_err(Problem::internal)?;
+            post(connections, id, &text).await
+        }
+    }
+}
+
+/// What to follow, and the position in its stream.
+async fn place_of(app: &App, owner: &UserId, input: &Subscribe) -> Result<(Followed, (u64, usize)), Problem> {
+    match (input.session_id, input.topic, &input.after) {
+        (Some(session), None, after) => {
+            let session = app.session_of(owner, session).await?;
+            Ok((Followed::Session(session.id()), place(after.as_deref(), &session)?))
+        }
+        (None, Some(SubscribeTopic::Decisions), None) => Ok((Followed::Inbox(owner.clone()), (0, 0))),
+        (None, Some(_), Some(_)) => Err(Problem::invalid("after", "the inbox has no cursors")),
+        (Some(_), Some(_), _) | (None, None, _) => {
+            Err(Problem::invalid("body", "needs either `sessionId` or `topic`"))
+        }
+    }
+}
+
+async fn post(connections: &dyn Connections, id: &ConnectionId, text: &str) -> Result<(), Problem> {
+    match connections.post(id, text).await {
+        Ok(()) | Err(PostError::Gone) => Ok(()),
+        Err(failed) => Err(Problem::internal(failed)),
+    }
 }

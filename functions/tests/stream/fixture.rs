@@ -78,8 +78,8 @@ impl StreamFixture {
     /// Commits an entry with `lines` lines of activity, and relays it. Returns its sequence.
     pub(crate) async fn happens(&self, session: AgentSessionId, lines: usize) -> u64 {
         let sequence = self.happens_unseen(session, lines).await;
-        if push_queue::is_watched(&self.app.store, session).await.unwrap() {
-            let message = push_queue::message(session).unwrap();
+        if push_queue::is_watched(&self.app.store, &session.into()).await.unwrap() {
+            let message = push_queue::message(&session.into()).unwrap();
             let sent = self.app.broker.send(&queues::pushes(), vec![message]).await.unwrap();
             assert!(sent.failed.is_empty());
         }

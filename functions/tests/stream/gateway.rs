@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use pilothouse_api::decisions::InboxMessage;
 use pilothouse_api::stream::{StreamBody, StreamMessage, parse_cursor};
 use pilothouse_app::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
 use pilothouse_store::ConnectionId;
@@ -58,6 +59,10 @@ impl Gateway {
     }
 
     pub(crate) fn messages(&self, id: &ConnectionId) -> Vec<StreamMessage> {
+        self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+    }
+
+    pub(crate) fn inbox(&self, id: &ConnectionId) -> Vec<InboxMessage> {
         self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
     }
 

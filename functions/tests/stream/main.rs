@@ -4,5 +4,6 @@
 mod concurrent;
 mod fixture;
 mod gateway;
+mod inbox;
 mod pushing;
 mod subscribing;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use pilothouse_api::stream::parse_cursor;
 use pilothouse_functions::realtime::{push, push_queue};
-use pilothouse_store::CommitError;
+use pilothouse_store::{CommitError, Followed};
 
 use crate::fixture::{StreamFixture, owner};
 use crate::gateway::{Fate, Gateway};
@@ -100,7 +100,7 @@ async fn closed_connection_is_forgotten() {
     posted.after(&gone, 0, Fate::Gone);
     assert_eq!(fixture.push_all(&gateway).await, 0);
     assert_eq!(fixture.app.store.connection(&gone).await.unwrap(), None);
-    let watchers = fixture.app.store.watchers(session).await.unwrap();
+    let watchers = fixture.app.store.watchers(&Followed::Session(session)).await.unwrap();
     assert_eq!(watchers.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&here]);
 }
 
@@ -168,10 +168,11 @@ async fn watcher_without_access_gets_nothing_and_is_closed() {
     fixture.push_all(&gateway).await;
 
     // As if the session had belonged to bob when he subscribed.
-    let mut watcher = fixture.app.store.watcher(session, &foreign).await.unwrap().unwrap();
+    let mut watcher =
+        fixture.app.store.watcher(&Followed::Session(session), &foreign).await.unwrap().unwrap();
     watcher.value.owner = bob;
     watcher.value.token_ends = fixture.app.now() + Duration::from_hours(9);
-    fixture.app.store.move_watcher(session, &foreign, &watcher).await.unwrap();
+    fixture.app.store.move_watcher(&Followed::Session(session), &foreign, &watcher).await.unwrap();
     fixture.pass(Duration::from_mins(61));
     fixture.happens(session, 1).await;
     assert_eq!(fixture.push_all(&gateway).await, 0);
@@ -179,7 +180,7 @@ async fn watcher_without_access_gets_nothing_and_is_closed() {
         assert!(posted.cursors(id).is_empty(), "{id}");
         assert!(posted.is_closed(id), "{id}");
     }
-    assert!(!push_queue::is_watched(&fixture.app.store, session).await.unwrap());
+    assert!(!push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap());
 }
 
 #[tokio::test]
@@ -191,12 +192,12 @@ async fn push_does_not_overwrite_the_cursor_of_a_new_subscription() {
     fixture.happens(session, 1).await;
     let one = fixture.open("one", &ada).await;
     fixture.subscribe(&gateway, &one, session, Some("j2")).await;
-    let mut held = fixture.app.store.watcher(session, &one).await.unwrap().unwrap();
+    let mut held = fixture.app.store.watcher(&Followed::Session(session), &one).await.unwrap().unwrap();
     fixture.subscribe(&gateway, &one, session, Some("j1")).await;
     held.value.caught_up = true;
-    let moved = fixture.app.store.move_watcher(session, &one, &held).await;
+    let moved = fixture.app.store.move_watcher(&Followed::Session(session), &one, &held).await;
     assert!(matches!(moved, Err(CommitError::Conflict)), "{moved:?}");
-    let watcher = fixture.app.store.watcher(session, &one).await.unwrap().unwrap().value;
+    let watcher = fixture.app.store.watcher(&Followed::Session(session), &one).await.unwrap().unwrap().value;
     assert_eq!((watcher.after, watcher.seen, watcher.caught_up), (1, 0, false));
     assert_eq!(parse_cursor("j1"), Some((watcher.after, watcher.seen)));
 }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use pilothouse_domain::AgentSessionId;
 use pilothouse_functions::realtime::{closed, push_queue, subscribe};
 
 use crate::fixture::{StreamFixture, connection, owner};
@@ -11,7 +12,7 @@ async fn session_is_watched_while_it_has_subscriptions() {
     let (_, gateway) = Gateway::new();
     let ada = owner("ada");
     let session = fixture.session(&ada).await;
-    let watched = async || push_queue::is_watched(&fixture.app.store, session).await.unwrap();
+    let watched = async || push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap();
     let (one, two) = (fixture.open("one", &ada).await, fixture.open("two", &ada).await);
     assert!(!watched().await, "an open connection follows no session yet");
     fixture.subscribe(&gateway, &one, session, None).await;
@@ -33,9 +34,9 @@ async fn connection_without_a_disconnect_event_expires() {
     let one = fixture.open("one", &ada).await;
     fixture.subscribe(&gateway, &one, session, None).await;
     fixture.pass(Duration::from_mins(119));
-    assert!(push_queue::is_watched(&fixture.app.store, session).await.unwrap());
+    assert!(push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap());
     fixture.pass(Duration::from_mins(10));
-    assert!(!push_queue::is_watched(&fixture.app.store, session).await.unwrap());
+    assert!(!push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap());
 }
 
 #[tokio::test]
@@ -47,7 +48,9 @@ async fn a_connection_follows_one_session_at_a_time() {
     let one = fixture.open("one", &ada).await;
     fixture.subscribe(&gateway, &one, first, None).await;
     fixture.subscribe(&gateway, &one, second, None).await;
-    let watched = async |session| push_queue::is_watched(&fixture.app.store, session).await.unwrap();
+    let watched = async |session: AgentSessionId| {
+        push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap()
+    };
     assert_eq!((watched(first).await, watched(second).await), (false, true));
 }
 
@@ -76,5 +79,5 @@ async fn invalid_subscription_is_refused_on_the_connection() {
     fixture.pass(Duration::from_mins(61));
     fixture.subscribe(&gateway, &one, session, None).await;
     assert_eq!(code(&one).as_deref(), Some("unauthenticated"), "after the token's end");
-    assert!(!push_queue::is_watched(&fixture.app.store, session).await.unwrap());
+    assert!(!push_queue::is_watched(&fixture.app.store, &session.into()).await.unwrap());
 }

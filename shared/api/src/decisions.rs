@@ -80,6 +80,26 @@ pub struct DecisionPage {
     pub counts: Option<DecisionCounts>,
 }
 
+/// A message of the live stream of the inbox. It has no cursor: after a reconnection, list the pending decisions again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum InboxMessage {
+    /// A decision as it is now: it was opened, it changed, or it is over. The same state may be sent more than once.
+    Decision(Box<DecisionView>),
+    /// A decision changed that is too large for a message. Read it by its id.
+    Changed(ChangedDecision),
+    /// Each change from now on is sent. A client that lists the pending decisions after this message misses none.
+    CaughtUp {},
+}
+
+/// A decision to read by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedDecision {
+    /// The id of the decision.
+    pub id: DecisionId,
+}
+
 /// How many decisions of an owner are pending.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

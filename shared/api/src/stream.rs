@@ -71,15 +71,19 @@ pub struct QueueChange {
     pub message_id: Option<pilothouse_domain::MessageId>,
 }
 
-/// A client's request on the WebSocket of the `aws` profile to follow a session. Send it again to continue from another cursor or
-/// to switch to another session. Sending it regularly keeps an idle connection open.
+/// A client's request on the WebSocket of the `aws` profile to follow a session or the inbox. Send it again to continue from
+/// another cursor, or to follow something else. Sending it regularly keeps an idle connection open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscribe {
     /// The action: `subscribe`.
     pub action: SubscribeAction,
-    /// The session to follow.
-    pub session_id: AgentSessionId,
+    /// The session to follow. Absent if `topic` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<AgentSessionId>,
+    /// What to follow instead of a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<SubscribeTopic>,
     /// The last cursor that the client saw. Absent: start at the first entry of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
@@ -89,8 +93,16 @@ pub struct Subscribe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscribeAction {
-    /// Follow a session.
+    /// Follow a session or a topic.
     Subscribe,
+}
+
+/// What a connection can follow besides a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscribeTopic {
+    /// The owner's inbox, as messages of the type `InboxMessage`. It takes no cursor.
+    Decisions,
 }
 
 /// The response on the WebSocket of the `aws` profile to a subscription that is refused. It has no cursor because it is not part

@@ -9,6 +9,11 @@ pub trait ChangeNotifier: Send + Sync + 'static {
     fn subscribe_to_owner(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
         Box::new(Never)
     }
+
+    /// Subscribes to changes of an owner's decisions.
+    fn subscribe_to_inbox(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
+        Box::new(Never)
+    }
 }
 
 struct Never;

@@ -6,7 +6,7 @@
 //! | `sessions`, `lifecycle`, `messages`, `agent_requests`, `records` | methods for one session |
 //! | `brakes`, `chains`, `templates`, `skills`, `pool`, `notifications`, `operations`, `workers` | methods for other resources |
 //! | `resolve` | finds a resource by a part of its id, or by its name |
-//! | `stream`, `subscription` | live streams, on the embedded server and on API Gateway |
+//! | `stream`, `subscription`, `inbox` | live streams, on the embedded server and on API Gateway |
 //!
 //! Each POST has an `Idempotency-Key`, so the client can send it again after it lost the response. The server's refusals
 //! are returned as [`ApiError::Problem`] with the [`ProblemDocument`].
@@ -19,6 +19,7 @@ mod chains;
 mod credentials;
 mod decisions;
 mod error;
+mod inbox;
 pub mod inputs;
 mod lifecycle;
 mod messages;
@@ -47,6 +48,7 @@ use uuid::Uuid;
 
 pub use credentials::Credentials;
 pub use error::ApiError;
+pub use inbox::{InboxEvent, InboxWatch};
 pub use records::RecordFilter;
 pub use resolve::{MIN_PREFIX, ResolveError};
 pub use stream::{SessionStream, SessionWatch, WatchEvent};

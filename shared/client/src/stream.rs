@@ -28,10 +28,63 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 /// A connection to the live stream of a session.
 #[derive(Debug)]
 pub struct SessionStream {
-    socket: Socket,
-    last_frame_at: Instant,
+    socket: LiveSocket,
     /// Set on a WebSocket API, where a connection subscribes to a session.
     subscription: Option<Subscription>,
+}
+
+/// The connection of a live stream, which detects that its server is gone.
+#[derive(Debug)]
+pub(super) struct LiveSocket {
+    socket: Socket,
+    last_frame_at: Instant,
+}
+
+/// What arrived on a connection.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Text(String),
+    /// Nothing for the reader. The connection works, or was pinged.
+    Idle,
+    Closed,
+}
+
+impl LiveSocket {
+    fn new(socket: Socket) -> Self {
+        Self { socket, last_frame_at: Instant::now() }
+    }
+
+    /// Waits for the next frame, at most for the interval of pings. Cancel-safe, except while it sends a ping.
+    pub(super) async fn next(&mut self) -> Result<Incoming, ApiError> {
+        let frame = match timeout(PING_EVERY, self.socket.next()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed))) => {
+                return Ok(Incoming::Closed);
+            }
+            Ok(Some(Err(e))) => return Err(ApiError::Stream(e.to_string())),
+            Err(_) if self.last_frame_at.elapsed() >= SILENCE_LIMIT => {
+                return Err(ApiError::Stream("the server fell silent".into()));
+            }
+            Err(_) => {
+                self.send(Message::Ping(Bytes::new())).await?;
+                return Ok(Incoming::Idle);
+            }
+        };
+        self.last_frame_at = Instant::now();
+        Ok(match frame {
+            Message::Text(text) => Incoming::Text(text.to_string()),
+            Message::Close(_) => Incoming::Closed,
+            _ => Incoming::Idle,
+        })
+    }
+
+    pub(super) async fn send_text(&mut self, text: String) -> Result<(), ApiError> {
+        self.send(Message::text(text)).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), ApiError> {
+        self.socket.send(message).await.map_err(|e| ApiError::Stream(e.to_string()))
+    }
 }
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -63,27 +116,41 @@ impl Client {
 
     /// Opens the live stream of a session after the cursor `after`, or from its beginning.
     pub async fn stream(&self, id: AgentSessionId, after: Option<&str>) -> Result<SessionStream, ApiError> {
-        match &self.stream_endpoint {
+        let after_query = after.map(|after| ("after", after));
+        let socket = self.open_live(&format!("ws/agents/sessions/{id}/stream"), after_query).await?;
+        let subscription = self.has_websocket_api().then(|| Subscription::new(id, after));
+        let mut stream = SessionStream { socket, subscription };
+        stream.subscribe().await?;
+        Ok(stream)
+    }
+
+    /// Whether streams are opened on a WebSocket API, where a connection subscribes to what it follows.
+    pub(super) const fn has_websocket_api(&self) -> bool {
+        matches!(self.stream_endpoint, StreamEndpoint::WebSocketApi(_))
+    }
+
+    /// Connects to a live stream: at `path` of the server, or to the WebSocket API.
+    pub(super) async fn open_live(
+        &self,
+        path: &str,
+        query: Option<(&str, &str)>,
+    ) -> Result<LiveSocket, ApiError> {
+        let url = match &self.stream_endpoint {
             StreamEndpoint::Server => {
-                let mut url = self.url(&format!("ws/agents/sessions/{id}/stream"))?;
+                let mut url = self.url(path)?;
                 let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
                 if url.set_scheme(scheme).is_err() {
                     let why = "it cannot carry a WebSocket".into();
                     return Err(ApiError::InvalidUrl { url: url.to_string(), why });
                 }
-                if let Some(after) = after {
-                    url.query_pairs_mut().append_pair("after", after);
+                if let Some((name, value)) = query {
+                    url.query_pairs_mut().append_pair(name, value);
                 }
-                Ok(SessionStream::new(self.connect(&url).await?, None))
+                url
             }
-            StreamEndpoint::WebSocketApi(url) => {
-                let url = url.as_ref().ok_or(ApiError::NoWebSocketApi)?;
-                let subscription = Subscription::new(id, after);
-                let mut stream = SessionStream::new(self.connect(url).await?, Some(subscription));
-                stream.subscribe().await?;
-                Ok(stream)
-            }
-        }
+            StreamEndpoint::WebSocketApi(url) => url.clone().ok_or(ApiError::NoWebSocketApi)?,
+        };
+        Ok(LiveSocket::new(self.connect(&url).await?))
     }
 
     async fn connect(&self, url: &Url) -> Result<Socket, ApiError> {
@@ -112,50 +179,27 @@ impl Client {
 }
 
 impl SessionStream {
-    fn new(socket: Socket, subscription: Option<Subscription>) -> Self {
-        Self { socket, last_frame_at: Instant::now(), subscription }
-    }
-
     /// Waits for the next message; `None` after the server closed the stream.
     pub async fn next(&mut self) -> Result<Option<StreamMessage>, ApiError> {
         loop {
-            if let Some(subscription) = &self.subscription {
-                if subscription.is_overdue() {
-                    return Err(ApiError::Stream("the subscription was not answered".into()));
-                }
-                if subscription.needs_renewal() {
-                    self.subscribe().await?;
-                }
+            if self.subscription.as_ref().map_or(Ok(false), Subscription::needs_renewal)? {
+                self.subscribe().await?;
             }
-            let frame = match timeout(PING_EVERY, self.socket.next()).await {
-                Ok(Some(Ok(frame))) => frame,
-                Ok(None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed))) => {
-                    return Ok(None);
-                }
-                Ok(Some(Err(e))) => return Err(ApiError::Stream(e.to_string())),
-                Err(_) if self.last_frame_at.elapsed() >= SILENCE_LIMIT => {
-                    return Err(ApiError::Stream("the server fell silent".into()));
-                }
-                Err(_) => {
-                    self.send(Message::Ping(Bytes::new())).await?;
-                    continue;
-                }
+            let text = match self.socket.next().await? {
+                Incoming::Text(text) => text,
+                Incoming::Idle => continue,
+                Incoming::Closed => return Ok(None),
             };
-            self.last_frame_at = Instant::now();
-            match frame {
-                Message::Text(text) => match &mut self.subscription {
-                    None => {
-                        let message = serde_json::from_str(&text);
-                        return message.map(Some).map_err(|source| ApiError::Decode { status: 101, source });
+            match &mut self.subscription {
+                None => {
+                    let message = serde_json::from_str(&text);
+                    return message.map(Some).map_err(|source| ApiError::Decode { status: 101, source });
+                }
+                Some(subscription) => {
+                    if let Some(message) = subscription.accept(&text)? {
+                        return Ok(Some(message));
                     }
-                    Some(subscription) => {
-                        if let Some(message) = subscription.accept(&text)? {
-                            return Ok(Some(message));
-                        }
-                    }
-                },
-                Message::Close(_) => return Ok(None),
-                _ => {}
+                }
             }
         }
     }
@@ -164,14 +208,10 @@ impl SessionStream {
         match &mut self.subscription {
             Some(subscription) => {
                 let text = subscription.request()?;
-                self.send(Message::text(text)).await
+                self.socket.send_text(text).await
             }
             None => Ok(()),
         }
-    }
-
-    async fn send(&mut self, message: Message) -> Result<(), ApiError> {
-        self.socket.send(message).await.map_err(|e| ApiError::Stream(e.to_string()))
     }
 }
 
@@ -242,6 +282,6 @@ impl SessionWatch {
 }
 
 /// Wait after this number of consecutive failures.
-fn backoff(failures: u32) -> Duration {
+pub(super) fn backoff(failures: u32) -> Duration {
     FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_BACKOFF)
 }

@@ -25,8 +25,38 @@ pub(super) struct Subscription {
     session: AgentSessionId,
     after: Option<String>,
     caught_up: bool,
+    renewal: Renewal,
+}
+
+/// When a subscription was sent last, and whether it was confirmed.
+#[derive(Debug)]
+pub(super) struct Renewal {
     sent_at: Instant,
     is_confirmed: bool,
+}
+
+impl Renewal {
+    pub(super) fn new() -> Self {
+        Self { sent_at: Instant::now(), is_confirmed: true }
+    }
+
+    /// Whether to subscribe again. Fails if the last subscription was not confirmed in time.
+    pub(super) fn is_due(&self) -> Result<bool, ApiError> {
+        if !self.is_confirmed && self.sent_at.elapsed() >= CONFIRM_WITHIN {
+            return Err(ApiError::Stream("the subscription was not answered".into()));
+        }
+        Ok(self.sent_at.elapsed() >= RENEW_EVERY)
+    }
+
+    /// The text of a subscription that is sent now.
+    pub(super) fn request(&mut self, subscribe: &Subscribe) -> Result<String, ApiError> {
+        *self = Self { sent_at: Instant::now(), is_confirmed: false };
+        serde_json::to_string(subscribe).map_err(ApiError::Encode)
+    }
+
+    pub(super) const fn confirm(&mut self) {
+        self.is_confirmed = true;
+    }
 }
 
 #[derive(Deserialize)]
@@ -37,27 +67,20 @@ struct Notice {
 impl Subscription {
     pub(super) fn new(session: AgentSessionId, after: Option<&str>) -> Self {
         let after = after.map(str::to_owned);
-        Self { session, after, caught_up: false, sent_at: Instant::now(), is_confirmed: true }
+        Self { session, after, caught_up: false, renewal: Renewal::new() }
     }
 
-    /// Whether to subscribe again.
-    pub(super) fn needs_renewal(&self) -> bool {
-        self.sent_at.elapsed() >= RENEW_EVERY
-    }
-
-    pub(super) fn is_overdue(&self) -> bool {
-        !self.is_confirmed && self.sent_at.elapsed() >= CONFIRM_WITHIN
+    pub(super) fn needs_renewal(&self) -> Result<bool, ApiError> {
+        self.renewal.is_due()
     }
 
     pub(super) fn request(&mut self) -> Result<String, ApiError> {
-        self.sent_at = Instant::now();
-        self.is_confirmed = false;
-        let subscribe = Subscribe {
+        self.renewal.request(&Subscribe {
             action: SubscribeAction::Subscribe,
-            session_id: self.session,
+            session_id: Some(self.session),
+            topic: None,
             after: self.after.clone(),
-        };
-        serde_json::to_string(&subscribe).map_err(ApiError::Encode)
+        })
     }
 
     /// Parses a frame. Returns its message, unless it is a repetition.
@@ -66,7 +89,7 @@ impl Subscription {
             Ok(message) => message,
             Err(source) => return Err(error_from_frame(text, source)),
         };
-        self.is_confirmed = true;
+        self.renewal.confirm();
         if matches!(message.body, StreamBody::CaughtUp {}) {
             // Each subscription sends `caught_up` again; return only the first.
             return Ok((!std::mem::replace(&mut self.caught_up, true)).then_some(message));
@@ -81,7 +104,7 @@ impl Subscription {
 }
 
 /// The error for a frame that is not a message of the stream.
-fn error_from_frame(text: &str, source: serde_json::Error) -> ApiError {
+pub(super) fn error_from_frame(text: &str, source: serde_json::Error) -> ApiError {
     match serde_json::from_str(text) {
         // The token expired: a new connection with a new token continues.
         Ok(SubscriptionResponse::Problem(problem)) if problem.status == 401 => {
@@ -121,15 +144,15 @@ mod tests {
         assert!(subscription.accept(&message("j4")).unwrap().is_some());
         assert!(subscription.accept(&caught_up("j4")).unwrap().is_some());
         advance(Duration::from_mins(3)).await;
-        assert!(!subscription.needs_renewal() && !subscription.is_overdue());
+        assert!(!subscription.needs_renewal().unwrap());
         advance(Duration::from_mins(2)).await;
-        assert!(subscription.needs_renewal() && !subscription.is_overdue());
+        assert!(subscription.needs_renewal().unwrap());
         let sent: Value = serde_json::from_str(&subscription.request().unwrap()).unwrap();
         assert_eq!((sent["action"].as_str(), sent["after"].as_str()), (Some("subscribe"), Some("j4")));
-        assert!(!subscription.needs_renewal());
+        assert!(!subscription.needs_renewal().unwrap());
         assert!(subscription.accept(&caught_up("j4")).unwrap().is_none(), "a repetition");
         advance(Duration::from_mins(1)).await;
-        assert!(!subscription.is_overdue(), "a repetition confirms, too");
+        assert!(subscription.needs_renewal().is_ok(), "a repetition confirms, too");
     }
 
     #[tokio::test(start_paused = true)]
@@ -137,10 +160,10 @@ mod tests {
         let mut subscription = subscription(Some("j4"));
         subscription.request().unwrap();
         advance(Duration::from_secs(44)).await;
-        assert!(!subscription.is_overdue());
+        assert!(subscription.needs_renewal().is_ok());
         advance(Duration::from_secs(2)).await;
-        assert!(subscription.is_overdue());
+        assert!(subscription.needs_renewal().is_err());
         assert!(subscription.accept(&message("j4")).unwrap().is_none());
-        assert!(!subscription.is_overdue(), "a repetition confirms, too");
+        assert!(subscription.needs_renewal().is_ok(), "a repetition confirms, too");
     }
 }

@@ -1,7 +1,7 @@
 //! Live connections of the `aws` profile, with their cursors.
 //!
 //! API Gateway identifies a connection only by its id. There are two items for each: the connection under its id, and a watcher in
-//! the partition of its session. The function that extends the journal finds watchers there with a consistent read.
+//! the partition of what it follows. The relay finds watchers there with a consistent read.
 
 use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,20 @@ pub struct Connection {
     pub token_ends: Timestamp,
     /// When the connection ends at the latest; its items expire then.
     pub ends: Timestamp,
-    /// The watched session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<AgentSessionId>,
+    pub follows: Option<Followed>,
 }
 
-/// Cursor of a connection in its session's journal.
+/// What a connection follows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Followed {
+    Session(AgentSessionId),
+    /// The decisions of an owner.
+    Inbox(UserId),
+}
+
+/// A connection that follows something, with its cursor. The cursor has no meaning for an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watcher {
@@ -50,12 +58,12 @@ fn connection_item(id: &ConnectionId, connection: &Connection, version: u64) -> 
 }
 
 fn watcher_item(
-    session: AgentSessionId,
+    followed: &Followed,
     id: &ConnectionId,
     watcher: &Watcher,
     version: u64,
 ) -> Result<Item, StoreError> {
-    let item = write(layout::watcher(session, id), "watcher", watcher)?;
+    let item = write(layout::watcher(followed, id), "watcher", watcher)?;
     Ok(Item { version, expires_at: Some(watcher.ends), ..item })
 }
 
@@ -83,33 +91,33 @@ impl Store {
 
     pub async fn watcher(
         &self,
-        session: AgentSessionId,
+        followed: &Followed,
         id: &ConnectionId,
     ) -> Result<Option<Loaded<Watcher>>, StoreError> {
-        self.load(&layout::watcher(session, id)).await
+        self.load(&layout::watcher(followed, id)).await
     }
 
-    /// Makes a connection watch `session` from the cursor `watcher`, instead of any other session. `watching` is the version of its
-    /// existing cursor there; 0 if there is none.
+    /// Makes a connection follow `followed` from the cursor `watcher`, and nothing else. `watching` is the version of its existing
+    /// cursor there; 0 if there is none.
     ///
     /// Fails with [`CommitError::Conflict`] if the connection was closed or changed meanwhile.
     pub async fn watch(
         &self,
         id: &ConnectionId,
         connection: &Loaded<Connection>,
-        session: AgentSessionId,
+        followed: &Followed,
         watcher: &Watcher,
         watching: u64,
     ) -> Result<(), CommitError> {
-        let moved = Connection { session: Some(session), ..connection.value.clone() };
+        let moved = Connection { follows: Some(followed.clone()), ..connection.value.clone() };
         let mut writes = vec![
             Write::Put(
                 connection_item(id, &moved, connection.version + 1)?,
                 Condition::Version(connection.version),
             ),
-            Write::Put(watcher_item(session, id, watcher, watching + 1)?, guard(watching)),
+            Write::Put(watcher_item(followed, id, watcher, watching + 1)?, guard(watching)),
         ];
-        if let Some(left) = connection.value.session.filter(|left| *left != session) {
+        if let Some(left) = connection.value.follows.as_ref().filter(|left| *left != followed) {
             writes.push(Write::Delete(layout::watcher(left, id), Condition::Always));
         }
         self.table.transact(writes).await.map_err(conflict)
@@ -117,10 +125,10 @@ impl Store {
 
     pub async fn watchers(
         &self,
-        session: AgentSessionId,
+        followed: &Followed,
     ) -> Result<Vec<(ConnectionId, Loaded<Watcher>)>, StoreError> {
         let mut watchers = Vec::new();
-        let mut query = watchers_of(session, 100);
+        let mut query = watchers_of(followed, 100);
         loop {
             let page = self.table.query(&query).await?;
             for item in &page.items {
@@ -135,10 +143,10 @@ impl Store {
         }
     }
 
-    /// Whether a connection watches the session. The read is consistent: a connection that starts to watch afterwards reads the
-    /// journal after this call.
-    pub async fn is_watched(&self, session: AgentSessionId) -> Result<bool, StoreError> {
-        let mut query = watchers_of(session, 1);
+    /// Whether a connection follows it. The read is consistent: a connection that starts to follow afterwards reads the state after
+    /// this call.
+    pub async fn is_watched(&self, followed: &Followed) -> Result<bool, StoreError> {
+        let mut query = watchers_of(followed, 1);
         loop {
             let page = self.table.query(&query).await?;
             query.after = page.next;
@@ -152,42 +160,42 @@ impl Store {
     /// Moves the cursor of a connection. Fails with [`CommitError::Conflict`] if it was removed or moved meanwhile.
     pub async fn move_watcher(
         &self,
-        session: AgentSessionId,
+        followed: &Followed,
         id: &ConnectionId,
         watcher: &Loaded<Watcher>,
     ) -> Result<(), CommitError> {
-        let item = watcher_item(session, id, &watcher.value, watcher.version + 1)?;
+        let item = watcher_item(followed, id, &watcher.value, watcher.version + 1)?;
         let write = Write::Put(item, Condition::Version(watcher.version));
         self.table.transact(vec![write]).await.map_err(conflict)
     }
 
-    /// Removes a connection with its cursor. Fails with [`CommitError::Conflict`] if it watches another session now.
+    /// Removes a connection with its cursor. Fails with [`CommitError::Conflict`] if it follows something else now.
     pub async fn close_connection(
         &self,
         id: &ConnectionId,
         connection: &Loaded<Connection>,
     ) -> Result<(), CommitError> {
         let mut writes = vec![Write::Delete(layout::connection(id), Condition::Version(connection.version))];
-        if let Some(session) = connection.value.session {
-            writes.push(Write::Delete(layout::watcher(session, id), Condition::Always));
+        if let Some(followed) = &connection.value.follows {
+            writes.push(Write::Delete(layout::watcher(followed, id), Condition::Always));
         }
         self.table.transact(writes).await.map_err(conflict)
     }
 
-    /// Removes a connection that is gone, with its cursor in `session`.
-    pub async fn remove_watcher(&self, session: AgentSessionId, id: &ConnectionId) -> Result<(), StoreError> {
+    /// Removes a connection that is gone, with its cursor.
+    pub async fn remove_watcher(&self, followed: &Followed, id: &ConnectionId) -> Result<(), StoreError> {
         let writes = vec![
-            Write::Delete(layout::watcher(session, id), Condition::Always),
+            Write::Delete(layout::watcher(followed, id), Condition::Always),
             Write::Delete(layout::connection(id), Condition::Always),
         ];
         Ok(self.table.transact(writes).await?)
     }
 }
 
-fn watchers_of(session: AgentSessionId, limit: usize) -> Query {
+fn watchers_of(followed: &Followed, limit: usize) -> Query {
     Query {
         index: None,
-        partition: layout::session_partition(session),
+        partition: layout::watchers_partition(followed),
         range: SortRange::Prefix(layout::WATCHERS.to_owned()),
         descending: false,
         limit,

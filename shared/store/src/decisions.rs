@@ -6,14 +6,14 @@ use pilothouse_domain::{DecisionId, UserId};
 use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
 use crate::error::StoreError;
 use crate::layout;
-use crate::repository::{Listing, Store};
-use crate::table::{Condition, Index, Position, Query, SortRange, Write};
+use crate::repository::{Listing, Store, read};
+use crate::table::{Condition, Index, Item, Position, Query, SortRange, Write};
 
 impl Commit {
     /// Adds a decision that the session opened or ended. The version of the session guards it. Decisions that are over expire with
     /// the records of the agent.
     pub(crate) fn decision(&mut self, decision: &Decision) -> Result<(), StoreError> {
-        let mut row = item(layout::decision(decision.id), "decision", body(decision)?);
+        let mut row = item(layout::decision(decision.id), layout::DECISION, body(decision)?);
         row.listing = Some(layout::listed_decision(decision));
         row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
@@ -22,6 +22,11 @@ impl Commit {
 }
 
 impl Store {
+    /// Parses an item of the kind [`layout::DECISION`].
+    pub fn read_decision(item: &Item) -> Result<Decision, StoreError> {
+        read(item)
+    }
+
     /// A decision of `owner`. Another owner's decision costs the same read as a missing one.
     pub async fn decision_of(&self, owner: &UserId, id: DecisionId) -> Result<Option<Decision>, StoreError> {
         let decision = self.load::<Decision>(&layout::decision(id)).await?.map(|loaded| loaded.value);

@@ -15,6 +15,7 @@
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
 //! | quarantined event | `S#{session}` | `QUARANTINE#{run}#{sequence}` | `quarantined` |
 //! | cursor of a connection | `S#{session}` | `CONN#{connection}` | `watcher` |
+//! | connection that follows an inbox | `O#{owner}` | `CONN#{connection}` | `watcher` |
 //! | task of an agent | `S#{session}` | `TASK#{task}` | `task` |
 //! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
 //! | rate gauge of the agent API | `S#{session}` | `CALLS` | `calls` |
@@ -65,6 +66,7 @@ use pilothouse_domain::{
     ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
 };
 
+use crate::connections::Followed;
 use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
 use crate::table::{Key, SortRange};
 
@@ -81,6 +83,9 @@ pub const JOURNAL: &str = "journal";
 pub const AGGREGATE_JOURNAL: &str = "aggregate-journal";
 
 /// The relay reads the outbox.
+/// Kind of the items of decisions. Live streams follow them.
+pub const DECISION: &str = "decision";
+
 pub fn is_outbox(kind: &str) -> bool {
     matches!(kind, JOURNAL | AGGREGATE_JOURNAL)
 }
@@ -273,8 +278,16 @@ pub(crate) fn calls(id: AgentSessionId) -> Key {
 
 pub(crate) const WATCHERS: &str = "CONN#";
 
-pub(crate) fn watcher(id: AgentSessionId, connection: &ConnectionId) -> Key {
-    Key::new(session_partition(id), format!("{WATCHERS}{connection}"))
+/// Where the connections are that follow a session or an inbox.
+pub(crate) fn watchers_partition(followed: &Followed) -> String {
+    match followed {
+        Followed::Session(id) => session_partition(*id),
+        Followed::Inbox(owner) => owner_partition(owner),
+    }
+}
+
+pub(crate) fn watcher(followed: &Followed, connection: &ConnectionId) -> Key {
+    Key::new(watchers_partition(followed), format!("{WATCHERS}{connection}"))
 }
 
 pub(crate) fn connection(id: &ConnectionId) -> Key {

@@ -35,7 +35,7 @@ pub mod workers;
 
 pub use aggregate::{AggregateRef, LoadedAggregate};
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
-pub use connections::{Connection, ConnectionId, Watcher};
+pub use connections::{Connection, ConnectionId, Followed, Watcher};
 pub use error::{CommitError, StoreError};
 pub use feed::{FeedHead, PublishedRange};
 pub use layout::{DATA_FORMAT, JournalView};

@@ -1,7 +1,13 @@
 //! The inbox: what waits for the owner in all sessions (decision 74).
 
-use pilothouse_tests::{Api, Reply, Session};
+use std::time::Duration;
+
+use pilothouse_api::decisions::DecisionView;
+use pilothouse_client::{InboxEvent, InboxWatch};
+use pilothouse_domain::decision::{DecisionState, DecisionStatus};
+use pilothouse_tests::{Api, PATIENCE, Reply, Session};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::scripts::{say, script, turn, with_output};
 use crate::server::{Server, started, work};
@@ -19,7 +25,7 @@ fn options() -> Value {
 }
 
 /// A tool call that waits for permission; the answer becomes its result.
-fn permission() -> [Value; 3] {
+pub(crate) fn permission() -> [Value; 3] {
     let asked = json!({ "type": "question_asked", "requestId": "t1",
         "questions": [{ "question": "May the agent use Bash: rm x?", "options": [{ "label": "Allow" }, { "label": "Deny" }] }],
         "approval": { "toolName": "Bash", "input": { "command": "rm x" }, "allow": "Allow", "deny": "Deny" } });
@@ -221,4 +227,65 @@ async fn decision_of_another_owner_is_not_found() {
     }
     session.api.get(&format!("{INBOX}?state=open")).await.refused(422, "validation-failed");
     assert_eq!(decision_of(&session).await, decision);
+}
+
+/// A live inbox reports what is opened and what becomes of it, also across a restart of the server, and nothing of other owners.
+#[tokio::test]
+async fn inbox_is_followed_live_across_reconnections() {
+    let mut server = Server::start(1).await;
+    let first = waiting(&server, &[question()], "WaitingForInput").await;
+    let mut watch = server.client().watch_inbox();
+    let mut other = server.client_of("someone-else").watch_inbox();
+    assert_eq!(listed(&mut watch).await, std::slice::from_ref(&first.id));
+    assert_eq!(listed(&mut other).await, [] as [String; 0]);
+
+    let second = waiting(&server, &permission(), "WaitingForInput").await;
+    let opened = until_changed(&mut watch, &second.id, DecisionStatus::Pending).await;
+    assert_eq!(opened.severity.map(|severity| severity.to_string()).as_deref(), Some("high"));
+    let approve = json!({ "resolutionType": "approve" });
+    resolve(&server.api(), &decision_of(&second).await, approve).await.expect(202);
+    let resolved = until_changed(&mut watch, &second.id, DecisionStatus::Resolved).await;
+    assert_eq!(resolved.id, opened.id);
+
+    server.restart().await;
+    first.post("/cancel", json!({})).await;
+    until_gone(&mut watch, &first.id).await;
+    let nothing = tokio::time::timeout(Duration::ZERO, other.next()).await;
+    assert!(!matches!(nothing, Ok(Ok(InboxEvent::Decision(_)))), "{nothing:?}");
+}
+
+/// The sessions of the next list.
+async fn listed(watch: &mut InboxWatch) -> Vec<String> {
+    loop {
+        if let InboxEvent::Listed(all) = timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
+            return all.iter().map(|decision| decision.session_id.to_string()).collect();
+        }
+    }
+}
+
+/// Reads until the session has no pending decision: by its end, or by a list after a reconnection.
+async fn until_gone(watch: &mut InboxWatch, session: &str) {
+    loop {
+        match timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
+            InboxEvent::Listed(all) if all.iter().all(|one| one.session_id.to_string() != session) => return,
+            InboxEvent::Decision(one)
+                if one.session_id.to_string() == session && one.state != DecisionState::Pending =>
+            {
+                return;
+            }
+            InboxEvent::Listed(_) | InboxEvent::Decision(_) | InboxEvent::Disconnected { .. } => {}
+        }
+    }
+}
+
+/// Reads until the decision of a session has this state.
+async fn until_changed(watch: &mut InboxWatch, session: &str, state: DecisionStatus) -> DecisionView {
+    loop {
+        if let InboxEvent::Decision(decision) = timeout(PATIENCE, watch.next()).await.unwrap().unwrap()
+            && decision.session_id.to_string() == session
+            && decision.state.status() == state
+        {
+            return *decision;
+        }
+    }
 }

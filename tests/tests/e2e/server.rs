@@ -146,7 +146,11 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
-        let credentials = Credentials::minted(self.keys(), self.owner(DEFAULT_OWNER), self.trust());
+        self.client_of(DEFAULT_OWNER)
+    }
+
+    pub(crate) fn client_of(&self, owner: &str) -> Client {
+        let credentials = Credentials::minted(self.keys(), self.owner(owner), self.trust());
         let client = Client::new(self.url(), credentials).unwrap();
         match &self.host {
             Embedded(_) => client,

@@ -1,4 +1,4 @@
-//! Frames of the two live streams, as they were sent.
+//! Frames of the live streams, as they were sent.
 
 use futures_util::StreamExt as _;
 use pilothouse_tests::PATIENCE;
@@ -109,6 +109,19 @@ async fn stream_of_notifications() {
     let before = told["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
     let mut late = connect(&mut on, "notifications-stream", &format!("{path}?after={before}")).await;
     frames(&mut on, &mut late, is_notification).await;
+    let owner = on.owner();
+    on.send(&owner, Method::GET, path, &[], None).await.expect(422);
+    on.finish();
+}
+
+#[tokio::test]
+async fn stream_of_the_inbox() {
+    let mut on = Recorder::start("inbox-stream").await;
+    let path = "/ws/decisions";
+    let mut live = connect(&mut on, "decisions-stream", path).await;
+    frames(&mut on, &mut live, is_caught_up).await;
+    on.started("session", &with_output()).await;
+    frames(&mut on, &mut live, |frame| frame["type"] == "decision").await;
     let owner = on.owner();
     on.send(&owner, Method::GET, path, &[], None).await.expect(422);
     on.finish();

@@ -1,0 +1,42 @@
+//! The socket of a live stream on the embedded server.
+
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket};
+use pilothouse_app::change_notifier::ChangeSubscription;
+use pilothouse_app::http::Problem;
+use serde::Serialize;
+
+/// The interval of pings on an idle stream, which detect dead connections.
+const PING: Duration = Duration::from_secs(20);
+/// The time that a client has to accept a message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Waits until what the stream shows may have changed. Returns false when the stream is over.
+pub(super) async fn wait_for_change(
+    socket: &mut WebSocket,
+    changes: &mut dyn ChangeSubscription,
+) -> Result<bool, Problem> {
+    loop {
+        tokio::select! {
+            open = changes.changed() => return Ok(open),
+            said = socket.recv() => match said {
+                // Messages from the client have no effect.
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(false),
+                Some(Ok(_)) => {},
+            },
+            () = tokio::time::sleep(PING) => deliver(socket, Message::Ping(bytes::Bytes::new())).await?,
+        }
+    }
+}
+
+pub(super) async fn send<T: Serialize>(socket: &mut WebSocket, message: &T) -> Result<(), Problem> {
+    let text = serde_json::to_string(message).map_err(Problem::internal)?;
+    deliver(socket, Message::Text(text.into())).await
+}
+
+/// Sends a message. A client that does not accept it in time is disconnected; it can reconnect.
+async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
+    let sent = tokio::time::timeout(SEND_TIMEOUT, socket.send(message)).await;
+    sent.map_err(Problem::internal)?.map_err(Problem::internal)
+}
