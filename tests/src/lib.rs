@@ -2,6 +2,7 @@
 //!
 //! - [`ServerProcess`]: a `pilothouse up` process with real sidecars that can be killed and restarted
 //! - [`Machine`], [`SmallDisk`]: limits of the machine that a server runs on
+//! - [`TerminalProcess`]: a program on a pseudo terminal
 //! - [`WorkerProcess`]: a separate `pilothouse worker` process
 //! - [`Api`], [`Reply`]: HTTP requests, valid or not
 //! - [`Session`]: a session over the API, with helpers that wait for its states
@@ -22,6 +23,7 @@ pub mod programs;
 mod server;
 mod session;
 mod small_disk;
+mod terminal;
 mod worker;
 
 pub use api::{Api, Reply};
@@ -29,4 +31,5 @@ pub use deployment::Description;
 pub use server::{Machine, ServerProcess};
 pub use session::{PATIENCE, Session};
 pub use small_disk::SmallDisk;
+pub use terminal::TerminalProcess;
 pub use worker::WorkerProcess;

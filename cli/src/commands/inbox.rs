@@ -20,7 +20,7 @@ const MIN_PREFIX: usize = 4;
 
 /// Show what waits for you in all sessions: questions, options, plans, tool calls and outputs.
 ///
-/// The most severe decisions come first, then the oldest. Decide with `pilothouse resolve`.
+/// The most severe decisions come first, then the oldest. Decide with `pilothouse resolve`, or with single keys in `--interactive`.
 #[derive(Debug, Args)]
 pub struct Inbox {
     /// Decisions in this state: pending, resolving, resolved, expired or cancelled
@@ -35,6 +35,9 @@ pub struct Inbox {
     /// The maximum number of decisions
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     pub limit: usize,
+    /// Show one decision after the other, live, and decide with single keys
+    #[arg(long, short, conflicts_with_all = ["state", "kind", "session", "limit"])]
+    pub interactive: bool,
 }
 
 /// Resolve a decision of the inbox.
@@ -101,6 +104,9 @@ fn kind(text: &str) -> Result<DecisionKind, String> {
 
 impl Inbox {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        if self.interactive {
+            return super::interactive::run(ctx).await;
+        }
         let session = match &self.session {
             Some(given) => Some(ctx.session_id(given).await?),
             None => None,
@@ -200,7 +206,7 @@ fn answers(subject: &DecisionSubject, words: Vec<String>, ctx: &Context) -> Resu
     match_up(&questions, &words)
 }
 
-fn questions(subject: &DecisionSubject) -> Vec<Question> {
+pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
     match subject {
         DecisionSubject::Question { questions, .. } => questions.clone(),
         DecisionSubject::Option { question, options, .. } => vec![Question {

@@ -17,6 +17,7 @@ pub mod events;
 pub mod files;
 pub mod follow;
 pub mod inbox;
+mod interactive;
 pub mod keys;
 pub mod lifecycle;
 pub mod parse;

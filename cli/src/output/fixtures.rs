@@ -58,3 +58,15 @@ pub(crate) fn session() -> SessionView {
     }))
     .unwrap()
 }
+
+/// A decision of the session `demo`, with these fields.
+pub(crate) fn decision(more: &serde_json::Value) -> pilothouse_api::decisions::DecisionView {
+    let mut view = serde_json::json!({
+        "id": "92944b5c-793e-8b52-bac8-e2d4a75f6e63", "sessionId": "0197b1c0-1111-7000-8000-00000000aaaa",
+        "sessionName": "demo", "createdAt": "2026-11-21T20:01:30.000Z",
+    });
+    for (name, value) in more.as_object().unwrap() {
+        view[name] = value.clone();
+    }
+    serde_json::from_value(view).unwrap()
+}

@@ -67,7 +67,7 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
     format!("{head} {source}\n{}{last}", content(&decision.subject, &decision.session_id.to_string(), style))
 }
 
-fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
+pub(super) fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
     match subject {
         DecisionSubject::Question { questions, .. } => questions.iter().map(|q| question(q, style)).collect(),
         DecisionSubject::Option { question, options, .. } => {
@@ -113,7 +113,7 @@ fn hint(decision: &DecisionView, short: &str) -> String {
     format!("pilothouse resolve {short} {}", how.collect::<Vec<_>>().join(" | "))
 }
 
-fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
+pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
     let (ruling, note) = match state {
         DecisionState::Pending => return None,
         DecisionState::Expired { ended_at } => return Some(format!("expired {}", time::ago(*ended_at, now))),
@@ -159,28 +159,17 @@ pub(super) fn resolver(by: &ResolvedBy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_api::decisions::{DecisionPage, DecisionView};
+    use pilothouse_api::decisions::DecisionPage;
     use pilothouse_domain::decision::DecisionStatus;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
-    use super::list;
+    use super::{decision as show, list};
     use crate::output::Style;
-    use crate::output::fixtures::now;
-
-    fn view(more: &Value) -> DecisionView {
-        let mut view = json!({
-            "id": "92944b5c-793e-8b52-bac8-e2d4a75f6e63", "sessionId": "0197b1c0-1111-7000-8000-00000000aaaa",
-            "sessionName": "demo", "createdAt": "2026-11-21T20:01:30.000Z",
-        });
-        for (name, value) in more.as_object().unwrap() {
-            view[name] = value.clone();
-        }
-        serde_json::from_value(view).unwrap()
-    }
+    use crate::output::fixtures::{decision, now};
 
     #[test]
     fn inbox_shows_content_and_the_command_that_resolves() {
-        let call = view(&json!({
+        let call = decision(&json!({
             "kind": "tool_approval", "requestId": "t1", "question": "May it?", "toolName": "Bash",
             "input": "{\"command\":\"ls\"}", "allow": "Allow", "deny": "Deny", "severity": "high",
             "blastRadius": "unknown", "expiresAt": "2026-11-22T20:02:00.000Z",
@@ -201,13 +190,13 @@ mod tests {
 
     #[test]
     fn ended_decision_shows_its_winner() {
-        let plan = view(&json!({
+        let plan = decision(&json!({
             "kind": "plan", "requestId": "p1", "version": 2, "resolutions": ["approve", "reject"],
             "state": "resolved", "resolution": { "resolutionType": "reject", "rationale": "Too much" },
             "resolvedBy": { "type": "owner", "id": "local" }, "resolvedAt": "2026-11-21T20:01:50.000Z",
             "delivery": "message",
         }));
-        let shown = super::decision(&plan, Style::PLAIN, now());
+        let shown = show(&plan, Style::PLAIN, now());
         let outcome = shown.lines().last().unwrap();
         assert_eq!(outcome, "  rejected: Too much by local 10 s ago; sent to the agent as a message");
     }

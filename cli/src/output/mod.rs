@@ -9,6 +9,7 @@ pub mod decision_log;
 pub mod deliverables;
 pub mod events;
 pub mod inbox;
+pub mod interactive;
 pub mod logs;
 pub mod messages;
 pub mod money;

@@ -170,12 +170,12 @@ async fn protocols_and_patterns_of_a_project_change_verdicts() {
     assert_eq!(updated["escalation"].get("adaptive"), None);
 }
 
-fn bash(id: &str, command: &str, result: &str) -> Value {
+pub(crate) fn bash(id: &str, command: &str, result: &str) -> Value {
     json!({ "tool": { "id": id, "name": "Bash", "input": { "command": command }, "result": result } })
 }
 
 /// The only pending decision of the session, once it is about this call.
-async fn asked_about(session: &Session, call: &str) -> Value {
+pub(crate) async fn asked_about(session: &Session, call: &str) -> Value {
     let look = async || {
         let found = session.api.all(&format!("/api/decisions?session={}", session.id)).await;
         found.into_iter().find(|decision| decision["requestId"] == call)

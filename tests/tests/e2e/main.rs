@@ -29,6 +29,7 @@ mod hibernation;
 mod hostile;
 mod idempotency;
 mod inbox;
+mod inbox_terminal;
 mod input;
 mod json_order;
 mod killed;
