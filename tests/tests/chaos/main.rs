@@ -1,7 +1,7 @@
 //! Random faults neither lose nor duplicate data (S0 8.10; decisions 7 to 17, 28 to 32).
 //!
 //! The test kills (SIGKILL) and suspends (SIGSTOP) servers and sidecars at random points, keeps servers down for minutes, steps their
-//! clocks, and fills their disks. Meanwhile several sessions run, their owners send commands, and envelopes arrive duplicated, out of
+//! clocks, and fills their disks. Meanwhile several sessions run, their owners send commands and pull brakes, and envelopes arrive duplicated, out of
 //! order, malformed or never. Half of the servers have few descriptors. In the end, the test compares all stored data with the spools of
 //! the sidecars and with the responses to the owners.
 //!

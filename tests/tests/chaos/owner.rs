@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use pilothouse_domain::Timestamp;
+use pilothouse_sqlite::system_clock;
 use pilothouse_tests::{Api, Reply};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -20,6 +22,8 @@ use crate::script;
 const REFUSED_FOR_NOW: [&str; 2] = ["storage-full", "server-at-capacity"];
 const OPEN: usize = 7;
 const AWAY: Duration = Duration::from_mins(1);
+/// The part of the rounds of an owner that pull a brake.
+const BRAKES: f64 = 0.01;
 
 /// A request with its response.
 #[derive(Debug, Clone)]
@@ -41,6 +45,7 @@ pub(crate) struct Ledger {
     asked: Mutex<Vec<Asked>>,
     open: Mutex<Vec<String>>,
     wrong: Mutex<Vec<(String, String, String)>>,
+    braked: Mutex<Vec<(Timestamp, Timestamp)>>,
     counter: AtomicU64,
 }
 
@@ -61,6 +66,11 @@ impl Ledger {
     /// Session, description, evidence of each unexpected response.
     pub(crate) fn wrong(&self) -> Vec<(String, String, String)> {
         lock(&self.wrong).clone()
+    }
+
+    /// Times from the response to a brake on all sessions to the request that released it.
+    pub(crate) fn braked(&self) -> Vec<(Timestamp, Timestamp)> {
+        lock(&self.braked).clone()
     }
 
     pub(crate) fn summary(&self) -> String {
@@ -98,6 +108,9 @@ impl Owner {
     pub(crate) async fn command(mut self, enough: &AtomicBool) {
         while !enough.load(Ordering::SeqCst) {
             let open = lock(&self.ledger.open).clone();
+            if self.rng.random_bool(BRAKES) {
+                self.brake(&open).await;
+            }
             match open.choose(&mut self.rng) {
                 Some(id) if open.len() >= OPEN || self.rng.random_bool(0.9) => self.one(&id.clone()).await,
                 _ => self.start().await,
@@ -105,6 +118,33 @@ impl Owner {
             // The pace of a busy person, without a condition to wait for.
             tokio::time::sleep(Duration::from_millis(self.rng.random_range(5..90))).await;
         }
+    }
+
+    /// Pulls a brake on all sessions or on one, and releases it after a while, unless the server does.
+    async fn brake(&mut self, open: &[String]) {
+        let scope = match open.choose(&mut self.rng) {
+            Some(id) if self.rng.random_bool(0.6) => json!({ "type": "session", "sessionId": id }),
+            _ => json!({ "type": "all" }),
+        };
+        let all = scope["type"] == "all";
+        let behavior = if self.rng.random_bool(0.7) { "pause" } else { "kill" };
+        let mut body = json!({ "scope": scope, "behavior": behavior, "reason": "It does the wrong thing" });
+        let timed = self.rng.random_bool(0.2);
+        if timed {
+            body["releaseAfterSeconds"] = json!(self.rng.random_range(1..3));
+        }
+        let pulled = self.ask("brake-pull", "-", Method::POST, "/api/brake".to_owned(), body).await;
+        if timed || pulled.status >= 300 {
+            return;
+        }
+        let (clock, from) = (system_clock(), system_clock()());
+        // As long as a person looks at it.
+        tokio::time::sleep(Duration::from_millis(self.rng.random_range(20..1500))).await;
+        if all {
+            lock(&self.ledger.braked).push((from, clock()));
+        }
+        let path = format!("/api/brakes/{}/release", pulled.body["id"].as_str().unwrap());
+        self.ask("brakes-release", "-", Method::POST, path, json!({})).await;
     }
 
     async fn start(&mut self) {

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 /// Precedes the text of a message in the agent's answer during a turn.
 pub(crate) const STEERED: &str = "Steered: ";
+/// What an agent says that works on after a stop.
+pub(crate) const AFTER_STOP: &str = "I go on all the same.";
 
 /// A script that ends, and then answers messages.
 pub(crate) fn script(rng: &mut StdRng) -> Value {
@@ -109,7 +111,7 @@ fn fault(rng: &mut StdRng) -> Value {
         }
         91..95 => {
             let command = ["pause", "interrupt"].choose(rng);
-            json!({ "afterStop": { "command": command, "steps": [{ "say": "I go on all the same." }] } })
+            json!({ "afterStop": { "command": command, "steps": [{ "say": AFTER_STOP }] } })
         }
         95..98 => json!({ "crash": "kill" }),
         _ => json!({ "crash": { "exit": rng.random_range(0..3) } }),

@@ -1,5 +1,6 @@
 //! Invariants at the end: compares the stored data with the spools and the responses.
 
+mod brakes;
 mod journal;
 mod messages;
 mod money;
@@ -86,7 +87,10 @@ pub(crate) async fn check(
         messages::none_reaches_the_agent_twice(session, &ledger.asked(), &mut found);
         messages::none_waits_in_vain(session, &mut found);
         money::adds_up(session, &mut found);
+        brakes::nothing_starts_or_acts(session, &mut found);
     }
+    brakes::none_is_left(&world, &mut found);
+    brakes::no_run_starts_under_a_brake_on_all(&world, &ledger.braked(), &mut found);
     pool::leases_are_the_runs(&world, &mut found);
     pool::nothing_is_left_in_the_broker(&world, &mut found);
     requests::each_happened_once(&world, &ledger.asked(), &mut found);

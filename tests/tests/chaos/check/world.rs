@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pilothouse_app::queues;
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
 use pilothouse_broker::{Broker as _, DeadLetter, Depth, QueueName};
+use pilothouse_domain::brake::Brake;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::SessionMessageQueue;
@@ -23,6 +24,7 @@ use serde_json::Value;
 pub(super) struct World {
     pub(super) sessions: Vec<Session>,
     pub(super) pool: SessionPool,
+    pub(super) brakes: Vec<Brake>,
     pub(super) queues: Vec<QueueName>,
     pub(super) depths: Vec<(&'static str, Depth)>,
     pub(super) dead_letters: Vec<DeadLetter>,
@@ -100,9 +102,19 @@ impl World {
             depths.push((name, broker.depth(&queue).await.unwrap()));
         }
         let pool = store.pool(&owner).await.unwrap().value;
+        let mut brakes = Vec::new();
+        let mut after = None;
+        loop {
+            let page = store.list_aggregates::<Brake>(&owner, false, 100, after).await.unwrap();
+            brakes.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
         let queues = broker.list("commands-").await.unwrap();
         let parked = parked(&file);
-        Self { sessions, pool, queues, depths, dead_letters, parked }
+        Self { sessions, pool, brakes, queues, depths, dead_letters, parked }
     }
 
     pub(super) fn summary(&self) -> String {
@@ -122,12 +134,14 @@ impl World {
         let uncertain = of(|e| matches!(e, SessionEvent::MessageUncertain { .. }));
         let lost = of(|e| matches!(e, SessionEvent::EventsLost { .. }));
         let replays = of(|e| matches!(e, SessionEvent::ReplayRequested { .. }));
+        let holds = of(|e| matches!(e, SessionEvent::Held { .. }));
         let statuses: BTreeSet<String> =
             self.sessions.iter().map(|s| s.session.status().to_string()).collect();
         format!(
-            "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps abandoned",
+            "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps abandoned, {} brakes with {holds} holds",
             self.sessions.len(),
             statuses.into_iter().collect::<Vec<_>>().join(", "),
+            self.brakes.len(),
         )
     }
 }
