@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::projects::{project, spawned};
-use crate::scripts::{endless, say, script, turn};
+use crate::scripts::{endless, say, script, turn, until_told};
 use crate::server::{Server, started, work};
 
 /// An agent that works, and ignores a request to pause.
@@ -155,6 +155,21 @@ async fn brake_stops_everything_and_its_release_resumes_it() {
     assert_eq!(paused.view().await["status"], "Paused", "its owner had paused it");
     server.api().post(&path(&brake, "/release"), json!({})).await.refused(409, "brake-over");
     paused.post("/resume", json!({})).await.expect(202);
+}
+
+/// Its process is gone, so a message of Pilothouse begins the turn that continues its work.
+#[tokio::test]
+async fn killed_agent_works_on_after_the_release() {
+    let server = Server::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let brake = pull(&server, only(&session), "kill").await;
+    stopped(&server, &brake).await;
+    release(&server, &brake).await;
+    let view = session.until("a turn of the next run", |v| v["currentTurn"]["id"] == "turn-1-2").await;
+    assert_eq!((&view["status"], &view["currentRun"]["ordinal"]), (&json!("Running"), &json!(2)));
+    session.say("And now?", "Immediate").await;
+    session.until_said("Told: And now?").await;
 }
 
 #[tokio::test]

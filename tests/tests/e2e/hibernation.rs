@@ -4,7 +4,7 @@ use pilothouse_tests::processes::lives;
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
-use crate::scripts::{endless, say, script, short, turn};
+use crate::scripts::{endless, say, script, short, turn, until_told};
 use crate::server::{Server, work};
 
 /// A session that hibernates after a second.
@@ -49,14 +49,17 @@ async fn idle_session_hibernates_and_a_message_wakes_it() {
 #[tokio::test]
 async fn paused_session_hibernates_and_a_resume_wakes_it() {
     let server = Server::start(1).await;
-    let session = sleepy(&server, &endless()).await;
+    let session = sleepy(&server, &until_told()).await;
     session.until_said("Working.").await;
     session.post("/pause", json!({})).await.expect(202);
     asleep(&server, &session, "Paused").await;
     session.post("/resume", json!({})).await.expect(202);
-    let view =
-        session.until("a new run", |v| v["status"] == "Running" && v["currentRun"]["ordinal"] == 2).await;
-    assert_eq!(view["hibernated"], false);
+    let view = session.until("a turn of the next run", |v| v["currentTurn"]["id"] == "turn-1-2").await;
+    assert_eq!((&view["status"], &view["hibernated"]), (&json!("Running"), &json!(false)));
+    assert_eq!(view["currentRun"]["ordinal"], 2);
+    // The agent goes on where it was.
+    session.say("And now?", "Immediate").await;
+    session.until_said("Told: And now?").await;
 }
 
 /// A session that waits for an answer hibernates, too; the answer is sent as a message (decision 26). So does an interrupted one.

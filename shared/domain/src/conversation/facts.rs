@@ -4,7 +4,7 @@ use super::Conversation;
 use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentFact, RunPhase, SessionError, SubAgentSession};
 use crate::text::cut;
-use crate::value::{FailureReason, ToolCallStatus};
+use crate::value::{FailureReason, MessageSource, ToolCallStatus};
 use crate::{DomainContext, Events, SessionEvent};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub enum FactOutcome {
 }
 
 impl Conversation {
+    /// Begins the turn of an agent that was resumed in a new process, in place of the turn that it lost.
+    const CONTINUE: &str = "You were paused, and your process was started anew. Continue with your work.";
+
     /// Applies a fact of the current run. A fact is never dropped (decision 17): it is applied, deferred, or recorded with the
     /// reason why it changed nothing. The caller runs [`Self::settle`] afterwards.
     pub fn observe(
@@ -265,8 +268,18 @@ impl Conversation {
                 Vec::new()
             }
             AgentFact::MessageInjected(id) => self.injected(id, ctx),
+            AgentFact::TurnLost => self.continue_lost_turn(ctx),
             AgentFact::Noted => Vec::new(),
         })
+    }
+
+    /// Lets a resumed agent go on whose process ended during the pause. An open request does so with its answer.
+    fn continue_lost_turn(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+        if self.session.status().is_waiting() {
+            return Vec::new();
+        }
+        self.session.replace_lost_turn();
+        self.enqueue_internal(MessageSource::System, Self::CONTINUE, None, ctx)
     }
 
     /// Records usage. A subagent whose start was not observed still gets its own meters.

@@ -32,6 +32,13 @@ pub(super) enum TurnState {
     Between(BetweenTurns),
 }
 
+/// What the deferred facts say about the latest turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnEnd {
+    Open,
+    Over,
+}
+
 /// A message that was sent and that the agent does not have yet (decision 29).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -240,12 +247,36 @@ impl Delivery {
 
     /// Whether the last deferred fact about turns is an end: the turn was over when the request came.
     pub(super) fn is_turn_end_deferred(&self) -> bool {
-        let of_turns = |fact: &AgentFact| match fact {
-            AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => Some(true),
-            AgentFact::TurnStarted { .. } => Some(false),
+        self.deferred_turn_state() == Some(TurnEnd::Over)
+    }
+
+    fn deferred_turn_state(&self) -> Option<TurnEnd> {
+        self.deferred.iter().rev().find_map(|fact| match fact {
+            AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => {
+                Some(TurnEnd::Over)
+            }
+            AgentFact::TurnStarted { .. } | AgentFact::TurnLost => Some(TurnEnd::Open),
             _ => None,
-        };
-        self.deferred.iter().rev().find_map(of_turns).unwrap_or(false)
+        })
+    }
+
+    /// The process ended while the session is paused: its deferred requests have ended, and its turn was lost.
+    pub(super) fn lose_turn(&mut self) -> Events {
+        let open = self.deferred_turn_state().map_or(self.turn().is_some(), |end| end == TurnEnd::Open);
+        let mut events = Events::new();
+        self.deferred.retain(|fact| match fact {
+            AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
+                events.push(SessionEvent::RequestClosed { request_id: request.clone() });
+                false
+            }
+            AgentFact::TurnStarted { .. } | AgentFact::TurnLost => false,
+            _ => true,
+        });
+        self.close_turn();
+        if open {
+            self.deferred.push(AgentFact::TurnLost);
+        }
+        events
     }
 
     /// Whether a fact ends the latest turn. The end of a turn that was replaced does not.

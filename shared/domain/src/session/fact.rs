@@ -123,6 +123,8 @@ pub enum AgentFact {
     /// The sidecar is about to pass a message to the agent.
     MessageInjecting(MessageId),
     MessageInjected(MessageId),
+    /// The process of a paused agent ended within a turn (decision 22). The control plane concludes this itself.
+    TurnLost,
     /// An event that only adds a line to the activity stream.
     Noted,
 }
@@ -158,6 +160,7 @@ impl AgentFact {
             }
             Self::Validated { .. } => "The result of a validation",
             Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
+            Self::TurnLost => "The loss of a turn",
             Self::Noted => "A notice",
         }
     }

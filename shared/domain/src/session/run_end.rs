@@ -118,6 +118,8 @@ impl AgentSession {
         events.extend(self.adjustments_of_ended_run());
         if !self.run_state.is_hibernated() {
             self.delivery.close_turn();
+        } else if matches!(self.status(), S::Paused | S::Resuming) {
+            events.extend(self.delivery.lose_turn());
         }
         events.push(SessionEvent::RunEnded { run_id, status: self.status(), detail, end_uncertain });
         Ok(events)

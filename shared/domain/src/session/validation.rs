@@ -27,7 +27,8 @@ pub(crate) enum BetweenTurns {
         #[serde(rename = "order")]
         command: Option<PendingCommand>,
     },
-    /// The criteria are not met, and the agent is about to receive a message to continue.
+    /// The agent is about to receive a message to continue: the criteria are not met, or the last turn was lost with its process
+    /// during a pause.
     Continuing,
 }
 
@@ -87,6 +88,13 @@ impl AgentSession {
         self.delivery.enter_between_turns(BetweenTurns::Validating { ended: vec![end], command: None });
         self.enter(State::Running);
         self.close_requests(CancelReason::TurnEnded, ctx.now)
+    }
+
+    /// Waits for a message to take the place of a turn that was lost with its process.
+    pub(crate) fn replace_lost_turn(&mut self) {
+        if self.status() == S::Running {
+            self.delivery.enter_between_turns(BetweenTurns::Continuing);
+        }
     }
 
     /// Defers the held facts again because a request was made (decision 17).

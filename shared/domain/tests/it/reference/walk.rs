@@ -26,6 +26,10 @@ pub(crate) struct Walk {
     interrupted: bool,
     /// An answer was sent that the agent may not have received (decisions 12 and 26).
     answered: bool,
+    /// The turn was lost with the process of a paused session.
+    lost: bool,
+    /// A message is about to take the place of the lost turn.
+    continues: bool,
     /// Brakes that hold the session.
     pub(crate) held: Vec<BrakeId>,
     /// The hold stopped the agent, and its release resumes it.
@@ -41,6 +45,8 @@ impl Default for Walk {
             deferred: Vec::new(),
             interrupted: false,
             answered: false,
+            lost: false,
+            continues: false,
             held: Vec::new(),
             resumes: false,
         }
@@ -86,7 +92,7 @@ impl Walk {
         assert!(from.contains(&self.status), "{} although the session is {}", event.name(), self.status);
         self.status = to;
         if matches!(to, S::Idle | S::Interrupted | S::Queued) || to.is_terminal() {
-            self.turn = None;
+            (self.turn, self.continues) = (None, false);
         }
         let in_between = matches!(to, S::Interrupting | S::Pausing | S::Resuming | S::Cancelling | S::Paused);
         if !in_between {
@@ -141,6 +147,7 @@ impl Walk {
             E::TurnStarted { turn_id, .. } => {
                 self.go(&[S::Idle, S::Interrupted, S::Running], S::Running, event);
                 self.turn = Some(turn_id.clone());
+                self.continues = false;
             }
             E::TurnCompleted { .. } => self.go(&at_work, S::Idle, event),
             E::OutputReady { .. } => self.go(&[S::Running, WAITS[0], WAITS[1], S::Idle], S::Idle, event),
@@ -167,8 +174,10 @@ impl Walk {
                     Some((_, false)) => S::WaitingForInput,
                     Some((_, true)) => S::WaitingForApproval,
                 };
+                self.continues = std::mem::take(&mut self.lost) && to == S::Running && !self.turn_had_ended();
                 self.go(&[S::Resuming], to, event);
             }
+            E::AutoContinueStopped { .. } if self.continues => self.go(&[S::Running], S::Idle, event),
             E::ResumeAbandoned {} => self.go(&[S::Resuming], S::Paused, event),
             E::CancelRequested { .. } => self.go(&ALIVE, S::Cancelling, event),
             E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
@@ -197,6 +206,11 @@ impl Walk {
             E::Retried { .. } => self.go(&[S::Failed], S::Queued, event),
             // A hibernated session has no open turn: it ended with its process.
             E::RunEnded { status, .. } => {
+                let had_turn = self.turn.is_some() || self.deferred.contains(&Deferred::TurnStart);
+                if self.continues && self.status == S::Running {
+                    // The message that continues the work starts the next run.
+                    self.go(&[S::Running], S::Idle, event);
+                }
                 let unheard = self.answered && matches!(self.status, S::Running | S::Interrupted);
                 if unheard && *status == S::Idle {
                     // The answer that was never received is sent as a message, which starts a turn.
@@ -204,25 +218,21 @@ impl Walk {
                 }
                 self.answered = false;
                 assert_eq!(*status, self.status);
-                // A session that was resuming starts a new run instead and keeps its turn, like one that hibernated while paused.
-                let kept = matches!(
-                    status,
-                    S::Idle
-                        | S::Interrupted
-                        | S::Paused
-                        | S::Resuming
-                        | S::WaitingForInput
-                        | S::WaitingForApproval
-                );
-                if !kept {
+                let kept = [S::Idle, S::Interrupted, S::WaitingForInput, S::WaitingForApproval];
+                if !kept.contains(status) {
                     self.turn = None;
+                }
+                if matches!(status, S::Paused | S::Resuming) {
+                    self.lost |= had_turn && !self.turn_had_ended();
+                    // What had ended before still counts after the resume.
+                    self.deferred.retain(|d| !matches!(d, Deferred::TurnStart | Deferred::Request(_)));
                 }
             }
             _ => {}
         }
         if self.status.is_terminal() {
             self.held.clear();
-            self.resumes = false;
+            (self.resumes, self.lost) = (false, false);
         }
         self.resumes |= !self.held.is_empty() && self.status == S::Resuming;
     }

@@ -5,7 +5,7 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::FailureReason;
 
-use crate::scenario::{Scenario, can_all, completes, ends, said, starts_with, used};
+use crate::scenario::{Scenario, asks, can_all, completes, ends, said, starts, starts_with, used};
 
 #[test]
 fn process_death_at_work_fails_the_session() {
@@ -519,7 +519,45 @@ fn hibernated_session_wakes_on_resume() {
         .wakes()
         .then_events(&["RunReady", "CommandReissued"])
         .told_done(C::Resume)
+        // The turn ended with its process. A message from Pilothouse continues the work.
+        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .then_status(S::Running)
+        .told(starts("t2"))
+        .then_events(&["TurnStarted"])
         .then_status(S::Running);
+}
+
+/// What the agent reported before it was paused still counts, but its process cannot take an answer any more.
+#[test]
+fn requests_of_a_lost_process_do_not_open_after_the_resume() {
+    Scenario::running()
+        .when(|s| s.pause())
+        .told(asks("q1"))
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .when(|s| s.die(true))
+        .then_event("RequestClosed")
+        .then_hibernated(S::Paused)
+        .when(|s| s.resume())
+        .wakes()
+        .told_done(C::Resume)
+        .then_no_event("WaitingForInput")
+        .then_event("MessageDispatched")
+        .then_status(S::Running);
+}
+
+#[test]
+fn agent_whose_turn_was_over_is_not_asked_to_continue() {
+    Scenario::running()
+        .when(|s| s.pause())
+        .told(completes("t1"))
+        .told_done(C::Pause)
+        .when(|s| s.die(true))
+        .when(|s| s.resume())
+        .wakes()
+        .told_done(C::Resume)
+        .then_no_event("MessageEnqueued")
+        .then_status(S::Idle);
 }
 
 #[test]
