@@ -30,6 +30,8 @@ pub enum Agent {
     Ls(Ls),
     /// Show an agent with its brief
     Show(AgentArg),
+    /// Show the process of an agent, when it was last heard, and what it waits for
+    Health(AgentArg),
     /// Create an agent and start its session
     Spawn(Spawn),
     /// Replace the brief of an agent
@@ -132,6 +134,11 @@ impl Agent {
             Self::Show(agent) => {
                 let view = ctx.client.agent(agent.id(ctx).await?).await?;
                 ctx.print(&view, output::projects::agent)?;
+                return Ok(Exit::Done);
+            }
+            Self::Health(agent) => {
+                let health = ctx.client.agent_health(agent.id(ctx).await?).await?;
+                ctx.print(&health, output::projects::health)?;
                 return Ok(Exit::Done);
             }
             Self::Spawn(spawn) => return spawn.run(ctx).await,

@@ -24,7 +24,8 @@ const PAGE: u32 = 100;
 /// Name a project by its name or its id.
 #[derive(Debug, Subcommand)]
 pub enum Project {
-    /// List projects, newest first
+    /// List projects with their agents, decisions, spend and trust, newest first
+    #[command(visible_alias = "ls")]
     List(List),
     /// Show a project with its agents
     Show(ProjectArg),
@@ -221,9 +222,17 @@ async fn set_archived(ctx: &Context, given: &str, archived: bool) -> Result<(), 
 
 impl List {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
-        let projects = all_projects(ctx, Some(self.archived)).await?;
+        let (mut projects, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
+        loop {
+            let page = ctx.client.portfolio(Some(self.archived), &slice).await?;
+            projects.extend(page.items);
+            slice.cursor = page.next_cursor;
+            if slice.cursor.is_none() {
+                break;
+            }
+        }
         let response = json!({ "items": projects });
-        ctx.print(&response, |_, style, now| output::projects::list(&projects, style, now))
+        ctx.print(&response, |_, style, _| output::projects::list(&projects, style))
     }
 }
 

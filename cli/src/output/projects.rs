@@ -1,9 +1,12 @@
 //! Projects and their agents.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use pilothouse_api::projects::{AgentView, ControlModeView, ProjectSummary, ProjectView};
+use pilothouse_api::portfolio::{AgentHealthView, PortfolioEntry};
+use pilothouse_api::projects::{AgentView, ControlModeView, ProjectView};
 use pilothouse_domain::Timestamp;
+use pilothouse_domain::control_mode::BriefSync;
 use pilothouse_domain::project::AgentStatus;
 
 use super::sessions::short_id;
@@ -12,21 +15,94 @@ use super::table::{Cell, Table};
 use super::{text, time};
 
 /// The table of projects.
-pub fn list(projects: &[ProjectSummary], style: Style, now: Timestamp) -> String {
+pub fn list(projects: &[PortfolioEntry], style: Style) -> String {
     if projects.is_empty() {
         return "No projects; create one with `pilothouse project create NAME --workstream ID`\n".to_owned();
     }
-    let mut table = Table::new(&["NAME", ">AGENTS", ">WORKSTREAMS", "CHANGED", "ID"]);
+    let mut table = Table::new(&[
+        "NAME",
+        "MODE",
+        "AGENTS",
+        "DECISIONS",
+        ">SPENT",
+        ">CAP",
+        "TRUST",
+        ">TICK",
+        "BRAKES",
+        "ID",
+    ]);
     for project in projects {
+        let agents = counts(&project.agents);
+        let more = if project.more_decisions { ", …" } else { "" };
+        let cap = project.spending_cap.map_or_else(|| "-".to_owned(), |cap| format!("${}", cap.usd()));
+        let exhausted = project.spending.as_ref().is_some_and(|spending| spending.is_exhausted);
+        let trust = project.trust.map(|trust| format!("{} (lowest {})", trust.median, trust.lowest));
         table.row(vec![
             text::line(&project.name, 40).into(),
-            project.agent_count.to_string().into(),
-            project.workstream_count.to_string().into(),
-            time::ago(project.updated_at, now).into(),
-            Cell::painted(project.id.to_string(), Paint::Dim),
+            project.control_mode.to_string().into(),
+            agents.replace('_', " ").into(),
+            format!("{}{more}", counts(&project.open_decisions)).into(),
+            Cell::painted(
+                format!("${}", project.spent_usd),
+                if exhausted { Paint::Red } else { Paint::Plain },
+            ),
+            cap.into(),
+            trust.unwrap_or_else(|| "-".to_owned()).into(),
+            project.tick.to_string().into(),
+            match project.brakes.len() {
+                0 => "-".into(),
+                count => Cell::painted(count.to_string(), Paint::Red),
+            },
+            Cell::painted(project.project_id.to_string(), Paint::Dim),
         ]);
     }
     table.render(style)
+}
+
+/// `2 running, 1 error`.
+fn counts<K: std::fmt::Display>(counts: &BTreeMap<K, usize>) -> String {
+    let counts: Vec<_> = counts.iter().rev().map(|(what, count)| format!("{count} {what}")).collect();
+    if counts.is_empty() { "-".to_owned() } else { counts.join(", ") }
+}
+
+/// The health of an agent.
+pub fn health(health: &AgentHealthView, style: Style, now: Timestamp) -> String {
+    let mut out = format!(
+        "{}  {}, session {} {}\n",
+        style.bold(&health.agent_id.to_string()),
+        health.status,
+        short_id(health.session_id),
+        health.session_status,
+    );
+    match &health.run {
+        None => out.push_str("No process.\n"),
+        Some(run) => {
+            let seen = run.last_seen_at.map_or_else(
+                || "not heard yet".to_owned(),
+                |at| format!("last heard {}", time::ago(at, now)),
+            );
+            let worker = run.worker_id.as_ref().map(|id| format!(", worker {id}")).unwrap_or_default();
+            let _ = writeln!(out, "Run {} ({}): {seen}{worker}", run.ordinal, run.cause);
+            if let Some(since) = run.unreachable_since {
+                let _ = writeln!(out, "Unreachable since {}", time::ago(since, now));
+            }
+        }
+    }
+    let pending = match health.brief_sync {
+        BriefSync::Synced => "",
+        BriefSync::Pending => ", not received yet: reload the session",
+    };
+    let _ = writeln!(out, "Brief: version {}{pending}", health.brief_version);
+    let _ = writeln!(out, "Waiting decisions: {}", health.pending_decisions);
+    let _ = writeln!(
+        out,
+        "Runs: {}, lost: {}, retries: {}",
+        health.run_count, health.lost_run_count, health.retry_count
+    );
+    if let Some(reason) = health.failure_reason {
+        let _ = writeln!(out, "Failed: {reason}");
+    }
+    out
 }
 
 /// A project in one line: the result of a change.

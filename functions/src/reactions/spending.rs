@@ -120,16 +120,16 @@ impl SpendingState {
     ) -> Result<Option<Self>, Problem> {
         let Some(project) = app.store.any_aggregate::<Project>(id).await? else { return Ok(None) };
         let mut state = Self { account, project: project.value, spends, guard: None };
-        if state.clone_settled().is_refused {
+        if state.will_be_refused() {
             state.guard = Some(BrakeGuard::load(app, &state.project).await?);
         }
         Ok(Some(state))
     }
 
-    fn clone_settled(&self) -> pilothouse_domain::project_account::Settlement {
+    fn will_be_refused(&self) -> bool {
         let mut account = self.account.value.clone();
         account.set_cap(self.project.definition().spending_cap);
-        account.settle(&self.spends, &self.project)
+        account.settle(&self.spends, &self.project).is_refused
     }
 }
 

@@ -96,7 +96,7 @@ async fn authorize_call(
     let membership = session.project().cloned().ok_or_else(Problem::no_project)?;
     let rules = Rules::load(&app, &session, &membership).await?;
     let classification = classified(&call, &session, &rules.project)?;
-    let verdict = rules.judge(&call.tool, &session, &classification);
+    let verdict = rules.judge(&call, &session, &classification);
     let verdict_id = verdict_id(id, caller.run, &call.tool_call_id);
     let mode = rules.project.control_mode();
     let response = ToolVerdict {
@@ -150,7 +150,12 @@ impl Rules {
         })
     }
 
-    fn judge(&self, tool: &str, session: &AgentSession, classification: &Classification) -> Verdict {
+    fn judge(
+        &self,
+        call: &AuthorizeCall,
+        session: &AgentSession,
+        classification: &Classification,
+    ) -> Verdict {
         let Self { project, agent, tick } = self;
         let calibration = &project.definition().trust;
         let policy = Policy {
@@ -158,17 +163,17 @@ impl Rules {
             mode_protocol: &project.escalation(),
             agent_protocol: &agent.brief().escalation_protocol.clone().unwrap_or_default(),
             patterns: &project.definition().tool_patterns,
-            guardrails: &[],
+            guardrails: agent.brief().tool_guardrails(),
             approvals: agent.approvals(),
         };
         let call = ToolCall {
-            tool,
+            tool: &call.tool,
             session_id: session.id(),
             effects: &classification.effects,
             patterns: classification.pattern.as_slice(),
             reported: ReportedRisk::default(),
             affects_multiple_workstreams: false,
-            tripped: &[],
+            arguments: &call.arguments,
         };
         let profile = agent.trust_under(calibration, *tick);
         let trust = AgentTrust {

@@ -157,3 +157,73 @@ async fn an_approval_that_could_not_have_an_effect_is_refused() {
     let (_, body) = fixture.ask(fixture.run().await, &call("t3", "Bash", "npm install cups")).await;
     assert_eq!(body["verdict"], "allow");
 }
+
+/// The guardrails of the brief come before every other rule, and hold for the next call.
+#[tokio::test]
+async fn guardrails_of_the_brief_deny_and_ask() {
+    let fixture = ProjectFixture::working().await;
+    let guarded = json!({
+        "role": "Builder", "workstream": "api",
+        "escalationProtocol": { "neverEscalate": ["Bash"] },
+        "guardrailPolicy": { "toolGuardrails": [
+            { "name": "no production", "action": "block",
+              "condition": { "tool": "Bash", "arguments": [{ "at": "/command", "matches": "*--env prod*" }] } },
+            { "name": "deletions", "action": "ask", "condition": { "actionKinds": ["delete"] } },
+            { "name": "shell", "description": "Look at it later", "action": "log", "condition": { "tool": "Bash" } },
+        ] },
+    });
+    let run = fixture.run().await;
+    let denied = call("t1", "Bash", "deploy --env prod");
+    assert_ne!(fixture.ask(run, &denied).await.1["verdict"], "deny");
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let (status, agent) = fixture.send("PATCH", &path, guarded).await;
+    assert_eq!(status, 200, "{agent}");
+    assert_eq!(agent["brief"]["guardrailPolicy"]["toolGuardrails"][1]["name"], "deletions");
+
+    let (_, body) = fixture.ask(run, &denied).await;
+    assert_eq!(body["verdict"], "deny");
+    assert!(!body.to_string().contains("production"), "the agent does not learn the rule: {body}");
+    assert_eq!(fixture.ask(run, &call("t2", "Bash", "ls")).await.1["verdict"], "allow");
+    let verdict = fixture.verdict(&call("t3", "Bash", "rm -rf build")).await;
+    let log = fixture.log().await;
+    let logged = |id: &str| log.iter().find(|entry| entry["toolCallId"] == *id).unwrap();
+    assert_eq!(logged("t1")["rule"], json!({ "type": "guardrail", "name": "no production" }));
+    assert_eq!((&logged("t2")["verdict"], &logged("t2")["notices"]), (&json!("allow"), &json!(["shell"])));
+    assert_eq!(logged("t3")["rule"], json!({ "type": "guardrail", "name": "deletions" }));
+
+    let decision = fixture.ask_permission(1, "t3", "Bash", verdict).await;
+    let path = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
+    let always = json!({ "resolutionType": "approve", "alwaysApprove": true });
+    let (status, body) = fixture.send("POST", &path, always).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("alwaysApprove")), "{body}");
+}
+
+#[tokio::test]
+async fn bad_guardrails_name_every_violation() {
+    let fixture = ProjectFixture::working().await;
+    let brief = json!({
+        "role": "Builder", "workstream": "api",
+        "guardrailPolicy": { "toolGuardrails": [
+            { "name": "a", "action": "block", "condition": {} },
+            { "name": "a", "action": "ask", "condition": { "arguments": [{ "at": "command", "matches": "x" }] } },
+        ] },
+    });
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let fields = async |brief: Value| {
+        let (status, body) = fixture.send("PATCH", &path, brief).await;
+        assert_eq!(status, 422, "{body}");
+        let violations = body["violations"].as_array().unwrap().clone();
+        violations.iter().map(|it| it["field"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let root = "guardrailPolicy.toolGuardrails";
+    let expected =
+        ["[0].condition", "[1].name", "[1].condition.arguments[0].at"].map(|path| format!("{root}{path}"));
+    assert_eq!(fields(brief).await, expected);
+    let wrong = json!({ "name": "", "action": "explode", "condition": { "tool": "a b", "exitCode": 1 } });
+    let output = json!({ "toolGuardrails": [wrong], "outputGuardrails": [] });
+    let found = fields(json!({ "role": "Builder", "workstream": "api", "guardrailPolicy": output })).await;
+    for field in ["[0].name", "[0].action", "[0].condition.tool", "[0].condition.exitCode"] {
+        assert!(found.contains(&format!("{root}{field}")), "{found:?}");
+    }
+    assert!(found.contains(&"guardrailPolicy.outputGuardrails".to_owned()), "{found:?}");
+}

@@ -4,6 +4,7 @@
 
 mod authorization;
 mod fixture;
+mod portfolio;
 mod routes;
 mod spending;
 mod ticks;

@@ -207,3 +207,40 @@ async fn clock_takes_over_the_mode_of_its_project() {
     fixture.advance(std::time::Duration::from_secs(1));
     assert_eq!(fixture.ok("GET", "/api/tick", Value::Null).await["currentTick"], 10);
 }
+
+#[tokio::test]
+async fn bad_mcp_servers_name_every_violation() {
+    let fixture = ProjectFixture::working().await;
+    let tool = |name: &str| json!({ "name": name, "description": "Looks it up", "inputSchema": "{}" });
+    let brief = |servers: Value| json!({ "role": "Builder", "workstream": "api", "allowedTools": ["lookup", "Read"], "mcpServers": servers });
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let one = json!([{ "uri": "https://tools.example.com/mcp", "tools": [tool("lookup")] }]);
+    let agent = fixture.ok("PATCH", &path, brief(one.clone())).await;
+    assert_eq!(agent["brief"]["mcpServers"], one);
+    let servers = json!([
+        { "uri": "https://a.example.com", "tools": [tool("lookup"), tool("lookup"), tool("other")] },
+        { "uri": "https://b.example.com", "tools": [] },
+    ]);
+    let expected = ["mcpServers[0].tools[1].name", "mcpServers[0].tools[2].name", "mcpServers[1].tools"];
+    assert_eq!(fixture.refused_fields("PATCH", &path, brief(servers)).await, expected);
+    let mut wrong = tool("lookup");
+    wrong["inputSchema"] = json!("[]");
+    let servers = json!([{ "uri": "tools", "tools": [wrong], "env": {} }]);
+    let expected = ["mcpServers[0].env", "mcpServers[0].tools[0].inputSchema", "mcpServers[0].uri"];
+    assert_eq!(fixture.refused_fields("PATCH", &path, brief(servers)).await, expected);
+}
+
+#[tokio::test]
+async fn schema_of_a_brief_names_its_fields() {
+    let fixture = ProjectFixture::working().await;
+    let schema = fixture.ok("GET", "/api/briefs/schema", Value::Null).await;
+    assert_eq!(
+        (&schema["required"], &schema["additionalProperties"]),
+        (&json!(["role", "workstream"]), &json!(false))
+    );
+    let fields = schema["properties"].as_object().unwrap();
+    for field in ["escalationProtocol", "guardrailPolicy", "mcpServers", "providerConfig"] {
+        assert!(fields.contains_key(field), "{field}");
+    }
+    assert!(!fields.contains_key("secretRefs"), "what the API refuses is not in the schema");
+}

@@ -116,6 +116,18 @@ async fn new_cap_counts_earlier_spend() {
 }
 
 #[tokio::test]
+async fn cap_below_the_spend_brakes_although_a_slice_is_left() {
+    let fixture = ProjectFixture::working().await;
+    fixture.cap(json!({ "usd": "100" })).await;
+    fixture.spend("4").await;
+    fixture.react().await;
+    assert_eq!(fixture.drawn().await, "13.6");
+    fixture.cap(json!({ "usd": "3" })).await;
+    assert_eq!(fixture.spending().await["overshootUsd"], "1");
+    assert_eq!(fixture.brakes().await.len(), 1);
+}
+
+#[tokio::test]
 async fn refused_slice_brakes_the_project_once_and_costs_no_trust() {
     let fixture = ProjectFixture::exhausted().await;
     fixture.react_backwards().await;

@@ -14,18 +14,18 @@ use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::ResolutionType;
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
-use pilothouse_domain::escalation::{EscalationProtocol, ProtocolViolation};
+use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
-    AdapterName, AgentDescription, AgentRole, AnswerText, BrakeReason, BriefConstraint, Checkpoint,
-    Classification, DecisionText, EventField, Feedback, Goal, HandoffText, LearningContent, LearningSubject,
-    MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName, SessionName,
-    SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
-    TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
-    WorkstreamId, WorkstreamName,
+    AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, BrakeReason, BriefConstraint,
+    Checkpoint, Classification, DecisionText, EventField, Feedback, Goal, GuardrailDescription,
+    GuardrailName, HandoffText, LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId,
+    Objective, ProjectDescription, ProjectName, SessionName, SkillDescription, SkillInstructions, SkillName,
+    SubAgentName, SystemPrompt, TaskDescription, TaskTitle, TemplateDescription, TemplateName,
+    ToolDescription, ToolName, WebhookDescription, WorkingDirectory, WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
@@ -143,7 +143,8 @@ macro_rules! value_objects {
 }
 
 value_objects! {
-    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, BrakeReason, BriefConstraint, Checkpoint, Goal,
+    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, BrakeReason, BriefConstraint, Checkpoint, Goal,
+        GuardrailDescription, GuardrailName,
         ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
@@ -153,7 +154,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, LearningKind, MemoryPillCategory, MessagePriority, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

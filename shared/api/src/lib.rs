@@ -19,6 +19,7 @@ pub mod notifications;
 pub mod operations;
 pub mod patch;
 pub mod pool;
+pub mod portfolio;
 pub mod projects;
 pub mod records;
 pub mod sessions;

@@ -8,7 +8,7 @@ use pilothouse_domain::composition::{
 use pilothouse_domain::project_agent::brief_prompt;
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::value::{ContextPolicy, McpToolDefinition};
 use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, Project, ProjectAgent, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
@@ -23,8 +23,15 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let asked = |prompt| TemplatePart { system_prompt: Some(prompt), ..TemplatePart::default() };
     let template = consolidation.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
     let brief = project_brief(app, session).await?;
-    let template = match brief.as_deref() {
-        Some(brief) => Some(TemplatePart { brief: Some(brief), ..template.unwrap_or_default() }),
+    // Of two tools with the same name, the first one counts: that of the brief.
+    let mut custom_tools = brief.as_ref().map(|(_, tools)| tools.clone()).unwrap_or_default();
+    custom_tools.extend(template.iter().flat_map(|template| template.custom_tools).cloned());
+    let template = match &brief {
+        Some((brief, _)) => Some(TemplatePart {
+            brief: Some(brief),
+            custom_tools: &custom_tools,
+            ..template.unwrap_or_default()
+        }),
         None => template,
     };
     let (composition, left_out) = compose_within_limit(
@@ -93,13 +100,18 @@ async fn consolidation_brief(app: &App, session: &AgentSession) -> Result<Option
     Ok(Some(consolidation_prompt(skill, &pills)))
 }
 
-/// The current brief of the agent of a project.
-async fn project_brief(app: &App, session: &AgentSession) -> Result<Option<String>, Problem> {
+/// The prompt and the MCP tools of the current brief of a project's agent.
+async fn project_brief(
+    app: &App,
+    session: &AgentSession,
+) -> Result<Option<(String, Vec<McpToolDefinition>)>, Problem> {
     let Some(membership) = session.project() else { return Ok(None) };
     let owner = session.owner_id();
     let project = app.store.aggregate::<Project>(owner, membership.project_id).await?;
     let agent = app.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
-    Ok(project.zip(agent).map(|(project, agent)| brief_prompt(&project.value, &agent.value)))
+    Ok(project.zip(agent).map(|(project, agent)| {
+        (brief_prompt(&project.value, &agent.value), agent.value.brief().mcp_tools())
+    }))
 }
 
 /// Loads the skills that a session starts with, in order. `field` is the name of the input that lists them.

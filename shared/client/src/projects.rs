@@ -2,6 +2,7 @@
 
 use pilothouse_api::Page;
 use pilothouse_api::decisions::LoggedDecisionView;
+use pilothouse_api::portfolio::{AgentHealthView, PortfolioEntry};
 use pilothouse_api::projects::{
     AgentView, ControlModeView, KilledAgents, ProjectSummary, ProjectView, SpawnedAgent,
 };
@@ -97,6 +98,22 @@ impl Client {
     /// Creates an agent from the fields of the API, and starts its session.
     pub async fn spawn_agent(&self, agent: &Value) -> Result<SpawnedAgent, ApiError> {
         self.post(format!("{AGENTS}/spawn"), agent).await
+    }
+
+    /// All projects at a glance, newest first.
+    pub async fn portfolio(
+        &self,
+        archived: Option<bool>,
+        page_query: &PageQuery,
+    ) -> Result<Page<PortfolioEntry>, ApiError> {
+        let mut query = page_query.query();
+        query.extend(archived.map(|archived| ("isArchived", archived.to_string())));
+        self.get_with("api/portfolio".to_owned(), query).await
+    }
+
+    /// The health of an agent.
+    pub async fn agent_health(&self, id: ProjectAgentId) -> Result<AgentHealthView, ApiError> {
+        self.get(format!("{AGENTS}/{id}/health")).await
     }
 
     /// Pauses an agent.

@@ -181,6 +181,12 @@ texts! {
     AgentRole: 1..=200, trimmed;
     /// Task of an agent in its project (S2 `AgentBrief.description`).
     AgentDescription: 1..=2000, verbatim;
+    /// Name of a guardrail of a brief, trimmed (S2 `GuardrailSpec.name`).
+    GuardrailName: 1..=100, trimmed;
+    /// Why a guardrail exists (S2 `GuardrailSpec.description`).
+    GuardrailDescription: 1..=500, verbatim;
+    /// Pattern of an argument of a tool call, with `*` and `?`.
+    ArgumentPattern: 1..=200, verbatim;
 }
 
 impl AdapterName {

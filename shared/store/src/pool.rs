@@ -194,6 +194,10 @@ pub struct OwnerBrakes {
 }
 
 impl OwnerBrakes {
+    pub fn iter(&self) -> impl Iterator<Item = &PoolBrake> {
+        self.brakes.iter()
+    }
+
     /// Whether a brake is in force.
     pub fn has(&self, id: BrakeId) -> bool {
         self.brakes.iter().any(|brake| brake.id == id)

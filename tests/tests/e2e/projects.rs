@@ -135,12 +135,17 @@ async fn brief_reaches_the_agent_and_its_changes_with_a_reload() {
 
     let mut brief = agent(&server, &shop, "Builder", &reporting())["brief"].clone();
     brief["description"] = json!("Also write the changelog.");
+    let tool = json!({ "name": "lookup", "description": "Looks up an order", "inputSchema": "{}" });
+    brief["mcpServers"] = json!([{ "uri": "https://tools.example.com/mcp", "tools": [tool] }]);
     let updated = api.patch(&format!("/api/agents/{agent_id}/brief"), brief.clone()).await.expect(200).body;
     assert_eq!(updated["briefVersion"], 2);
+    let health = format!("/api/agents/{agent_id}/health");
+    assert_eq!(api.get(&health).await.expect(200).body["briefSync"], "pending");
     session.post("/reload", json!({})).await.expect(202);
     session.until("reloaded", |it| it["reloading"] == false).await;
     session.say("And now?", "Immediate").await;
-    session.until_told(&["Also write the changelog."]).await;
+    session.until_told(&["Also write the changelog.", "lookup"]).await;
+    assert_eq!(api.get(&health).await.expect(200).body["briefSync"], "synced");
     brief["workstream"] = json!("docs");
     let moved = api.patch(&format!("/api/agents/{agent_id}/brief"), brief).await.expect(422);
     assert_eq!(moved.violated(), ["workstream"]);

@@ -18,7 +18,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
     Decision, DecisionState, DecisionStatus, ProposedResolution, ResolutionType,
 };
-use pilothouse_domain::escalation::{Policy, ReportedRisk, StandingApproval, ToolCall};
+use pilothouse_domain::escalation::{DecidingRule, Policy, ReportedRisk, StandingApproval, ToolCall};
 use pilothouse_domain::text::Feedback;
 use pilothouse_domain::value::{Answer, ProjectMembership};
 use pilothouse_domain::{DecisionId, DomainContext, Project, ProjectAgent};
@@ -99,6 +99,9 @@ impl StandingApprovalTarget {
         Ok(Some(Self { agent, project }))
     }
 
+    const NO_EFFECT: &'static str =
+        "has no effect: by the rules of the project a person decides about each such call";
+
     /// Adds the approval to the commit that resolves `decision`.
     ///
     /// # Errors
@@ -120,7 +123,8 @@ impl StandingApprovalTarget {
             effects: verdict.effects.clone(),
             mode_revision: mode.revision(),
         };
-        if let Some(why) = self.refusal(&approval) {
+        let is_guarded = matches!(verdict.rule, DecidingRule::Guardrail { .. });
+        if let Some(why) = is_guarded.then_some(Self::NO_EFFECT).or_else(|| self.refusal(&approval)) {
             return Err(Problem::invalid("alwaysApprove", why));
         }
         let events = self.agent.value.approve_always(approval, mode, ctx);
@@ -146,10 +150,10 @@ impl StandingApprovalTarget {
             patterns: pattern.as_slice(),
             reported: ReportedRisk::default(),
             affects_multiple_workstreams: false,
-            tripped: &[],
+            arguments: &Value::Null,
         };
         if policy.needs_person_always(&call) {
-            return Some("has no effect: by the rules of the project a person decides about each such call");
+            return Some(Self::NO_EFFECT);
         }
         let too_many = approval.effects.iter().len() > StandingApproval::MAX_EFFECTS;
         too_many.then_some("is refused: the call does too many different things")

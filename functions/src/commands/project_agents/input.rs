@@ -2,17 +2,24 @@
 
 use deserr::Deserr;
 use pilothouse_api::Violation;
-use pilothouse_api::input::Violations;
+use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
-use pilothouse_domain::escalation::EscalationProtocol;
-use pilothouse_domain::project_agent::AgentBrief;
-use pilothouse_domain::text::{
-    AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId,
+use pilothouse_domain::effect::{ActionKind, ToolGlob};
+use pilothouse_domain::escalation::{
+    ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
 };
+use pilothouse_domain::project_agent::{AgentBrief, McpServer, McpServerTool};
+use pilothouse_domain::text::{
+    AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
+    GuardrailName, ModelId, ToolDescription, ToolName, WorkstreamId,
+};
+use pilothouse_domain::value::{InputSchema, ServerUri};
 use schemars::JsonSchema;
 use serde_json::Value;
+
+use crate::commands::skills::definitions::schema_text;
 
 /// The brief of an agent.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -38,6 +45,9 @@ pub struct BriefInput {
     /// counts.
     #[deserr(default)]
     pub escalation_protocol: Option<EscalationProtocol>,
+    /// Rules on tool calls that no approval overrides. Default: none.
+    #[deserr(default)]
+    pub guardrail_policy: Option<GuardrailPolicyInput>,
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
@@ -45,12 +55,125 @@ pub struct BriefInput {
     #[deserr(default)]
     #[schemars(default)]
     pub allowed_tools: Vec<String>,
+    /// MCP servers for the agent, in addition to those of its template and skills: at most 20, and 32 KiB. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub mcp_servers: Vec<McpServerInput>,
     /// The adapter that drives the agent. Default: that of the template, or the default adapter.
     #[deserr(default)]
     pub adapter: Option<AdapterName>,
     /// Options that the adapter defines. They may not replace fields of the brief, switch approvals off or contain secrets.
     #[deserr(default)]
     pub provider_config: Option<Value>,
+}
+
+/// An MCP server with the tools that the agent may use of it.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpServerInput {
+    /// The absolute URI of the server, such as `https://tools.example.com/mcp` or `stdio:///program?arg=…`.
+    pub uri: ServerUri,
+    /// The tools: 1 to 50. If the brief has `allowedTools`, they must be listed there.
+    pub tools: Vec<McpServerToolInput>,
+}
+
+/// A tool of an MCP server.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpServerToolInput {
+    /// The name of the tool, unique in the brief.
+    pub name: ToolName,
+    /// A description of the tool for the agent.
+    pub description: ToolDescription,
+    /// The JSON Schema of the tool's input, as text.
+    #[deserr(try_from(String) = schema_text -> FieldError)]
+    pub input_schema: InputSchema,
+}
+
+impl From<McpServerInput> for McpServer {
+    fn from(input: McpServerInput) -> Self {
+        let tool = |McpServerToolInput { name, description, input_schema }: McpServerToolInput| {
+            McpServerTool { name, description, input_schema }
+        };
+        Self { uri: input.uri, tools: input.tools.into_iter().map(tool).collect() }
+    }
+}
+
+/// Rules on tool calls that no approval overrides.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GuardrailPolicyInput {
+    /// Guardrails for tool calls: at most 50.
+    pub tool_guardrails: Vec<ToolGuardrailInput>,
+}
+
+/// A guardrail for tool calls.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolGuardrailInput {
+    /// The name, unique in the brief. The decision log has it.
+    pub name: GuardrailName,
+    /// Why the guardrail exists.
+    #[deserr(default)]
+    pub description: Option<GuardrailDescription>,
+    /// What happens to a call that fulfils the condition.
+    pub action: GuardrailAction,
+    /// To which calls it applies: at least one part.
+    pub condition: CallConditionInput,
+}
+
+/// Fulfilled if all of its parts are.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallConditionInput {
+    /// A pattern of tool names: `*` matches any characters, `?` one.
+    #[deserr(default)]
+    pub tool: Option<ToolGlob>,
+    /// What the call does: one of these at least. Unlike `arguments`, this does not depend on how a command is written.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub action_kinds: Vec<ActionKind>,
+    /// Conditions on the arguments: at most 10. All of them have to hold.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub arguments: Vec<ArgumentConditionInput>,
+}
+
+/// A condition on an argument.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ArgumentConditionInput {
+    /// A JSON pointer to the argument, such as `/command`. Default: any text in the arguments.
+    #[deserr(default)]
+    pub at: Option<String>,
+    /// A pattern of the whole text: `*` matches any characters, `?` one.
+    pub matches: ArgumentPattern,
+}
+
+impl GuardrailPolicyInput {
+    fn policy(self) -> GuardrailPolicy {
+        let argument = |ArgumentConditionInput { at, matches }: ArgumentConditionInput| ArgumentCondition {
+            at,
+            matches,
+        };
+        let guardrail = |input: ToolGuardrailInput| ToolGuardrail {
+            name: input.name,
+            description: input.description,
+            action: input.action,
+            condition: CallCondition {
+                tool: input.condition.tool,
+                action_kinds: input.condition.action_kinds.into_iter().collect(),
+                arguments: input.condition.arguments.into_iter().map(argument).collect(),
+            },
+        };
+        GuardrailPolicy { tool_guardrails: self.tool_guardrails.into_iter().map(guardrail).collect() }
+    }
 }
 
 impl BriefInput {
@@ -66,9 +189,11 @@ impl BriefInput {
             readable_workstreams: self.readable_workstreams.clone(),
             constraints: self.constraints.clone(),
             escalation_protocol: self.escalation_protocol.clone(),
+            guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
             decision_timeout: None,
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
+            mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),
             adapter: self.adapter.clone(),
             provider_config: self.provider_config.clone().unwrap_or_default(),
         };

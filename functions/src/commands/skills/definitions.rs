@@ -45,7 +45,7 @@ pub struct SubAgentInput {
 }
 
 /// Checks that a text is a JSON Schema that conforms to the meta-schema.
-fn schema_text(text: String) -> Result<InputSchema, FieldError> {
+pub(crate) fn schema_text(text: String) -> Result<InputSchema, FieldError> {
     let schema = InputSchema::parse(text).map_err(|error| FieldError(error.to_string()))?;
     let json = serde_json::from_str(schema.as_str()).map_err(|error| FieldError(error.to_string()))?;
     match json_schema::violations(&json) {

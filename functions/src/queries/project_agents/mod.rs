@@ -1,4 +1,6 @@
 //! Queries on the agents of projects.
 
+pub mod brief_schema;
 pub mod get;
+pub mod health;
 pub mod list;

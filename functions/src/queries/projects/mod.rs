@@ -4,3 +4,4 @@ pub mod control_mode;
 pub mod decision_log;
 pub mod get;
 pub mod list;
+pub mod portfolio;

@@ -58,7 +58,7 @@ fn verdict(classification: &Classification, mode: ControlMode, trust: i16) -> Ve
         patterns: &patterns,
         reported: ReportedRisk::default(),
         affects_multiple_workstreams: false,
-        tripped: &[],
+        arguments: &serde_json::Value::Null,
     };
     let trust = AgentTrust { score: Points::whole(trust), profile: &profile, minimum_approval_rate: None };
     evaluate(&policy, &call, &trust).verdict

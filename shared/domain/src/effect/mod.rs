@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use confidence::{Confidence, InvalidConfidence};
 pub use effects::{EffectLevels, Effects, InvalidEffects};
+pub(crate) use tool_glob::glob_matches;
 pub use tool_glob::{InvalidToolGlob, ToolGlob};
 
 use crate::names::named;

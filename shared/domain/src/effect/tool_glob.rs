@@ -44,7 +44,7 @@ impl ToolGlob {
 string_value!(ToolGlob.0, InvalidToolGlob, |text: String| Self::parse(&text));
 
 /// Matches `text` against a pattern with `*` and `?`, in time proportional to the product of the lengths.
-fn glob_matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     // Where to continue if the text after the last `*` does not match.

@@ -2,13 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::entry::ListEntry;
+use super::guardrail::{GuardrailAction, ToolGuardrail};
 use super::predicate::PredicateFacts;
 use super::protocol::EscalationProtocol;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use crate::effect::pattern::ToolClassifications;
-use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity, ToolGlob};
+use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::{AgentSessionId, DecisionId};
 
@@ -22,8 +24,7 @@ pub struct ToolCall<'a> {
     /// Risk that the agent reported. It makes the decision stricter only.
     pub reported: ReportedRisk,
     pub affects_multiple_workstreams: bool,
-    /// Names of guardrails with another condition than the tool, such as a command, that tripped.
-    pub tripped: &'a [String],
+    pub arguments: &'a Value,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,25 +33,6 @@ pub struct ReportedRisk {
     pub severity: Option<Severity>,
     pub blast_radius: Option<BlastRadius>,
     pub confidence: Option<Confidence>,
-}
-
-/// A rule that no approval overrides (S2 `GuardrailSpec`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolGuardrail {
-    pub name: String,
-    pub action: GuardrailAction,
-    /// Trips for these tools. Without it, the guardrail trips if the call names it as tripped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<ToolGlob>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GuardrailAction {
-    Block,
-    Warn,
-    Log,
 }
 
 /// A person's `alwaysApprove`: covers a tool and its effects up to the approved severity, in one session.
@@ -102,7 +84,7 @@ pub enum VerdictKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DecidingRule {
-    /// A guardrail of the brief forbids the call.
+    /// A guardrail of the brief forbids the call, or lets a person decide about it.
     Guardrail { name: String },
     /// The protocol lists the call or its kind as one that needs a person.
     AlwaysEscalate { entry: String },
@@ -131,6 +113,12 @@ pub struct Verdict {
     pub notices: Vec<String>,
 }
 
+impl DecidingRule {
+    fn of_guardrail(guardrail: &ToolGuardrail) -> Self {
+        Self::Guardrail { name: guardrail.name.to_string() }
+    }
+}
+
 impl ReportedRisk {
     fn raise(self, effect: Effect) -> Effect {
         Effect {
@@ -139,12 +127,6 @@ impl ReportedRisk {
             confidence: effect.confidence.min(self.confidence.unwrap_or(effect.confidence)),
             ..effect
         }
-    }
-}
-
-impl ToolGuardrail {
-    fn trips(&self, call: &ToolCall<'_>) -> bool {
-        self.tool.as_ref().is_some_and(|tool| tool.matches(call.tool)) || call.tripped.contains(&self.name)
     }
 }
 
@@ -168,16 +150,18 @@ impl StandingApproval {
 /// Decides about a call. Of the verdicts on its effects, the strictest wins.
 pub fn evaluate(policy: &Policy<'_>, call: &ToolCall<'_>, trust: &AgentTrust<'_>) -> Verdict {
     let tripped = || policy.guardrails.iter().filter(|guardrail| guardrail.trips(call));
-    let block = tripped().find(|guardrail| guardrail.action == GuardrailAction::Block);
+    let with_action = |action| tripped().find(|guardrail| guardrail.action == action);
+    let (block, ask) = (with_action(GuardrailAction::Block), with_action(GuardrailAction::Ask));
     let notices = tripped()
-        .filter(|guardrail| guardrail.action != GuardrailAction::Block)
-        .map(|guardrail| guardrail.name.clone())
+        .filter(|guardrail| matches!(guardrail.action, GuardrailAction::Warn | GuardrailAction::Log))
+        .map(|guardrail| guardrail.name.to_string())
         .collect();
     let mut strictest: Option<(VerdictKind, DecidingRule, Effect)> = None;
     for effect in call.effects.iter().map(|effect| call.reported.raise(effect)) {
-        let (verdict, rule) = match block {
-            Some(guardrail) => (VerdictKind::Deny, DecidingRule::Guardrail { name: guardrail.name.clone() }),
-            None => of_effect(policy, call, trust, effect),
+        let (verdict, rule) = match (block, ask) {
+            (Some(guardrail), _) => (VerdictKind::Deny, DecidingRule::of_guardrail(guardrail)),
+            (None, Some(guardrail)) => (VerdictKind::Ask, DecidingRule::of_guardrail(guardrail)),
+            (None, None) => of_effect(policy, call, trust, effect),
         };
         if strictest.as_ref().is_none_or(|(so_far, ..)| verdict > *so_far) {
             strictest = Some((verdict, rule, effect));

@@ -1,20 +1,24 @@
 //! The escalation engine: which tool calls of an agent need a person (S2, "Control Mode Enforcement"; decision 69).
 //!
-//! [`evaluate`] is a pure function. Each effect of a call gets a verdict by the first rule that applies: a blocking guardrail,
+//! [`evaluate`] is a pure function. Each effect of a call gets a verdict by the first rule that applies: a guardrail,
 //! `alwaysEscalate`, a person's `alwaysApprove`, `escalateWhen`, the minimum approval rate, `neverEscalate`, granted autonomy, the
 //! default of the mode. The strictest verdict over the effects decides.
 
 mod engine;
 mod entry;
+mod guardrail;
 mod predicate;
 mod protocol;
 mod violation;
 
 pub use engine::{
-    AgentTrust, DecidingRule, GuardrailAction, Policy, ReportedRisk, StandingApproval, ToolCall,
-    ToolGuardrail, Verdict, VerdictKind, evaluate,
+    AgentTrust, DecidingRule, Policy, ReportedRisk, StandingApproval, ToolCall, Verdict, VerdictKind,
+    evaluate,
 };
 pub use entry::{InvalidEntry, ListEntry};
+pub use guardrail::{
+    ArgumentCondition, CallCondition, GuardrailAction, GuardrailPolicy, GuardrailViolation, ToolGuardrail,
+};
 pub use predicate::{EscalationPredicate, NumberOp, PredicateFacts, RadiusOp};
 pub use protocol::{EscalationProtocol, EscalationRule};
 pub use violation::{ProtocolViolation, Violations};

@@ -7,7 +7,7 @@ use crate::SessionEvent;
 use crate::names::named;
 use crate::session::AgentSessionStatus;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
     /// The agent works, or its process may still act.

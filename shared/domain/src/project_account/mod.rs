@@ -81,13 +81,17 @@ impl ProjectAccount {
         Self { project_id, owner_id, cap: None, draws: BTreeMap::new(), warned: false, brake_id: None }
     }
 
-    /// Takes over the cap of the project. The owner is warned of each cap once.
+    /// Takes over the cap of the project, and takes back what agents did not use when they last drew: under a lower cap, their slices
+    /// could be too large. The owner is warned of each cap once.
     pub fn set_cap(&mut self, cap: Option<SpendingCap>) -> Vec<ProjectAccountEvent> {
         if self.cap == cap {
             return Vec::new();
         }
         self.cap = cap;
         self.warned = false;
+        for draw in self.draws.values_mut() {
+            draw.drawn_usd = draw.spent_usd;
+        }
         vec![ProjectAccountEvent::CapChanged { cap }]
     }
 

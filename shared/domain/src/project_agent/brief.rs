@@ -6,9 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::mcp::{McpServer, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
 use crate::decision::DecisionTimeoutPolicy;
-use crate::escalation::{EscalationProtocol, ProtocolViolation, Violations};
+use crate::escalation::{
+    EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
+};
 use crate::project::Project;
 use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
 
@@ -34,6 +37,9 @@ pub struct AgentBrief {
     /// Applies in addition to the protocol of the project's mode. The stricter verdict counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation_protocol: Option<EscalationProtocol>,
+    /// Rules on tool calls that no approval overrides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardrail_policy: Option<GuardrailPolicy>,
     /// What happens to decisions of the agent that nobody makes, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -44,6 +50,9 @@ pub struct AgentBrief {
     /// Names of the tools that the agent may use. If empty, those of its template or adapter.
     #[serde(default)]
     pub allowed_tools: Vec<String>,
+    /// MCP servers for the agent, in addition to those of its template and skills.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpServer>,
     /// The adapter that drives the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterName>,
@@ -69,6 +78,10 @@ pub enum BriefViolation {
     ToolName { max: usize },
     #[error(transparent)]
     Protocol(ProtocolViolation),
+    #[error(transparent)]
+    Mcp(McpViolation),
+    #[error(transparent)]
+    Guardrail(GuardrailViolation),
     #[error(transparent)]
     ProviderConfig(ProviderConfigViolation),
 }
@@ -109,9 +122,20 @@ impl AgentBrief {
             };
             found.extend(all.into_iter().map(within));
         }
+        let servers = McpServer::check_all(&self.mcp_servers, &self.allowed_tools).into_iter();
+        found.extend(servers.map(|(path, violation)| (path, BriefViolation::Mcp(violation))));
+        let guardrails = self.guardrail_policy.iter().flat_map(GuardrailPolicy::check);
+        found.extend(guardrails.map(|(path, violation)| {
+            (format!("guardrailPolicy.{path}"), BriefViolation::Guardrail(violation))
+        }));
         let config = check_provider_config(&self.provider_config).into_iter();
         found.extend(config.map(|(path, violation)| (path, BriefViolation::ProviderConfig(violation))));
         if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    /// The guardrails for tool calls.
+    pub fn tool_guardrails(&self) -> &[ToolGuardrail] {
+        self.guardrail_policy.as_ref().map_or(&[], |policy| &policy.tool_guardrails)
     }
 
     fn check_workstreams(&self, project: &Project, found: &mut Vec<(String, BriefViolation)>) {

@@ -3,11 +3,13 @@
 //! | module | contents |
 //! |---|---|
 //! | `brief` | what the agent is, may do, and must follow |
+//! | `mcp` | the MCP servers of a brief |
 //! | `provider_config` | which options a brief may pass to its adapter |
 //! | `prompt` | the part of the system prompt that a brief becomes |
 
 mod brief;
 mod event;
+mod mcp;
 mod prompt;
 mod provider_config;
 
@@ -15,15 +17,17 @@ use serde::{Deserialize, Serialize};
 
 pub use brief::{AgentBrief, BriefViolation};
 pub use event::ProjectAgentEvent;
+pub use mcp::{McpServer, McpServerTool, McpViolation};
 pub use prompt::brief_prompt;
 
-use crate::control_mode::ControlModeSetting;
+use crate::control_mode::{BriefSync, ControlModeSetting};
 use crate::escalation::StandingApproval;
 use crate::tick::Tick;
 use crate::trust::{ReportedOutcome, TrustCalibrationProfile, TrustProfile};
 use crate::value::ProjectMembership;
 use crate::{
-    AgentSessionId, Aggregate, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp, UserId,
+    AgentSession, AgentSessionId, Aggregate, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp,
+    UserId,
 };
 
 /// An agent of a project. Its status follows from its current session: [`crate::project::AgentStatus`].
@@ -36,6 +40,9 @@ pub struct ProjectAgent {
     brief: AgentBrief,
     /// Increases with each change of the brief, from 1.
     brief_version: u32,
+    /// When the brief last changed; `None` if it is still the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    brief_changed_at: Option<Timestamp>,
     current_session_id: AgentSessionId,
     /// Number of sessions so far.
     session_count: u32,
@@ -98,6 +105,7 @@ impl ProjectAgent {
             project_id: new.project_id,
             brief: new.brief,
             brief_version: 1,
+            brief_changed_at: None,
             current_session_id: new.session_id,
             session_count: 1,
             trust: TrustProfile::new(trust, tick),
@@ -163,6 +171,7 @@ impl ProjectAgent {
         }
         self.brief = brief;
         self.brief_version = self.brief_version.saturating_add(1);
+        self.brief_changed_at = Some(ctx.now);
         self.updated_at = ctx.now;
         vec![ProjectAgentEvent::BriefUpdated { version: self.brief_version }]
     }
@@ -221,6 +230,14 @@ impl ProjectAgent {
 
     pub const fn brief_version(&self) -> u32 {
         self.brief_version
+    }
+
+    /// Whether `session` works with the current brief. A session without a run receives it with the next one.
+    pub fn brief_sync(&self, session: &AgentSession) -> BriefSync {
+        match (self.brief_changed_at, session.configured_at()) {
+            (Some(changed), Some(configured)) if changed > configured => BriefSync::Pending,
+            _ => BriefSync::Synced,
+        }
     }
 
     pub const fn current_session_id(&self) -> AgentSessionId {

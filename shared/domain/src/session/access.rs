@@ -210,6 +210,12 @@ impl AgentSession {
         Some(self.budget().hard_cap_usd().excess_over(others))
     }
 
+    /// The sidecar of the current run has the configuration as it was composed at this time or later. `None` without a run.
+    pub fn configured_at(&self) -> Option<Timestamp> {
+        let run = self.run()?;
+        Some(self.configuration.composed_at().unwrap_or(run.requested_at))
+    }
+
     /// Since when the current run is unreachable; `None` if it is reachable.
     pub fn unreachable_since(&self) -> Option<Timestamp> {
         self.run_state.unreachable_since()

@@ -14,6 +14,9 @@ pub(super) struct ConfigurationState {
     /// Whether skills changed since the sidecar received its configuration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     changed: bool,
+    /// The sidecar has the configuration as it was composed at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    composed_at: Option<Timestamp>,
 }
 
 impl ConfigurationState {
@@ -34,14 +37,25 @@ impl ConfigurationState {
     }
 
     /// Records that the sidecar has the current configuration.
-    pub(super) const fn confirm(&mut self) {
-        self.reload = None;
+    pub(super) fn confirm(&mut self) {
+        if let Some(reload) = self.reload.take() {
+            self.composed_at = Some(reload.sent_at);
+        }
         self.changed = false;
     }
 
     /// Records that a new sidecar starts with the current configuration. A pending reload stays pending.
     pub(super) const fn record_start(&mut self) {
         self.changed = false;
+    }
+
+    /// Records that the configuration is composed for a sidecar that became ready.
+    pub(super) const fn record_composition(&mut self, now: Timestamp) {
+        self.composed_at = Some(now);
+    }
+
+    pub(super) const fn composed_at(&self) -> Option<Timestamp> {
+        self.composed_at
     }
 
     /// Gives up a pending reload. Returns whether there was one.

@@ -41,6 +41,7 @@ impl AgentSession {
             // Before its agent is known, an adapter reports only an upper bound of its capabilities.
             events.extend(self.record_metering(true));
         }
+        self.configuration.record_composition(ctx.now);
         match self.status() {
             AgentSessionStatus::Queued => events.extend(self.start(api_key_hash, ctx)?),
             status if status.is_terminal() => {}

@@ -43,6 +43,9 @@ async fn projects() {
     let agent = format!("/api/agents/{}", spawned.body["agent"]["id"].as_str().unwrap());
     on.get(&agent).await.expect(200);
     on.get("/api/agents").await.expect(200);
+    on.get(&format!("{agent}/health")).await.expect(200);
+    on.get("/api/portfolio").await.expect(200);
+    on.get("/api/briefs/schema").await.expect(200);
     let trust = format!("/api/trust/{}", spawned.body["agent"]["id"].as_str().unwrap());
     on.get(&trust).await.expect(200);
     on.post(&format!("{trust}/simulate"), json!({ "name": "conservative" })).await.expect(200);

@@ -6,8 +6,8 @@ use pilothouse_domain::effect::{
     ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S, ToolGlob,
 };
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, GuardrailAction, Policy,
-    ReportedRisk, StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
+    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Policy, ReportedRisk,
+    StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{Points, Rate, TrustCalibrationProfile, TrustProfile};
@@ -27,6 +27,7 @@ struct Case {
     reported: ReportedRisk,
     multiple: bool,
     guardrails: Vec<ToolGuardrail>,
+    arguments: Value,
     approvals: Vec<StandingApproval>,
     minimum: Option<Rate>,
 }
@@ -44,6 +45,7 @@ fn given(mode: M, trust: i16, effects: &[Effect]) -> Case {
         reported: ReportedRisk::default(),
         multiple: false,
         guardrails: Vec::new(),
+        arguments: json!({ "command": "terraform apply -auto-approve" }),
         approvals: Vec::new(),
         minimum: None,
     }
@@ -68,7 +70,7 @@ impl Case {
             patterns: &["migrations".to_owned()],
             reported: self.reported,
             affects_multiple_workstreams: self.multiple,
-            tripped: &[],
+            arguments: &self.arguments,
         };
         let policy = Policy {
             mode: &self.mode,
@@ -171,18 +173,58 @@ fn rules_apply_in_their_order() {
     assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
 }
 
+fn guardrail(name: &str, action: &str, condition: Value) -> ToolGuardrail {
+    serde_json::from_value(json!({ "name": name, "action": action, "condition": condition })).unwrap()
+}
+
 #[test]
 fn a_blocking_guardrail_denies_whatever_is_allowed() {
     let mut case = given(M::Ecosystem, 100, &[effect(K::Read, S::Warning, B::Trivial)]);
-    let guardrail = |name: &str, action| ToolGuardrail {
-        name: name.to_owned(),
-        action,
-        tool: Some(ToolGlob::parse("Ba?h").unwrap()),
-    };
-    case.guardrails = vec![guardrail("watch", GuardrailAction::Warn)];
+    case.guardrails = vec![guardrail("watch", "warn", json!({ "tool": "Ba?h" }))];
     assert_eq!((case.verdict().verdict, case.verdict().notices), (V::Allow, vec!["watch".to_owned()]));
-    case.guardrails.push(guardrail("no shell", GuardrailAction::Block));
+    case.guardrails.push(guardrail("asks", "ask", json!({ "tool": "Bash" })));
+    case.guardrails.push(guardrail("no shell", "block", json!({ "tool": "Ba?h" })));
     assert_eq!(case.verdict().rule, R::Guardrail { name: "no shell".to_owned() });
+    case.then(V::Deny);
+}
+
+#[test]
+fn an_asking_guardrail_overrides_approvals() {
+    let read = effect(K::Read, S::Warning, B::Trivial);
+    let mut case = given(M::Ecosystem, 100, &[read]);
+    case.approvals = vec![StandingApproval {
+        decision_id: DecisionId::new(Uuid::from_u128(2)),
+        session_id: session(),
+        tool: "Bash".to_owned(),
+        effects: Effects::one(read),
+        mode_revision: ModeRevision::default(),
+    }];
+    case.then(V::Allow);
+    case.guardrails = vec![guardrail("asks", "ask", json!({ "tool": "Bash" }))];
+    assert_eq!(case.verdict().rule, R::Guardrail { name: "asks".to_owned() });
+    case.then(V::Ask);
+}
+
+#[test]
+fn a_guardrail_trips_if_all_parts_of_its_condition_hold() {
+    let mut case = given(M::Ecosystem, 100, &[effect(K::Execute, S::Low, B::Small)]);
+    case.then(V::Allow);
+    for (trips, condition) in [
+        (true, json!({ "arguments": [{ "matches": "*terraform*" }] })),
+        (true, json!({ "arguments": [{ "at": "/command", "matches": "terraform *" }] })),
+        (false, json!({ "arguments": [{ "at": "/command", "matches": "terraform" }] })),
+        (false, json!({ "arguments": [{ "at": "/path", "matches": "*" }] })),
+        (true, json!({ "actionKinds": ["delete", "execute"] })),
+        (false, json!({ "actionKinds": ["delete"], "tool": "Bash" })),
+        (false, json!({ "tool": "Write", "arguments": [{ "matches": "*" }] })),
+        (false, json!({ "arguments": [{ "matches": "*apply*" }, { "matches": "*destroy*" }] })),
+    ] {
+        case.guardrails = vec![guardrail("g", "block", condition.clone())];
+        let expected = if trips { V::Deny } else { V::Allow };
+        assert_eq!(case.verdict().verdict, expected, "{condition}");
+    }
+    case.arguments = json!({ "edits": [{ "old": 1, "new": "prod" }] });
+    case.guardrails = vec![guardrail("g", "block", json!({ "arguments": [{ "matches": "prod" }] }))];
     case.then(V::Deny);
 }
 
