@@ -3,7 +3,7 @@
 use pilothouse_domain::control_mode::{BriefSync, ControlMode as M, ControlModeSetting, ModeRevision};
 use pilothouse_domain::effect::pattern::ToolClassifications;
 use pilothouse_domain::effect::{
-    ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S, ToolGlob,
+    ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
 };
 use pilothouse_domain::escalation::{
     AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Policy, ReportedRisk,
