@@ -112,14 +112,24 @@ fn table() -> Vec<(Value, Vec<F>)> {
             ),
             vec![
                 started("AskUserQuestion"),
-                F::QuestionAsked { request: call(), questions: vec![question()], approval: None },
+                F::QuestionAsked {
+                    request: call(),
+                    questions: vec![question()],
+                    approval: None,
+                    proposal: None,
+                },
             ],
         ),
         (
             tool("AskUserQuestion", &json!({ "question": "Which?", "options": ["This"] })),
             vec![
                 started("AskUserQuestion"),
-                F::QuestionAsked { request: call(), questions: vec![question()], approval: None },
+                F::QuestionAsked {
+                    request: call(),
+                    questions: vec![question()],
+                    approval: None,
+                    proposal: None,
+                },
             ],
         ),
         (
@@ -263,6 +273,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     multi_select: false,
                 }],
                 approval: None,
+                proposal: None,
             }],
         ),
         (
@@ -284,6 +295,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     verdict: None,
                     modifiable: false,
                 }),
+                proposal: None,
             }],
         ),
         (json!({ "type": "question_asked", "requestId": "call-1", "questions": [] }), vec![F::Noted]),

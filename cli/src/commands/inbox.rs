@@ -75,9 +75,12 @@ pub enum How {
     },
     /// Choose one of the options
     Choose {
-        /// The number of the option
+        /// The number of the option, or the id that the agent gave it
         #[arg(value_name = "NUMBER")]
         option: String,
+        /// Why; for options that an agent proposes with its reasons
+        #[arg(long, short, value_name = "TEXT")]
+        rationale: Option<String>,
     },
     /// Answer the questions, in their order
     Answer {
@@ -185,8 +188,9 @@ impl How {
             Self::Reject { rationale } => {
                 ResolveDecision { rationale, ..ResolveDecision::new(ResolutionType::Reject) }
             }
-            Self::Choose { option } => ResolveDecision {
-                chosen_option_id: Some(option),
+            Self::Choose { option, rationale } => ResolveDecision {
+                chosen_option_id: Some(option_id(&decision.subject, option)),
+                rationale,
                 ..ResolveDecision::new(ResolutionType::ChooseOption)
             },
             Self::Answer { words } => ResolveDecision {
@@ -195,6 +199,16 @@ impl How {
             },
         })
     }
+}
+
+/// The id of an option: the given text, unless it is only the number of an option.
+fn option_id(subject: &DecisionSubject, given: String) -> String {
+    let DecisionSubject::Option { options, .. } = subject else { return given };
+    if options.iter().any(|option| option.id == given) {
+        return given;
+    }
+    let at = given.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    at.and_then(|at| options.get(at)).map_or(given, |option| option.id.clone())
 }
 
 fn answers(subject: &DecisionSubject, words: Vec<String>, ctx: &Context) -> Result<Vec<Answer>, CliError> {

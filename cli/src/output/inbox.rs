@@ -70,13 +70,17 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
 pub(super) fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
     match subject {
         DecisionSubject::Question { questions, .. } => questions.iter().map(|q| question(q, style)).collect(),
-        DecisionSubject::Option { question, options, .. } => {
+        DecisionSubject::Option { question, options, assessment, .. } => {
+            let recommended = assessment.as_ref().and_then(|it| it.recommended_option_id.as_deref());
             let mut out = format!("  {}\n", style.bold(&clean(question)));
-            for option in options {
-                let meaning = option.option.description.as_deref();
-                let meaning = meaning.map(|d| format!(": {}", line(d, 100))).unwrap_or_default();
+            for (at, option) in options.iter().enumerate() {
+                let mark = if recommended == Some(option.id.as_str()) { " (recommended)" } else { "" };
+                let texts = [option.option.description.as_deref(), option.tradeoffs.as_deref()];
+                let meaning: Vec<_> = texts.into_iter().flatten().map(|text| line(text, 100)).collect();
+                let meaning =
+                    if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
                 let label = line(&option.option.label, 80);
-                let numbered = format!("    {}. {label}{}\n", option.id, style.dim(&meaning));
+                let numbered = format!("    {}. {label}{mark}{}\n", at + 1, style.dim(&meaning));
                 out.push_str(&numbered);
             }
             out
@@ -137,7 +141,10 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             let texts: Vec<_> = answers.iter().map(|answer| line(&answer.answer, 80)).collect();
             format!("answered: {}", texts.join("; "))
         }
-        Resolution::ChooseOption { chosen_option_id } => format!("option {chosen_option_id} chosen"),
+        Resolution::ChooseOption { chosen_option_id, rationale } => {
+            let why = rationale.as_deref().map(|why| format!(" ({})", line(why, 80))).unwrap_or_default();
+            format!("option {} chosen{why}", line(chosen_option_id, 40))
+        }
         Resolution::Approve { always_approve: false } => "approved".to_owned(),
         Resolution::Approve { always_approve: true } => "approved for the whole session".to_owned(),
         Resolution::Modify { modified_input } => {

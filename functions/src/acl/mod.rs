@@ -148,8 +148,8 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         }
         RawEvent::LogChunk { .. } => log_chunk::map(),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
-        RawEvent::QuestionAsked { request_id, questions, approval } => {
-            question_asked::map(request_id, questions, approval.as_deref())
+        RawEvent::QuestionAsked { request_id, questions, approval, proposal } => {
+            question_asked::map(request_id, questions, approval.as_deref(), proposal.as_deref())
         }
         RawEvent::AdjustAck(ack) => adjust_ack::map(*ack),
         RawEvent::AgentSettings { model_id, thinking_level, available_models } => {

@@ -1,22 +1,28 @@
-//! `question_asked`: the agent waits for a permission, or for input that an MCP server requests (S0 8.3
+//! `question_asked`: the agent waits for a permission, for a choice between its options, or for input that an MCP server requests (S0 8.3
 //! `RecordUserQuestionAskedCommand`, decision 26).
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{Question, QuestionOption, ToolApproval};
+use pilothouse_domain::value::{OptionProposal, Question, QuestionOption, ToolApproval};
 use pilothouse_wire::event::PermissionRequest;
 
 use super::Mapping;
 
 /// The session waits for its owner. A request without questions has no effect.
-pub fn map(request: &ToolCallId, questions: &[Question], approval: Option<&PermissionRequest>) -> Mapping {
+pub fn map(
+    request: &ToolCallId,
+    questions: &[Question],
+    approval: Option<&PermissionRequest>,
+    proposal: Option<&OptionProposal>,
+) -> Mapping {
     if questions.is_empty() {
         return Mapping::to(AgentFact::Noted);
     }
     let questions = questions.iter().map(normalised).collect();
     let approval = approval.map(tool_approval);
-    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions, approval })
+    let proposal = proposal.cloned().and_then(OptionProposal::fitting);
+    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions, approval, proposal })
 }
 
 fn tool_approval(asked: &PermissionRequest) -> ToolApproval {

@@ -43,6 +43,7 @@ pub(crate) fn permission(request: &str) -> AgentFact {
             serde_json::from_value(json!({ "question": "May it?", "options": options })).unwrap(),
         ],
         approval: serde_json::from_value(approval).unwrap(),
+        proposal: None,
     }
 }
 

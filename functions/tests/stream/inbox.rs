@@ -42,6 +42,7 @@ impl StreamFixture {
                 request: ToolCallId::parse("q1").unwrap(),
                 questions: vec![question],
                 approval: None,
+                proposal: None,
             },
         ];
         for fact in facts {

@@ -192,7 +192,7 @@ pub struct ResolveDecision {
     /// One answer a question, for `answer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<Vec<Answer>>,
-    /// Why, for `reject`.
+    /// Why, for `reject`, and for `choose_option` of options that an agent proposes with its reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
     /// Whether all further calls like it are allowed, for `approve` of a tool call of a project's agent.

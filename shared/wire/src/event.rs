@@ -4,7 +4,7 @@
 //! snapshots, subagents, log chunks, heartbeats, refusals, and the two steps of an acknowledgement (decision 11).
 
 use pilothouse_domain::value::{
-    Capabilities, CriterionResult, DeliverableState, Question, SessionOutcome, SessionOutput,
+    Capabilities, CriterionResult, DeliverableState, OptionProposal, Question, SessionOutcome, SessionOutput,
     SessionTaskStatus, ThinkingLevel, TokenUsage,
 };
 use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId, VerdictId};
@@ -161,6 +161,9 @@ pub enum RawEvent {
         /// The tool call that the question asks permission for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<Box<PermissionRequest>>,
+        /// The options that the agent proposes with its only question (S2 `OptionDecisionEvent`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proposal: Option<Box<OptionProposal>>,
     },
     /// The agent waits because its next model call could exceed the allowance of the run (decision 32).
     BudgetExceeded {

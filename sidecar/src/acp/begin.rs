@@ -38,6 +38,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     let (cancel, run) = (launch.cancel, context.launch.request.run_id);
     let own_tools = OwnTools::of(&context)?;
+    let own_requests = own_tools.requests().clone();
     let authorizer = Authorizer::of(&context, launch.environment.get("HOME").map(String::as_str))?;
     let AgentContext { launch: of_run, events, mut commands, processes, .. } = context;
     let mut deferred_commands = VecDeque::new();
@@ -96,6 +97,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         conversation,
         translator,
         requests: Requests::default(),
+        own_requests,
         authorizer,
         verdicts: Verdicts::default(),
         terminals: Terminals::new(folder.clone(), processes.clone()),

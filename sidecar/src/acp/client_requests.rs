@@ -210,7 +210,10 @@ impl Driver {
         let input = input.or_else(|| call.get("rawInput").cloned()).unwrap_or(Value::Null);
         let approval = approval(tool, input, &options).map(Box::new);
         self.requests.wait(id.clone(), Waiting::Permission(options), responder);
-        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions, approval }).await?)
+        Ok(self
+            .events
+            .emit(RawEvent::QuestionAsked { request_id: id, questions, approval, proposal: None })
+            .await?)
     }
 
     async fn elicitation(&mut self, parameters: &Value, responder: Responder) -> Result<(), DriverExit> {
@@ -244,7 +247,10 @@ impl Driver {
         if asks.is_some_and(|call| call == id.as_str()) {
             return Ok(());
         }
-        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions, approval: None }).await?)
+        Ok(self
+            .events
+            .emit(RawEvent::QuestionAsked { request_id: id, questions, approval: None, proposal: None })
+            .await?)
     }
 
     pub(super) async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), DriverExit> {

@@ -29,6 +29,7 @@ use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::{PendingCompactions, wait_until};
 use crate::kit::json::text_at;
 use crate::kit::turns::DriverExit;
+use crate::own_tools::Requests as OwnRequests;
 use crate::process::Processes;
 use crate::process::in_process::AgentThread;
 
@@ -50,6 +51,8 @@ pub(super) struct Driver {
     pub(super) conversation: Conversation,
     pub(super) translator: Translator,
     pub(super) requests: Requests,
+    /// Of Pilothouse's own tools.
+    pub(super) own_requests: OwnRequests,
     /// Authorizes tool calls, if the session belongs to a project.
     pub(super) authorizer: Option<Authorizer>,
     pub(super) verdicts: Verdicts,
@@ -299,6 +302,9 @@ impl Driver {
             }
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
+            AgentCommand::Answer(owner, reply) if self.own_requests.waits_for(&owner.request) => {
+                Ok(self.own_requests.settle_answer(owner, reply).await?)
+            }
             AgentCommand::Answer(owner, reply) => {
                 if owner.modified_input.is_some() {
                     return Ok(reply.refuse(Refusal::not_modifiable()).await?);

@@ -230,6 +230,10 @@ impl Driver {
     }
 
     async fn owner_answers(&mut self, owner: OwnerAnswers, reply: Reply) -> Result<(), AdapterError> {
+        let own = self.own_tools.requests();
+        if own.waits_for(&owner.request) {
+            return Ok(own.settle_answer(owner, reply).await?);
+        }
         let open = self.translator.has_call(owner.request.as_str());
         let answered = self.permissions.answer(owner, open);
         self.settle(answered, reply).await

@@ -204,7 +204,8 @@ mod tests {
     fn asked_and_answered(answer: &str) -> Value {
         let mut permissions = Permissions::default();
         let asked = permissions.ask("r1", &request("Bash", &json!({ "command": "rm -rf x" })), &policy(&[]));
-        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions, approval }) = asked else {
+        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions, approval, proposal: None }) = asked
+        else {
             panic!("{asked:?}")
         };
         assert_eq!(request_id, call());

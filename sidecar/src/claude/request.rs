@@ -51,6 +51,7 @@ impl Pending {
             request_id: self.call.clone(),
             questions,
             approval: Some(Box::new(approval)),
+            proposal: None,
         }
     }
 

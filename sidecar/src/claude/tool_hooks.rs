@@ -29,7 +29,8 @@ const EVENTS: [&str; 8] = [
     "PermissionDenied",
 ];
 /// Tools that only wait for a subagent or the owner.
-const WAITING: [&str; 4] = ["Task", "Agent", ASK_USER_QUESTION, EXIT_PLAN_MODE];
+const WAITING: [&str; 5] =
+    ["Task", "Agent", ASK_USER_QUESTION, EXIT_PLAN_MODE, "mcp__pilothouse__request_decision"];
 /// Timeout of an answer in seconds: three weeks, longer than any pause. Claude Code's timers are limited to 2^31
 /// milliseconds; a longer one fires immediately.
 const TIMEOUT: u64 = 21 * 24 * 3600;

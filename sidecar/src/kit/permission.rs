@@ -56,6 +56,7 @@ impl GovernedCall {
             request_id: self.id.clone(),
             questions: vec![question(&self.tool, &self.input, "", options)],
             approval: Some(Box::new(approval)),
+            proposal: None,
         }
     }
 
@@ -127,7 +128,8 @@ mod tests {
 
     #[test]
     fn owner_can_only_allow_once_or_deny() {
-        let RawEvent::QuestionAsked { request_id, questions, approval } = call().question() else {
+        let RawEvent::QuestionAsked { request_id, questions, approval, proposal: None } = call().question()
+        else {
             panic!("it is a question")
         };
         let approval = approval.unwrap();

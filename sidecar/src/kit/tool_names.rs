@@ -2,6 +2,8 @@
 
 /// The tool that asks the owner questions. Its call is the question.
 pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
+/// The tool that proposes options to the owner.
+pub(crate) const REQUEST_DECISION: &str = "request_decision";
 pub(crate) const ENTER_PLAN_MODE: &str = "EnterPlanMode";
 pub(crate) const EXIT_PLAN_MODE: &str = "ExitPlanMode";
 /// Prefix of the sidecar's own tools, which need no permission, in agents that include the server in a tool's name.

@@ -9,7 +9,7 @@ use super::governor::{ToolPermission, ToolRequest};
 use crate::kit::authorizer::{AskVerdict, Authorization, Authorizer, ProposedCall};
 use crate::kit::permission::{GovernedCall, OwnerDecision};
 use crate::kit::turns::DriverExit;
-use crate::own_tools::requests::OpenPermission;
+use crate::own_tools::requests::OpenRequest;
 
 impl Driver {
     /// Takes the next step towards a decision on the call. Not called during a pause.
@@ -65,7 +65,7 @@ async fn authorize(authorizer: Authorizer, mut request: ToolRequest) -> ToolRequ
 }
 
 /// Ends early if the agent gives the call up.
-async fn ask_owner(mut request: ToolRequest, call: GovernedCall, open: OpenPermission) -> ToolRequest {
+async fn ask_owner(mut request: ToolRequest, call: GovernedCall, open: OpenRequest) -> ToolRequest {
     let answered = tokio::select! {
         answered = open.answered() => answered,
         () = request.given_up() => return request,

@@ -7,7 +7,7 @@ use super::options::Options;
 use crate::adapter::{AgentCommand, OwnerAnswers, PlanDecision, Refusal, Reply};
 use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
-use crate::own_tools::requests::NotTaken;
+use crate::own_tools::requests::{NotTaken, settle};
 
 impl Driver {
     pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), DriverExit> {
@@ -85,27 +85,14 @@ impl Driver {
     }
 
     async fn answer(&mut self, owner: OwnerAnswers, reply: Reply) -> Result<(), DriverExit> {
-        let taken = if self.work.is_some() {
-            self.setup.requests.answer(owner).map(drop)
-        } else {
-            Err(NotTaken::NotOpen)
-        };
+        let taken =
+            if self.work.is_some() { self.setup.requests.answer(owner) } else { Err(NotTaken::NotOpen) };
         Ok(settle(taken, reply).await?)
     }
 
     async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), DriverExit> {
-        let taken = if self.work.is_some() {
-            self.setup.requests.decide(decision).map(drop)
-        } else {
-            Err(NotTaken::NotOpen)
-        };
+        let taken =
+            if self.work.is_some() { self.setup.requests.decide(decision) } else { Err(NotTaken::NotOpen) };
         Ok(settle(taken, reply).await?)
-    }
-}
-
-async fn settle(taken: Result<(), NotTaken>, reply: Reply) -> Result<(), crate::spool::SpoolError> {
-    match taken {
-        Ok(()) => reply.done().await,
-        Err(why) => reply.refuse(Refusal::invalid(why.to_string())).await,
     }
 }

@@ -14,6 +14,7 @@ use crate::adapter::EventSink;
 use crate::kit::form::Form;
 use crate::kit::notices::detailed_notice;
 use crate::own_tools::Requests;
+use crate::own_tools::open_question::OpenQuestion;
 
 pub(super) struct AskOwner {
     requests: Requests,
@@ -66,11 +67,12 @@ impl AskOwner {
     /// Asks and waits. `None` if the turn was interrupted or the question cannot be asked.
     async fn answers(&self, questions: Vec<Question>) -> Option<Vec<pilothouse_domain::value::Answer>> {
         let id = ToolCallId::parse(format!("elicitation-{}", Uuid::now_v7())).ok()?;
-        let mut open = OpenQuestion { id: id.clone(), events: self.events.clone(), is_open: true };
-        let asked = RawEvent::QuestionAsked { request_id: id.clone(), questions, approval: None };
+        let open = OpenQuestion::new(id.clone(), self.events.clone());
+        let asked =
+            RawEvent::QuestionAsked { request_id: id.clone(), questions, approval: None, proposal: None };
         self.events.emit(asked).await.ok()?;
         let answers = self.requests.ask(id).await.ok()?;
-        open.is_open = false;
+        open.answered();
         Some(answers)
     }
 }
@@ -93,32 +95,6 @@ impl Elicit for AskOwner {
                 let _ = self.events.emit(detailed_notice("elicitation_declined", summary, detail)).await;
                 ElicitResponse::Decline
             }
-        }
-    }
-}
-
-/// A question to the owner. If it is dropped unanswered, its end is published, because an answer would have no effect.
-struct OpenQuestion {
-    id: ToolCallId,
-    events: EventSink,
-    is_open: bool,
-}
-
-impl Drop for OpenQuestion {
-    fn drop(&mut self) {
-        if !self.is_open {
-            return;
-        }
-        let over = RawEvent::ToolResult {
-            tool_call_id: self.id.clone(),
-            content: "The answer is no longer needed.".to_owned().into(),
-            is_error: true,
-            subagent_id: None,
-        };
-        let events = self.events.clone();
-        // Without a runtime, the whole process is ending.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { events.emit(over).await });
         }
     }
 }

@@ -6,13 +6,23 @@ use pilothouse_agent::tool::SharedTool;
 
 use super::allowed::{AllowedTools, BASH};
 use super::governor::{DriverGovernor, GovernedTool};
-use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE};
+use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, REQUEST_DECISION};
 use crate::own_tools::PlanMode;
 use crate::process::in_process::AgentThread;
 
 /// Tools without effects, and the agent's notes. They may run in plan mode.
-const HARMLESS: [&str; 9] =
-    ["read", "list", "ls", "find", "grep", ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, "TodoWrite"];
+const HARMLESS: [&str; 10] = [
+    "read",
+    "list",
+    "ls",
+    "find",
+    "grep",
+    ASK_USER_QUESTION,
+    REQUEST_DECISION,
+    ENTER_PLAN_MODE,
+    EXIT_PLAN_MODE,
+    "TodoWrite",
+];
 
 pub(super) struct Toolbox<'a> {
     pub governor: &'a DriverGovernor,

@@ -6,7 +6,8 @@
 //! | [`deliverable`], [`handoff`] | tools that the sidecar implements itself |
 //! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | tools that call the agent API |
 //! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
-//! | [`requests`] | open requests to the owner |
+//! | [`request_decision`], `proposal` | options of which the owner chooses |
+//! | [`requests`], `open_question` | open requests to the owner |
 //! | [`agent_api`] | client of the agent API, whose key never leaves the sidecar |
 //! | [`server`], [`socket`], [`bridge`] | the MCP server, its socket, and the program that agents start to connect to it |
 //! | [`arguments`] | parses a model's arguments and derives their schema |
@@ -20,8 +21,11 @@ pub mod deliverable;
 pub mod handoff;
 pub mod log_decision;
 pub mod memory_pill;
+pub(crate) mod open_question;
 pub mod plan;
+mod proposal;
 pub mod record_learning;
+pub mod request_decision;
 pub mod requests;
 pub mod server;
 pub mod socket;
@@ -47,6 +51,8 @@ pub const SERVER_NAME: &str = "pilothouse";
 #[derive(Clone)]
 pub struct OwnTools {
     shared: Vec<SharedTool>,
+    /// Of the served tools that wait for the owner.
+    requests: Requests,
     deliverables: Deliverables,
     events: EventSink,
     processes: Processes,
@@ -75,7 +81,7 @@ impl OwnTools {
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
             Arc::new(log_decision::LogDecisionTool::new(api)),
         ];
-        Ok(Self { shared, deliverables, events, processes: processes.clone() })
+        Ok(Self { shared, requests: Requests::default(), deliverables, events, processes: processes.clone() })
     }
 
     pub fn shared(&self) -> Vec<SharedTool> {
@@ -86,6 +92,7 @@ impl OwnTools {
     /// `approval`: leaving plan mode needs the owner's decision.
     pub fn native(&self, requests: &Requests, plan_mode: &PlanMode, approval: bool) -> Vec<SharedTool> {
         let mut tools = self.shared();
+        tools.push(self.request_decision(requests));
         tools.push(Arc::new(ask::AskTool::new(requests.clone())));
         tools.push(Arc::new(plan::EnterPlanTool::new(plan_mode.clone())));
         tools.push(Arc::new(plan::ExitPlanTool::new(plan_mode.clone(), requests.clone(), approval)));
@@ -93,17 +100,33 @@ impl OwnTools {
         tools
     }
 
+    fn request_decision(&self, requests: &Requests) -> SharedTool {
+        Arc::new(request_decision::RequestDecisionTool::new(requests.clone(), self.events.clone()))
+    }
+
+    /// Requests of served tools that wait for the owner.
+    pub const fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
     pub const fn deliverables(&self) -> &Deliverables {
         &self.deliverables
     }
 
-    /// Serves the shared tools over MCP until the server is dropped. Agents connect with
+    /// The tools for agents that are served over MCP.
+    pub fn served(&self) -> Vec<SharedTool> {
+        let mut tools = self.shared();
+        tools.push(self.request_decision(&self.requests));
+        tools
+    }
+
+    /// Serves these tools over MCP until the server is dropped. Agents connect with
     /// [`ToolServer::mcp_server_config`].
     pub fn serve(&self, launch: &SidecarLaunch) -> std::io::Result<ToolServer> {
         let folder = agent_folder(launch);
         self.processes.folder(&folder)?;
         let agent = self.processes.user().map(AgentUser::uid);
-        ToolServer::start(self.shared(), &folder, agent)
+        ToolServer::start(self.served(), &folder, agent)
     }
 }
 

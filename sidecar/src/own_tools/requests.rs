@@ -10,8 +10,9 @@ use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use tokio::sync::oneshot;
 
-use crate::adapter::{OwnerAnswers, PlanDecision};
+use crate::adapter::{OwnerAnswers, PlanDecision, Refusal, Reply};
 use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
+use crate::spool::SpoolError;
 
 /// Most answers to keep for tools that have not asked yet.
 const MAX_EARLY_ANSWERS: usize = 32;
@@ -73,10 +74,27 @@ impl Requests {
     }
 
     /// Opens a request for permission to run the tool of this call.
-    pub(crate) fn open_permission(&self, id: ToolCallId) -> OpenPermission {
+    pub(crate) fn open_permission(&self, id: ToolCallId) -> OpenRequest {
+        self.open_request(id, Waiting::Permission)
+    }
+
+    /// Opens a question, which is published afterwards.
+    pub(crate) fn open_question(&self, id: ToolCallId) -> OpenRequest {
+        self.open_request(id, Waiting::Question)
+    }
+
+    fn open_request(
+        &self,
+        id: ToolCallId,
+        waiting: impl FnOnce(oneshot::Sender<OwnerAnswers>) -> Waiting,
+    ) -> OpenRequest {
         let (sender, receiver) = oneshot::channel();
-        self.open().replace(id.clone(), Awaits::Answers, Waiting::Permission(sender));
-        OpenPermission { receiver, _closing: Closing { requests: self.clone(), id } }
+        self.open().replace(id.clone(), Awaits::Answers, waiting(sender));
+        OpenRequest { receiver, _closing: Closing { requests: self.clone(), id } }
+    }
+
+    pub(crate) fn waits_for(&self, id: &ToolCallId) -> bool {
+        self.open().waits(id.as_str())
     }
 
     /// Dropping the future closes the request.
@@ -108,6 +126,11 @@ impl Requests {
         }
     }
 
+    /// Passes an answer on, and replies to its command.
+    pub(crate) async fn settle_answer(&self, owner: OwnerAnswers, reply: Reply) -> Result<(), SpoolError> {
+        settle(self.answer(owner), reply).await
+    }
+
     pub fn decide(&self, decision: PlanDecision) -> Result<Taken, NotTaken> {
         let id = decision.request.clone();
         let mut open = self.open();
@@ -125,6 +148,14 @@ impl Requests {
 
     pub fn waiting(&self) -> Vec<ToolCallId> {
         self.open().ids().cloned().collect()
+    }
+}
+
+/// Replies to the command with an answer or a decision.
+pub(crate) async fn settle(taken: Result<Taken, NotTaken>, reply: Reply) -> Result<(), SpoolError> {
+    match taken {
+        Ok(Taken::Delivered | Taken::Kept) => reply.done().await,
+        Err(why) => reply.refuse(Refusal::invalid(why.to_string())).await,
     }
 }
 
@@ -148,13 +179,13 @@ fn keep(
     Ok(Taken::Kept)
 }
 
-/// An open request for permission. Dropping it closes the request.
-pub(crate) struct OpenPermission {
+/// An open request for answers. Dropping it closes the request.
+pub(crate) struct OpenRequest {
     receiver: oneshot::Receiver<OwnerAnswers>,
     _closing: Closing,
 }
 
-impl OpenPermission {
+impl OpenRequest {
     pub(crate) async fn answered(self) -> Result<OwnerAnswers, Withdrawn> {
         self.receiver.await.map_err(|_| Withdrawn)
     }

@@ -30,6 +30,8 @@ use super::{SERVER_NAME, bridge};
 use crate::process::is_below_this;
 use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
+/// Beginning of the ids of calls that the agent does not name.
+pub(super) const UNNAMED_CALL: &str = "mcp-";
 /// Metadata key with which an agent sends its own id of a tool call.
 const CALL_ID: &str = "claudecode/toolUseId";
 /// An agent needs one connection, and its subagents perhaps one each.
@@ -167,7 +169,7 @@ impl ServerHandler for Handler {
         let named = context.meta.get(CALL_ID).and_then(Value::as_str).map(str::to_owned);
         let (progress, _unheard) = mpsc::unbounded_channel();
         let call = ToolContext {
-            tool_call_id: named.unwrap_or_else(|| format!("mcp-{}", Uuid::now_v7().simple())),
+            tool_call_id: named.unwrap_or_else(|| format!("{UNNAMED_CALL}{}", Uuid::now_v7().simple())),
             cancelled: context.ct.clone(),
             progress,
         };

@@ -37,7 +37,7 @@ fn given(approval: bool) -> Given {
     let (requests, mode) = (Requests::default(), PlanMode::default());
     let own = OwnTools::new(&launch, EventSink::new(spool.clone()), &Processes::unguarded()).unwrap();
     let tools = own.native(&requests, &mode, approval);
-    let shared = own.shared();
+    let shared = own.served();
     Given { _dir: dir, spool, requests, mode, tools, shared, cancelled: CancellationToken::new() }
 }
 
@@ -203,4 +203,78 @@ fn the_classification_knows_every_own_tool() {
         let name = format!("{OWN_TOOLS}{}", tool.spec().name);
         assert!(is_known(Adapter::Claude, &name) && is_known(Adapter::Acp, &name), "{name}");
     }
+}
+
+fn proposal(recommended: &str) -> Value {
+    let option = |id: &str| json!({ "id": id, "label": id, "description": "d", "tradeoffs": "t" });
+    json!({ "title": "Which store?", "summary": "We need one.", "options": [option("sqlite"), option("postgres")],
+        "recommendedOptionId": recommended })
+}
+
+impl Given {
+    fn owner_says(&self, answer: &str) {
+        let answers = vec![Answer { question: "Which store?".into(), answer: answer.into() }];
+        self.requests.answer(OwnerAnswers { request: call(), answers, modified_input: None }).unwrap();
+    }
+
+    /// The bodies of the published events.
+    async fn published(&self) -> Vec<Value> {
+        let batch = self.spool.batch(10, usize::MAX).await.unwrap();
+        let body = |entry: &crate::spool::BatchEntry| {
+            let signed = pilothouse_wire::Signed::parse(&entry.body).unwrap();
+            serde_json::from_str::<Value>(signed.envelope.get()).unwrap()["body"].clone()
+        };
+        batch.entries.iter().map(body).collect()
+    }
+}
+
+#[tokio::test]
+async fn choice_of_the_owner_is_returned_with_its_reason() {
+    let given = given(true);
+    for (answer, result) in [
+        ("sqlite", json!({ "chosenOptionId": "sqlite", "label": "sqlite", "rationale": null })),
+        (
+            "postgres: we have it",
+            json!({ "chosenOptionId": "postgres", "label": "postgres", "rationale": "we have it" }),
+        ),
+        ("neither", json!({ "answer": "neither" })),
+    ] {
+        let asking = given.call(request_decision::NAME, proposal("sqlite"));
+        given.waits().await;
+        given.owner_says(answer);
+        let (failed, text) = said(&asking.await.unwrap());
+        assert!(!failed && serde_json::from_str::<Value>(&text).unwrap() == result, "{text}");
+    }
+    let asked = &given.published().await[0];
+    assert_eq!((&asked["type"], &asked["requestId"]), (&json!("question_asked"), &json!("call-1")));
+    assert_eq!(asked["proposal"]["recommendedOptionId"], "sqlite");
+    assert_eq!(asked["questions"][0]["options"][1]["label"], "postgres");
+}
+
+#[tokio::test]
+async fn options_that_never_fit_are_shown_as_far_as_they_do() {
+    let given = given(true);
+    for _ in 0..2 {
+        let (failed, text) = given.called(request_decision::NAME, proposal("mysql")).await;
+        assert!(
+            failed && text.contains("`recommendedOptionId` must be the id of one of the options"),
+            "{text}"
+        );
+    }
+    let asking = given.call(request_decision::NAME, proposal("mysql"));
+    given.waits().await;
+    given.owner_says("sqlite");
+    assert!(!said(&asking.await.unwrap()).0);
+    let published = given.published().await;
+    assert_eq!(published[0]["name"], "decision_repaired");
+    let proposal = &published[1]["proposal"];
+    assert_eq!((&proposal["repaired"], &proposal["recommendedOptionId"]), (&json!(true), &Value::Null));
+    assert!(given.called(request_decision::NAME, json!({})).await.0, "the attempts are counted anew");
+    assert!(given.called(request_decision::NAME, json!({})).await.0);
+    let asking = given.call(request_decision::NAME, json!({ "title": "What now?" }));
+    given.waits().await;
+    given.owner_says("Stop");
+    assert_eq!(said(&asking.await.unwrap()), (false, json!({ "answer": "Stop" }).to_string()));
+    let last = given.published().await.pop().unwrap();
+    assert_eq!((&last["questions"][0]["question"], &last["proposal"]), (&json!("What now?"), &Value::Null));
 }

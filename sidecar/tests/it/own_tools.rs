@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use pilothouse_domain::AgentSkillId;
-use pilothouse_sidecar::adapter::EventSink;
+use pilothouse_domain::value::Answer;
+use pilothouse_sidecar::adapter::{EventSink, OwnerAnswers};
 use pilothouse_sidecar::own_tools::{OwnTools, ToolServer, server};
 use pilothouse_sidecar::process::{AgentUser, Processes};
 use pilothouse_sidecar::spool::{Sealer, Spool};
@@ -171,7 +172,15 @@ async fn agent_sees_tools_with_schemas_that_every_provider_accepts() {
     let agent = given.agent().await;
     let listed = timeout(DEADLINE, agent.client.list_all_tools()).await.unwrap().unwrap();
     let names: Vec<_> = listed.iter().map(|tool| tool.name.as_ref()).collect();
-    let all = ["deliverable", "handoff", "memory_pill", "create_task", "record_learning", "log_decision"];
+    let all = [
+        "deliverable",
+        "handoff",
+        "memory_pill",
+        "create_task",
+        "record_learning",
+        "log_decision",
+        "request_decision",
+    ];
     assert_eq!(names, all);
     for tool in listed {
         let schema = Value::Object(tool.input_schema.as_ref().clone());
@@ -352,4 +361,54 @@ async fn agent_under_another_user_has_tools_and_owns_deliverables() {
     let file = given.folders.root().join("work/.pilothouse/status.json");
     assert_eq!(std::fs::metadata(&file).unwrap().uid(), 10002);
     assert_eq!(std::fs::metadata(file.parent().unwrap()).unwrap().uid(), 10002);
+}
+
+/// A served tool waits for the owner: its question is published, and the choice is its result. A call that ends without an answer ends
+/// its question.
+#[tokio::test]
+async fn decision_of_the_owner_is_the_result_of_a_served_tool() {
+    let given = Given::new().await;
+    let agent = given.agent().await;
+    let option = |id: &str| json!({ "id": id, "label": id, "description": "d", "tradeoffs": "t" });
+    let arguments =
+        json!({ "title": "Which store?", "summary": "s", "options": [option("sqlite"), option("postgres")] });
+    let owner = async {
+        let asked = loop {
+            match given.told("question_asked").await.pop() {
+                Some(asked) => break asked,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let request: pilothouse_domain::ToolCallId = asked["requestId"].as_str().unwrap().parse().unwrap();
+        let question = asked["questions"][0]["question"].as_str().unwrap().to_owned();
+        let answers = vec![Answer { question, answer: "postgres: we have it".to_owned() }];
+        assert!(given.tools.requests().waiting().contains(&request));
+        given.tools.requests().answer(OwnerAnswers { request, answers, modified_input: None }).unwrap();
+    };
+    let ((failed, text), ()) = tokio::join!(agent.call("request_decision", arguments.clone()), owner);
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert!(
+        !failed && result["chosenOptionId"] == "postgres" && result["rationale"] == "we have it",
+        "{text}"
+    );
+    assert_eq!(given.told("tool_result").await, [] as [Value; 0], "the agent reports the result of its call");
+
+    let asking = agent.call("request_decision", arguments);
+    let leaving = async {
+        while given.tools.requests().waiting().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        answered = asking => panic!("{answered:?}"),
+        () = leaving => {}
+    }
+    drop(agent);
+    let withdrawn = async {
+        while given.told("tool_result").await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(DEADLINE, withdrawn).await.expect("the question ends with the agent");
+    assert!(given.tools.requests().waiting().is_empty());
 }

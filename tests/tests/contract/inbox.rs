@@ -63,7 +63,11 @@ impl InboxFixture {
         let turn = TurnId::parse("turn-1").unwrap();
         self.observe(id, AgentFact::TurnStarted { turn, message: None }).await;
         let request = ToolCallId::parse(request).unwrap();
-        self.observe(id, AgentFact::QuestionAsked { request, questions: vec![question], approval }).await;
+        self.observe(
+            id,
+            AgentFact::QuestionAsked { request, questions: vec![question], approval, proposal: None },
+        )
+        .await;
         id
     }
 

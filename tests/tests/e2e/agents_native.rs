@@ -102,6 +102,48 @@ async fn native_agent_makes_the_tests_pass_under_owner_control() {
     }
 }
 
+/// The native agent proposes options. Arguments that do not fit are returned to it with every violation; the owner's choice is the
+/// result of its call.
+#[tokio::test]
+async fn native_agent_proposes_options_to_its_owner() {
+    let option = |id: &str| json!({ "id": id, "label": id, "description": "d", "tradeoffs": "t" });
+    let wrong = json!({ "title": "Which store?", "options": [{ "id": "a", "label": "A" }] });
+    let right = json!({ "title": "Which store?", "summary": "We need one.", "options": [option("sqlite"), option("postgres")],
+        "recommendedOptionId": "sqlite" });
+    let steps =
+        [Step::tool("request_decision", wrong), Step::tool("request_decision", right), Step::text("Done.")];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let work = server.work_folder();
+    let started =
+        pilothouse(&server, &work, &["run", "Choose a store.", "--adapter", "native", "--detach"]).await;
+    let id = started["session"]["id"].as_str().unwrap().to_owned();
+    let session = Session::new(server.api(), id, started);
+    session.until_status("WaitingForInput").await;
+    let found = session.api.all(&format!("/api/decisions?session={}", session.id)).await;
+    assert_eq!((found[0]["kind"].as_str(), found.len()), (Some("option"), 1), "{found:#?}");
+    let resolved = pilothouse(
+        &server,
+        &work,
+        &["resolve", found[0]["id"].as_str().unwrap(), "choose", "2", "--rationale", "we have it"],
+    )
+    .await;
+    assert_eq!(resolved["resolution"]["chosenOptionId"], "postgres");
+    session.until_said("Done.").await;
+    let calls = session.tool_calls().await;
+    let results: Vec<_> = calls.iter().map(|call| call["result"]["content"].to_string()).collect();
+    for violation in
+        ["`summary` is missing", "`options` must have 2 to 9 options", "`options[0].tradeoffs` is missing"]
+    {
+        assert!(results.iter().any(|text| text.contains(violation)), "{violation}: {results:?}");
+    }
+    assert!(
+        results.iter().any(|text| text.contains("postgres") && text.contains("we have it")),
+        "{results:?}"
+    );
+}
+
 /// A model without a known price is called only after its owner allows it. The owner is notified once.
 #[tokio::test]
 async fn unpriced_model_requires_unmetered_spend() {

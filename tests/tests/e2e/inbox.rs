@@ -289,3 +289,32 @@ async fn until_changed(watch: &mut InboxWatch, session: &str, state: DecisionSta
         }
     }
 }
+
+/// An agent proposes options with what it recommends. The choice and its reason are the result of its call.
+#[tokio::test]
+async fn proposed_options_are_chosen_with_a_reason() {
+    let server = Server::start(1).await;
+    let option = |id: &str, label: &str| json!({ "id": id, "label": label, "tradeoffs": "none" });
+    let asked = json!({ "type": "question_asked", "requestId": "d1",
+        "questions": [{ "question": "Which store?", "options": [{ "label": "SQLite" }, { "label": "Postgres" }] }],
+        "proposal": { "options": [option("lite", "SQLite"), option("pg", "Postgres")], "recommendedOptionId": "lite",
+            "severity": "high", "blastRadius": "large", "requiresRationale": true } });
+    let steps = [
+        json!({ "tool": { "id": "d1", "name": "request_decision", "input": {} } }),
+        json!({ "raw": asked }),
+        json!({ "waitForAnswer": "d1" }),
+    ];
+    let session = waiting(&server, &steps, "WaitingForInput").await;
+    let decision = decision_of(&session).await;
+    assert_eq!((&decision["kind"], &decision["severity"]), (&json!("option"), &json!("high")));
+    assert_eq!(decision["assessment"]["recommendedOptionId"], "lite");
+    assert_eq!(decision["options"][1]["id"], "pg");
+    let silent = json!({ "resolutionType": "choose_option", "chosenOptionId": "pg" });
+    resolve(&session.api, &decision, silent).await.refused(422, "validation-failed");
+    let chosen =
+        json!({ "resolutionType": "choose_option", "chosenOptionId": "pg", "rationale": "we have it" });
+    resolve(&session.api, &decision, chosen.clone()).await.expect(202);
+    assert!(result_of_call(&session).await.contains("Postgres: we have it"));
+    let resolved = until_state(&session, &decision, "resolved").await;
+    assert_eq!(resolved["resolution"], chosen);
+}

@@ -69,12 +69,18 @@ pub(super) async fn resolution(
             ResolveDecision { modified_input: Some(modified(decision, input).await?), ..resolution }
         }
         Answer::Choose(at) => {
-            let chosen = match &decision.subject {
-                DecisionSubject::Option { options, .. } => options.get(at),
-                _ => None,
+            let DecisionSubject::Option { options, assessment, .. } = &decision.subject else {
+                return because("There is no option.");
             };
-            let Some(chosen) = chosen else { return because("There is no such option.") };
-            ResolveDecision { chosen_option_id: Some(chosen.id.clone()), ..resolution }
+            let Some(chosen) = options.get(at) else { return because("There is no such option.") };
+            let mut rationale = None;
+            if assessment.as_ref().is_some_and(|it| it.requires_rationale) {
+                let Some(why) = input.line("Why? (Esc goes back) ").await? else {
+                    return because("Nothing was decided.");
+                };
+                rationale = Some(why.trim().to_owned());
+            }
+            ResolveDecision { chosen_option_id: Some(chosen.id.clone()), rationale, ..resolution }
         }
         Answer::Text => {
             let questions = questions(&decision.subject);

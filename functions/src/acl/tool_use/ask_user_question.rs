@@ -17,6 +17,7 @@ pub(super) fn fact(call: &ToolCallId, input: &Value) -> Option<AgentFact> {
         request: call.clone(),
         questions,
         approval: None,
+        proposal: None,
     })
 }
 

@@ -50,7 +50,8 @@ pub struct Resolve {
     /// One answer for each question, for `answer`.
     #[deserr(default)]
     pub answers: Option<Vec<OneAnswer>>,
-    /// Why, for `reject`. The agent receives this text. Required for plans.
+    /// Why, for `reject`, and for `choose_option` of options that an agent proposes with its reasons. The agent receives this text.
+    /// Required for plans, and if the agent requires it.
     #[deserr(default)]
     pub rationale: Option<Feedback>,
     /// Whether to allow all further calls like this one until the session ends or the control mode becomes stricter, for `approve`

@@ -94,4 +94,5 @@ pub(super) const OWN_TOOLS: &[(&str, Rule)] = &[
     ("create_task", Rule::Fixed(CREATES_TASK)),
     ("record_learning", Rule::Fixed(RECORDS)),
     ("log_decision", Rule::Fixed(RECORDS)),
+    ("request_decision", Rule::Fixed(INERT)),
 ];

@@ -189,8 +189,8 @@ impl Conversation {
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.conversation_ended(is_error, reason, message, output, ctx)?
             }
-            AgentFact::QuestionAsked { request, questions, approval } => {
-                session.ask(request, questions, approval, ctx)?
+            AgentFact::QuestionAsked { request, questions, approval, proposal } => {
+                session.ask(request, questions, (approval, proposal), ctx)?
             }
             AgentFact::SettingsTold(settings) => session.record_settings(settings),
             AgentFact::BudgetExceeded { needed } => session.exceed_budget(needed),

@@ -7,7 +7,7 @@ use crate::value::{FailureReason, SessionOutcome};
 
 impl TrustOutcome {
     /// What the resolution of a decision of the agent means. `None`: nothing for trust.
-    pub const fn of_resolution(subject: &DecisionSubject, resolution: &Resolution) -> Option<Self> {
+    pub fn of_resolution(subject: &DecisionSubject, resolution: &Resolution) -> Option<Self> {
         use DecisionSubject as S;
         use Resolution as R;
         match (subject, resolution) {
@@ -19,8 +19,16 @@ impl TrustOutcome {
             (S::ToolApproval { .. }, R::Reject { .. }) => Some(Self::HumanRejectsToolCall),
             (S::OutputReview { .. }, R::Approve { .. }) => Some(Self::ArtifactApproved),
             (S::OutputReview { .. }, R::Reject { .. }) => Some(Self::ArtifactRejected),
-            // An answer in words neither approves nor rejects. Agents do not mark an option as recommended, so no choice deviates from
-            // a recommendation. S2's table has no outcome for questions and plans.
+            (S::Option { assessment: Some(assessment), .. }, R::ChooseOption { chosen_option_id, .. }) => {
+                let recommended = assessment.recommended_option_id.as_ref()?;
+                Some(if recommended == chosen_option_id {
+                    Self::HumanApprovesRecommendedOption
+                } else {
+                    Self::HumanPicksNonRecommended
+                })
+            }
+            // An answer in words neither approves nor rejects. S2's table has no outcome for questions, plans, and options without a
+            // recommendation.
             (S::ToolApproval { .. } | S::OutputReview { .. }, R::Answer { .. } | R::ChooseOption { .. })
             | (S::OutputReview { .. }, R::Modify { .. })
             | (S::Option { .. } | S::Question { .. } | S::Plan { .. }, _) => None,

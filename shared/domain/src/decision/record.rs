@@ -8,7 +8,9 @@ use super::resolution::Resolution;
 use super::{DecisionKind, DecisionOption};
 use crate::effect::{BlastRadius, Effect, Severity};
 use crate::names::named;
-use crate::value::{AskedVerdict, ProjectMembership, Question, SessionOutput, ToolApproval};
+use crate::value::{
+    AskedVerdict, OptionAssessment, OptionProposal, ProjectMembership, Question, SessionOutput, ToolApproval,
+};
 use crate::{AgentSessionId, DecisionId, OutputId, RunId, Timestamp, ToolCallId, UserId};
 
 /// A decision that waits for a person, or did.
@@ -50,6 +52,9 @@ pub enum DecisionSubject {
         request_id: ToolCallId,
         question: String,
         options: Vec<DecisionOption>,
+        /// How the agent assesses the options, if it proposed them with `request_decision`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        assessment: Option<Box<OptionAssessment>>,
     },
     /// A tool call needs permission.
     ToolApproval {
@@ -215,28 +220,40 @@ impl DecisionSubject {
         }
     }
 
-    /// The subject of questions: a permission, one question with options to choose from, or any other questions.
+    /// The subject of questions: options that the agent proposes, a permission, one question with options to choose from, or any
+    /// other questions.
     pub fn of_questions(
         request_id: ToolCallId,
         questions: &[Question],
         approval: Option<&ToolApproval>,
+        proposal: Option<&OptionProposal>,
     ) -> Self {
-        match (questions, approval) {
-            ([question], Some(approval)) => Self::ToolApproval {
+        match (questions, approval, proposal) {
+            ([question], None, Some(proposal)) => Self::Option {
+                request_id,
+                question: question.question.clone(),
+                options: proposal.options.iter().map(DecisionOption::proposed).collect(),
+                assessment: Some(Box::new(proposal.assessment.clone())),
+            },
+            ([question], Some(approval), _) => Self::ToolApproval {
                 request_id,
                 question: question.question.clone(),
                 approval: approval.clone(),
             },
-            ([question], None) if question.options.len() > 1 && !question.multi_select => Self::Option {
-                request_id,
-                question: question.question.clone(),
-                options: DecisionOption::number(&question.options),
-            },
+            ([question], None, None) if question.options.len() > 1 && !question.multi_select => {
+                Self::Option {
+                    request_id,
+                    question: question.question.clone(),
+                    options: DecisionOption::number(&question.options),
+                    assessment: None,
+                }
+            }
             _ => Self::Question { request_id, questions: questions.to_vec() },
         }
     }
 
-    /// The strictest classification of the action. Calls outside of projects are not classified, which counts as high and unknown.
+    /// The strictest classification of the action, or the agent's assessment within its bounds. Calls outside of projects are not
+    /// classified, which counts as high and unknown.
     pub fn classification(&self) -> Option<(Severity, BlastRadius)> {
         match self {
             Self::ToolApproval { approval, .. } => Some(approval.verdict.as_ref().map_or(
@@ -246,9 +263,8 @@ impl DecisionSubject {
                     (levels.severity, levels.blast_radius)
                 },
             )),
-            Self::Option { .. } | Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
-                None
-            }
+            Self::Option { assessment, .. } => assessment.as_ref().and_then(|it| it.levels()),
+            Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => None,
         }
     }
 }

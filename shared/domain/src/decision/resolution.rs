@@ -7,17 +7,20 @@ use serde_json::Value;
 use super::DecisionSubject;
 use crate::names::named;
 use crate::text::Feedback;
-use crate::value::{Answer, QuestionOption};
+use crate::value::{Answer, ProposedOption, QuestionOption, choice, chosen};
 use crate::{OutputId, ToolCallId};
 
 /// An option to choose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionOption {
-    /// Its number in the list, from 1.
+    /// Its id, which the agent assigned, or its number in the list, from 1.
     pub id: String,
     #[serde(flatten)]
     pub option: QuestionOption,
+    /// What is gained and lost with this option.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tradeoffs: Option<String>,
 }
 
 impl DecisionOption {
@@ -25,8 +28,14 @@ impl DecisionOption {
         let numbered = |(at, option): (usize, &QuestionOption)| Self {
             id: (at + 1).to_string(),
             option: option.clone(),
+            tradeoffs: None,
         };
         options.iter().enumerate().map(numbered).collect()
+    }
+
+    pub(super) fn proposed(option: &ProposedOption) -> Self {
+        let ProposedOption { id, label, description, tradeoffs } = option.clone();
+        Self { id, option: QuestionOption { label, description }, tradeoffs }
     }
 }
 
@@ -39,6 +48,8 @@ pub enum Resolution {
     },
     ChooseOption {
         chosen_option_id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rationale: Option<String>,
     },
     Approve {
         /// Whether all further calls like it are approved for the session.
@@ -189,9 +200,10 @@ impl DecisionSubject {
             (Self::Option { request_id, .. } | Self::Question { request_id, .. }, T::Answer) => {
                 OwnerDecision::Answer { request: request_id.clone(), answers: answers? }
             }
-            (Self::Option { request_id, question, options }, T::ChooseOption) => {
+            (Self::Option { request_id, question, options, .. }, T::ChooseOption) => {
                 let chosen = options.iter().find(|option| Some(&option.id) == chosen_option_id.as_ref())?;
-                one(request_id, question, chosen.option.label.clone())
+                let why = rationale.as_ref().map(Feedback::as_str);
+                one(request_id, question, choice(&chosen.option.label, why))
             }
             (Self::ToolApproval { request_id, .. }, T::Approve) => OwnerDecision::AllowCall {
                 request: request_id.clone(),
@@ -249,13 +261,26 @@ impl DecisionSubject {
             (_, Some(_)) => misfits.push(misfit("answers", "applies to answer only")),
             (_, None) => {}
         }
+        let assessment = match self {
+            Self::Option { assessment, .. } => assessment.as_deref(),
+            _ => None,
+        };
         let needs_rationale = matches!((self, resolution_type), (Self::Plan { .. }, T::Reject));
         match (resolution_type, rationale) {
             (T::Reject, None) if needs_rationale => {
                 misfits.push(misfit("rationale", "is required, so that the agent knows what to change"));
             }
+            (T::ChooseOption, None) if assessment.is_some_and(|it| it.requires_rationale) => {
+                misfits.push(misfit("rationale", "is required by the agent that proposes the options"));
+            }
+            (T::ChooseOption, _) if assessment.is_some() => {}
             (T::Reject, _) | (_, None) => {}
-            (_, Some(_)) => misfits.push(misfit("rationale", "applies to reject only")),
+            (_, Some(_)) => {
+                misfits.push(misfit(
+                    "rationale",
+                    "applies to reject, and to options that an agent proposes with its reasons",
+                ));
+            }
         }
         misfits.extend(self.misfits_of_terms(proposed));
         misfits
@@ -306,9 +331,13 @@ impl DecisionSubject {
         let given = || Resolution::Answer { answers: answers.to_vec() };
         let [Answer { answer, .. }] = answers else { return given() };
         match self {
-            Self::Option { options, .. } => {
-                options.iter().find(|option| option.option.label == *answer).map_or_else(given, |option| {
-                    Resolution::ChooseOption { chosen_option_id: option.id.clone() }
+            Self::Option { options, assessment, .. } => {
+                let labels = options.iter().map(|option| option.option.label.as_str());
+                let found = chosen(labels, answer).filter(|(_, why)| why.is_none() || assessment.is_some());
+                let option = found.and_then(|(at, why)| Some((options.get(at)?, why)));
+                option.map_or_else(given, |(option, why)| Resolution::ChooseOption {
+                    chosen_option_id: option.id.clone(),
+                    rationale: why.map(str::to_owned),
                 })
             }
             Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.allow) => {

@@ -6,7 +6,7 @@ use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind, SessionError, State};
 use crate::decision::{ApprovalTerms, ResolutionDelivery, ResolvedBy};
 use crate::text::cut;
-use crate::value::{Answer, FailureReason, Question, ToolApproval};
+use crate::value::{Answer, FailureReason, OptionProposal, Question, ToolApproval};
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most text of one request's questions, in bytes: open requests are part of the session's item.
@@ -16,7 +16,11 @@ const MAX_QUESTION_BYTES: usize = 8 * 1024;
 const TOO_MANY_REQUESTS: &str = "too many requests of this session wait for their owner; ask again later";
 
 /// Shortens questions to the limits (decision 6). The journal has them in full.
-fn fit(questions: &mut Vec<Question>, approval: Option<&mut ToolApproval>) {
+fn fit(
+    questions: &mut Vec<Question>,
+    approval: Option<&mut ToolApproval>,
+    proposal: Option<&mut OptionProposal>,
+) {
     questions.truncate(20);
     let mut left = MAX_QUESTION_BYTES;
     let mut take = |text: &mut String, most: usize| {
@@ -44,6 +48,10 @@ fn fit(questions: &mut Vec<Question>, approval: Option<&mut ToolApproval>) {
     }
     if let Some(input) = input {
         take(input, ToolApproval::MAX_INPUT);
+    }
+    for option in proposal.into_iter().flat_map(|proposal| &mut proposal.options) {
+        let texts = [&mut option.description, &mut option.tradeoffs];
+        texts.into_iter().flatten().for_each(|text| take(text, OptionProposal::MAX_TEXT));
     }
 }
 
@@ -84,14 +92,19 @@ impl AgentSession {
         &mut self,
         id: ToolCallId,
         mut questions: Vec<Question>,
-        mut approval: Option<ToolApproval>,
+        (mut approval, proposal): (Option<ToolApproval>, Option<OptionProposal>),
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        fit(&mut questions, approval.as_mut());
+        let mut proposal = proposal.and_then(OptionProposal::fitting);
+        fit(&mut questions, approval.as_mut(), proposal.as_mut());
         if self.requests.is_full_for(&id) {
             return self.deny_request(id, &questions, approval.as_ref(), ctx);
         }
-        let kind = RequestKind::Question { questions: questions.clone(), approval };
+        let kind = RequestKind::Question {
+            questions: questions.clone(),
+            approval,
+            proposal: proposal.map(Box::new),
+        };
         let expires_at = self.open_request(Operation::RecordUserQuestionAsked, &id, kind, ctx)?;
         Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
@@ -169,7 +182,7 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
-        let RequestKind::Question { questions, approval: Some(approval) } = &request.kind else {
+        let RequestKind::Question { questions, approval: Some(approval), .. } = &request.kind else {
             return Err(SessionError::WrongKindOfRequest { expected: "permission" });
         };
         let allow = |q: &Question| Answer { question: q.question.clone(), answer: approval.allow.clone() };

@@ -79,8 +79,8 @@ impl AgentSession {
     fn decision_on(&self, request: &PendingRequest) -> Decision {
         let id = request.id.clone();
         let subject = match &request.kind {
-            RequestKind::Question { questions, approval } => {
-                DecisionSubject::of_questions(id, questions, approval.as_ref())
+            RequestKind::Question { questions, approval, proposal } => {
+                DecisionSubject::of_questions(id, questions, approval.as_ref(), proposal.as_deref())
             }
             RequestKind::Plan { version } => DecisionSubject::Plan { request_id: id, version: *version },
         };

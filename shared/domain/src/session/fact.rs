@@ -7,7 +7,7 @@ use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
     AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult, DeliverableCounts, HandoffDocument,
-    Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage, ToolApproval,
+    OptionProposal, Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage, ToolApproval,
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
@@ -42,6 +42,9 @@ pub enum AgentFact {
         /// The tool call that the question asks permission for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<ToolApproval>,
+        /// The options that the agent proposes with the question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proposal: Option<OptionProposal>,
     },
     /// The agent's model and thinking level (S1 5).
     SettingsTold(AgentSettings),

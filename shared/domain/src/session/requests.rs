@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::LifecycleCommand;
 use crate::decision::{ApprovalTerms, Decision};
 use crate::text::{Feedback, PlanContent};
-use crate::value::{Answer, PlanStatus, Question, SessionPlan, ToolApproval};
+use crate::value::{Answer, OptionProposal, PlanStatus, Question, SessionPlan, ToolApproval};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub enum RequestKind {
         /// The tool call that the question asks permission for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<ToolApproval>,
+        /// The options that the agent proposes with the question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proposal: Option<Box<OptionProposal>>,
     },
     /// A plan that needs a decision.
     Plan {

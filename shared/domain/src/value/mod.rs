@@ -13,6 +13,7 @@ mod outcome;
 mod output;
 mod plan;
 mod project;
+mod proposal;
 mod question;
 mod tasks;
 mod tool;
@@ -34,6 +35,7 @@ pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use project::ProjectMembership;
+pub use proposal::{OptionAssessment, OptionProposal, ProposedOption, choice, chosen};
 pub use question::{Answer, Question, QuestionOption};
 pub use tasks::{SessionTask, SessionTaskList, SessionTaskStatus};
 pub use tool::{

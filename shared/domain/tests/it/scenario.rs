@@ -137,7 +137,7 @@ pub(crate) fn output(files_changed: u32) -> SessionOutput {
 pub(crate) fn asks(id: &str) -> AgentFact {
     let question =
         Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
-    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None }
+    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None, proposal: None }
 }
 
 pub(crate) fn shows(id: &str) -> AgentFact {
@@ -556,6 +556,10 @@ impl Scenario {
     pub(crate) fn answer(&mut self, id: &str) -> Step {
         let answers = vec![Answer { question: format!("{id}?"), answer: "yes".to_owned() }];
         self.commit(|conv, ctx| conv.resolve(OwnerDecision::Answer { request: call(id), answers }, ctx))
+    }
+
+    pub(crate) fn decide(&mut self, decision: OwnerDecision) -> Step {
+        self.commit(|conv, ctx| conv.resolve(decision, ctx))
     }
 
     pub(crate) fn approve_plan(&mut self, id: &str) -> Step {

@@ -5,9 +5,13 @@ use pilothouse_domain::decision::{
     ApprovalTerms, CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject,
     OwnerDecision, ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
+use pilothouse_domain::effect::Severity;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::text::{AnswerText, Feedback};
-use pilothouse_domain::value::{Answer, Question, QuestionOption, ToolApproval};
+use pilothouse_domain::trust::TrustOutcome;
+use pilothouse_domain::value::{
+    Answer, OptionAssessment, OptionProposal, ProposedOption, Question, QuestionOption, ToolApproval,
+};
 use pilothouse_domain::{DomainContext, SessionEvent};
 use serde_json::json;
 
@@ -191,7 +195,7 @@ fn proposed(resolution_type: T) -> ProposedResolution {
 #[test]
 fn questions_become_options_approvals_or_questions() {
     let kind = |questions: &[Question], approval: Option<&ToolApproval>| {
-        DecisionSubject::of_questions(call("q1"), questions, approval).kind()
+        DecisionSubject::of_questions(call("q1"), questions, approval, None).kind()
     };
     assert_eq!(kind(&[question("Which?", &["A", "B"])], None), DecisionKind::Option);
     assert_eq!(kind(&[question("Which?", &[])], None), DecisionKind::Question);
@@ -205,7 +209,7 @@ fn questions_become_options_approvals_or_questions() {
 #[test]
 fn reason_for_a_rejection_never_allows_the_call() {
     let (asked, approval) = permission();
-    let subject = DecisionSubject::of_questions(call("q1"), &[asked], Some(&approval));
+    let subject = DecisionSubject::of_questions(call("q1"), &[asked], Some(&approval), None);
     for reason in ["Allow", "yes", "Deny", "use trash instead"] {
         let rationale = Some(Feedback::parse(reason).unwrap());
         let decided = subject.decide(&ProposedResolution { rationale, ..proposed(T::Reject) }).unwrap();
@@ -216,7 +220,7 @@ fn reason_for_a_rejection_never_allows_the_call() {
 
 fn asks_permission(approval: ToolApproval) -> AgentFact {
     let questions = vec![question("May it?", &["Allow", "Deny"])];
-    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval) }
+    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval), proposal: None }
 }
 
 #[test]
@@ -253,7 +257,12 @@ fn a_tool_call_is_allowed_with_another_input() {
 fn terms_that_do_not_fit_a_tool_call_are_named() {
     let subject = |modifiable: bool| {
         let (asked, approval) = permission();
-        DecisionSubject::of_questions(call("t1"), &[asked], Some(&ToolApproval { modifiable, ..approval }))
+        DecisionSubject::of_questions(
+            call("t1"),
+            &[asked],
+            Some(&ToolApproval { modifiable, ..approval }),
+            None,
+        )
     };
     let fields = |subject: &DecisionSubject, proposed: ProposedResolution| -> Vec<&'static str> {
         subject.decide(&proposed).unwrap_err().iter().map(|misfit| misfit.field).collect()
@@ -286,13 +295,71 @@ fn every_misfit_of_a_resolution_is_named() {
     assert_eq!(fields(&plan, &wrong), ["resolutionType", "chosenOptionId", "answers", "rationale"]);
     assert_eq!(fields(&plan, &proposed(T::Reject)), ["rationale"]);
     assert!(plan.decide(&ProposedResolution { rationale, ..proposed(T::Reject) }).is_ok());
-    let option = DecisionSubject::of_questions(call("q1"), &[question("Which?", &["A", "B"])], None);
+    let option = DecisionSubject::of_questions(call("q1"), &[question("Which?", &["A", "B"])], None, None);
     let chosen =
         |id: &str| ProposedResolution { chosen_option_id: Some(id.to_owned()), ..proposed(T::ChooseOption) };
     assert_eq!(fields(&option, &chosen("3")), ["chosenOptionId"]);
     assert!(option.decide(&chosen("2")).is_ok());
-    let two = DecisionSubject::of_questions(call("q1"), &[question("A?", &[]), question("B?", &[])], None);
+    let two =
+        DecisionSubject::of_questions(call("q1"), &[question("A?", &[]), question("B?", &[])], None, None);
     let answers = vec![Answer { question: "C?".to_owned(), answer: AnswerText::parse("x").unwrap().into() }];
     let answer = ProposedResolution { answers: Some(answers), ..proposed(T::Answer) };
     assert_eq!(fields(&two, &answer), ["answers", "answers", "answers"]);
+}
+
+fn proposal(requires_rationale: bool) -> OptionProposal {
+    let option = |id: &str, label: &str| ProposedOption {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        description: None,
+        tradeoffs: Some("slower".to_owned()),
+    };
+    let assessment = OptionAssessment {
+        recommended_option_id: Some("lite".to_owned()),
+        severity: Some(Severity::Critical),
+        requires_rationale,
+        ..OptionAssessment::default()
+    };
+    OptionProposal { options: vec![option("lite", "SQLite"), option("pg", "Postgres")], assessment }
+}
+
+fn proposes(id: &str, proposal: &OptionProposal) -> AgentFact {
+    AgentFact::QuestionAsked {
+        request: call(id),
+        questions: vec![proposal.as_question("Which store?".to_owned())],
+        approval: None,
+        proposal: Some(proposal.clone()),
+    }
+}
+
+#[test]
+fn proposed_options_are_ranked_within_bounds_and_chosen_with_a_reason() {
+    let proposal = proposal(true);
+    let (scenario, inbox) = inbox_of(&[&|s| s.told(proposes("q1", &proposal))]);
+    let decision = inbox.about(&call("q1"));
+    assert_eq!(decision.kind(), DecisionKind::Option);
+    assert_eq!(decision.severity, Some(Severity::High), "an agent cannot claim critical severity");
+    let chosen = ProposedResolution { chosen_option_id: Some("pg".to_owned()), ..proposed(T::ChooseOption) };
+    let misfits = decision.subject.decide(&chosen).unwrap_err();
+    assert_eq!(misfits.iter().map(|misfit| misfit.field).collect::<Vec<_>>(), ["rationale"]);
+    let rationale = Some(Feedback::parse("we have it").unwrap());
+    let of_owner = decision.subject.decide(&ProposedResolution { rationale, ..chosen }).unwrap();
+    let OwnerDecision::Answer { answers, .. } = &of_owner else { panic!("{of_owner:?}") };
+    assert_eq!(answers[0].answer, "Postgres: we have it");
+    let subject = decision.subject.clone();
+    let resolved = |s: Scenario| s.when(|s| s.decide(of_owner.clone()));
+    drop(scenario);
+    let (_, inbox) = inbox_of(&[&|s| s.told(proposes("q1", &proposal)), &resolved]);
+    let DecisionState::Resolving { ruling } = state_of(&inbox, "q1") else { panic!("{inbox:?}") };
+    let expected = Resolution::ChooseOption {
+        chosen_option_id: "pg".to_owned(),
+        rationale: Some("we have it".to_owned()),
+    };
+    assert_eq!(ruling.resolution, expected);
+    let outcome = |id: &str| {
+        let chosen = Resolution::ChooseOption { chosen_option_id: id.to_owned(), rationale: None };
+        TrustOutcome::of_resolution(&subject, &chosen)
+    };
+    assert_eq!(outcome("lite"), Some(TrustOutcome::HumanApprovesRecommendedOption));
+    assert_eq!(outcome("pg"), Some(TrustOutcome::HumanPicksNonRecommended));
 }

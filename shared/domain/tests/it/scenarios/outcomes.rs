@@ -19,6 +19,7 @@ fn asked(options: &[&str], approval: &Value) -> AgentFact {
             serde_json::from_value(json!({ "question": "May it?", "options": options })).unwrap(),
         ],
         approval: serde_json::from_value(approval.clone()).unwrap(),
+        proposal: None,
     }
 }
 
