@@ -117,6 +117,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     questions: vec![question()],
                     approval: None,
                     proposal: None,
+                    timeout: None,
                 },
             ],
         ),
@@ -129,6 +130,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     questions: vec![question()],
                     approval: None,
                     proposal: None,
+                    timeout: None,
                 },
             ],
         ),
@@ -141,7 +143,11 @@ fn table() -> Vec<(Value, Vec<F>)> {
             tool("ExitPlanMode", &json!({ "plan": "1. Do it" })),
             vec![
                 started("ExitPlanMode"),
-                F::PlanShown { request: call(), content: Some(PlanContent::parse("1. Do it").unwrap()) },
+                F::PlanShown {
+                    request: call(),
+                    content: Some(PlanContent::parse("1. Do it").unwrap()),
+                    timeout: None,
+                },
             ],
         ),
         (
@@ -274,6 +280,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                 }],
                 approval: None,
                 proposal: None,
+                timeout: None,
             }],
         ),
         (
@@ -296,6 +303,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                     modifiable: false,
                 }),
                 proposal: None,
+                timeout: None,
             }],
         ),
         (json!({ "type": "question_asked", "requestId": "call-1", "questions": [] }), vec![F::Noted]),
@@ -381,7 +389,7 @@ fn special_tool_with_invalid_input_is_an_ordinary_call() {
             assert_eq!(mapped(tool(name, &input)).facts, vec![started(name)], "{name} {input}");
         }
     }
-    let shown = F::PlanShown { request: call(), content: None };
+    let shown = F::PlanShown { request: call(), content: None, timeout: None };
     assert_eq!(
         mapped(tool("ExitPlanMode", &json!({ "plan": 7 }))).facts,
         vec![started("ExitPlanMode"), shown]

@@ -1,6 +1,6 @@
 //! The decision log of a project.
 
-use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words};
+use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words, timeout_rule_in_words};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::{BrakeAction, BrakeActor, LoggedDecision};
@@ -48,6 +48,11 @@ fn row(logged: &LoggedDecision) -> [String; 3] {
             let always = if *always_approve { ", also all further calls like it" } else { "" };
             let by = resolved_by.as_ref().map(|by| format!("{}{always}", resolver(by))).unwrap_or_default();
             [words(&kind.to_string()), words(&decided), by]
+        }
+        LoggedDecision::Timeout { kind, timeout, severity, .. } => {
+            let raised = severity.map(|severity| format!(" to {severity}")).unwrap_or_default();
+            let decided = format!("{}{raised}", timeout.effect);
+            [words(&kind.to_string()), decided, timeout_rule_in_words(timeout.rule)]
         }
         LoggedDecision::ControlMode { from, to, .. } => {
             ["control mode".to_owned(), format!("{from} → {to}"), String::new()]

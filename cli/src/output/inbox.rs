@@ -1,10 +1,12 @@
 //! Decisions of the inbox.
 
-use pilothouse_api::decisions::{DecisionPage, DecisionView, rule_in_words};
+use pilothouse_api::decisions::{
+    DecisionBadge, DecisionPage, DecisionView, rule_in_words, timeout_rule_in_words,
+};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::decision::{
-    DecisionState, DecisionStatus, DecisionSubject, Resolution, ResolutionDelivery, ResolutionType,
-    ResolvedBy,
+    DecisionState, DecisionStatus, DecisionSubject, OnTimeout, Resolution, ResolutionDelivery,
+    ResolutionType, ResolvedBy,
 };
 
 use super::Style;
@@ -53,8 +55,11 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
         .expires_at
         .filter(|_| decision.state == DecisionState::Pending)
         .map(|at| time::until(at, now));
-    let expires = expires.map(|at| format!(", expires {at}")).unwrap_or_default();
-    let head = style.paint(Paint::Yellow, &format!("{short}  {kind}{severity}"));
+    let expires =
+        expires.map(|at| format!(", expires {at}")).or_else(|| due(decision, now)).unwrap_or_default();
+    let badges: String =
+        decision.badges.iter().map(|badge| format!(", {}", badge_in_words(*badge))).collect();
+    let head = style.paint(Paint::Yellow, &format!("{short}  {kind}{severity}{badges}"));
     let source = style.dim(&format!(
         "({}, {}{expires})",
         line(&decision.session_name, 60),
@@ -65,6 +70,28 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
         None => format!("  {} {}\n", style.dim("→"), hint(decision, &short)),
     };
     format!("{head} {source}\n{}{last}", content(&decision.subject, &decision.session_id.to_string(), style))
+}
+
+const fn badge_in_words(badge: DecisionBadge) -> &'static str {
+    match badge {
+        DecisionBadge::TimedOut => "timed out",
+    }
+}
+
+/// The timeout of a decision of a project.
+fn due(decision: &DecisionView, now: Timestamp) -> Option<String> {
+    let (tick, action) = (decision.due_tick?, decision.on_timeout?);
+    if decision.state != DecisionState::Pending {
+        return None;
+    }
+    let at = decision.due_at.map(|at| format!(" {}", time::until(at, now))).unwrap_or_default();
+    let action = match action {
+        OnTimeout::AutoRecommend => "resolves without you",
+        OnTimeout::Escalate => "escalates",
+        OnTimeout::Cancel => "is cancelled",
+        OnTimeout::Extend => "is extended",
+    };
+    Some(format!(", {action} at tick {tick}{at}"))
 }
 
 pub(super) fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
@@ -120,6 +147,9 @@ fn hint(decision: &DecisionView, short: &str) -> String {
 pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
     let (ruling, note) = match state {
         DecisionState::Pending => return None,
+        DecisionState::Suspended { brake_id, since } => {
+            return Some(format!("suspended by brake {brake_id} {}", time::ago(*since, now)));
+        }
         DecisionState::Expired { ended_at } => return Some(format!("expired {}", time::ago(*ended_at, now))),
         DecisionState::Cancelled { ended_at, reason } => {
             let reason = serde_json::to_value(reason).ok();
@@ -127,14 +157,8 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             return Some(format!("cancelled {} ({reason})", time::ago(*ended_at, now)));
         }
         DecisionState::Resolving { ruling } => (ruling, "; the agent has not received it yet"),
-        DecisionState::Resolved { ruling, delivery } => (
-            ruling,
-            match delivery {
-                Some(ResolutionDelivery::Undelivered) => "; the agent never received it",
-                Some(ResolutionDelivery::Message) => "; sent to the agent as a message",
-                Some(ResolutionDelivery::Command) | None => "",
-            },
-        ),
+        DecisionState::Resolved { ruling, delivery } => (ruling, delivered(*delivery)),
+        DecisionState::AutoResolved { ruling, delivery } => (ruling, delivered(Some(*delivery))),
     };
     let what = match &ruling.resolution {
         Resolution::Answer { answers } => {
@@ -157,10 +181,19 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
     Some(format!("{what} {by} {}{note}", time::ago(ruling.resolved_at, now)))
 }
 
+const fn delivered(delivery: Option<ResolutionDelivery>) -> &'static str {
+    match delivery {
+        Some(ResolutionDelivery::Undelivered) => "; the agent never received it",
+        Some(ResolutionDelivery::Message) => "; sent to the agent as a message",
+        Some(ResolutionDelivery::Command) | None => "",
+    }
+}
+
 pub(super) fn resolver(by: &ResolvedBy) -> String {
     match by {
         ResolvedBy::Owner { id } => format!("by {id}"),
         ResolvedBy::DefaultAnswer => "by the default answer".to_owned(),
+        ResolvedBy::Timeout { rule } => format!("by the {}", timeout_rule_in_words(*rule)),
     }
 }
 

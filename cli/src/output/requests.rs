@@ -26,11 +26,9 @@ pub fn question(question: &Question, style: Style) -> String {
 
 /// A request with the command that answers it. `session` is the id or part of an id to show in the command.
 pub fn request(request: &PendingRequest, session: &str, style: Style, now: Timestamp) -> String {
-    let due = style.dim(&format!(
-        "(asked {}, expires {})",
-        time::ago(request.asked_at, now),
-        time::until(request.expires_at, now)
-    ));
+    let expires = request.expires_at.map(|at| format!(", expires {}", time::until(at, now)));
+    let asked = time::ago(request.asked_at, now);
+    let due = style.dim(&format!("(asked {asked}{})", expires.unwrap_or_default()));
     let (head, body, hint) = match &request.kind {
         RequestKind::Question { questions, .. } => (
             "asks".to_owned(),

@@ -22,7 +22,8 @@ pub fn map(
     let questions = questions.iter().map(normalised).collect();
     let approval = approval.map(tool_approval);
     let proposal = proposal.cloned().and_then(OptionProposal::fitting);
-    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions, approval, proposal })
+    let request = request.clone();
+    Mapping::to(AgentFact::QuestionAsked { request, questions, approval, proposal, timeout: None })
 }
 
 fn tool_approval(asked: &PermissionRequest) -> ToolApproval {

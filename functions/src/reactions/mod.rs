@@ -8,6 +8,7 @@ pub mod allocate_pool_slots;
 pub mod brakes;
 pub mod chains;
 pub mod decision_log;
+pub mod decision_timeouts;
 pub mod finish_consolidations;
 pub mod run_lifecycle;
 pub mod send_commands;
@@ -73,7 +74,10 @@ const fn concerns(event: &SessionEvent) -> bool {
 
 /// Whether an event of a session in a project has a reaction for its agent or the project.
 const fn concerns_project(event: &SessionEvent) -> bool {
-    ticks::concerns(event) || trust::concerns(event) || spending::concerns(event)
+    ticks::concerns(event)
+        || trust::concerns(event)
+        || spending::concerns(event)
+        || decision_timeouts::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -96,7 +100,11 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
             message_for_entry_of(entry)
         }
         AnyAggregateEntry::Project(entry)
-            if entry.events.iter().any(|event| configures(event) || decision_log::concerns(event)) =>
+            if entry.events.iter().any(|event| {
+                configures(event)
+                    || decision_log::concerns(event)
+                    || decision_timeouts::concerns_project(event)
+            }) =>
         {
             message_for_entry_of(entry)
         }
@@ -119,6 +127,7 @@ const fn configures(event: &ProjectEvent) -> bool {
     match event {
         ProjectEvent::Created { .. } | ProjectEvent::Updated {} => true,
         ProjectEvent::ControlModeChanged { .. }
+        | ProjectEvent::TicksAdvanced { .. }
         | ProjectEvent::AgentAdded { .. }
         | ProjectEvent::Archived {}
         | ProjectEvent::Restored {} => false,
@@ -181,11 +190,14 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
             }
         }
         AnyAggregateEntry::Project(entry) => {
+            let id: ProjectId = entry.aggregate_id.parse().map_err(Problem::internal)?;
             if entry.events.iter().any(configures) {
-                let id: ProjectId = entry.aggregate_id.parse().map_err(Problem::internal)?;
                 outcome = outcome.and(ticks::configure(app, id).await);
                 outcome = outcome.and(trust::configure(app, id).await);
                 outcome = outcome.and(spending::configure(app, id).await);
+            }
+            if entry.events.iter().any(decision_timeouts::concerns_project) {
+                outcome = outcome.and(decision_timeouts::react_of_project(app, id).await);
             }
             outcome = outcome.and(decision_log::react_of_project(app, &entry).await);
         }
@@ -231,5 +243,6 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     }
     outcome = outcome.and(ticks::react(app, entry).await);
     outcome = outcome.and(spending::react(app, entry).await);
+    outcome = outcome.and(decision_timeouts::react(app, entry).await);
     outcome
 }

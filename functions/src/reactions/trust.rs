@@ -149,7 +149,7 @@ async fn count(
     let decide = |state: Option<TrustState>, ctx: &mut DomainContext<'_>| {
         let Some(mut state) = state else { return Ok(Decision::Unchanged(())) };
         let tick = state.time.tick(ctx.now)?;
-        let calibration = &state.time.project.definition().trust;
+        let calibration = &state.time.project.value.definition().trust;
         let cause = (entry.session_id, entry.id);
         let events = state.agent.value.record_outcome(reported, cause, (tick, calibration), ctx);
         let mut commit = state.commit(app, events)?;
@@ -165,7 +165,7 @@ async fn count(
 /// receiving it.
 pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
     let Some(time) = app.project_time(id).await? else { return Ok(()) };
-    let agents: Vec<_> = time.project.agents().keys().copied().collect();
+    let agents: Vec<_> = time.project.value.agents().keys().copied().collect();
     let mut outcome = Ok(());
     for some in agents.chunks(CONCURRENT_AGENTS) {
         for configured in join_all(some.iter().map(|agent| configure_agent(app, *agent))).await {
@@ -180,7 +180,8 @@ async fn configure_agent(app: &App, id: ProjectAgentId) -> Result<(), Problem> {
     let decide = |state: Option<TrustState>, ctx: &mut DomainContext<'_>| {
         let Some(mut state) = state else { return Ok(Decision::Unchanged(())) };
         let tick = state.time.tick(ctx.now)?;
-        let events = state.agent.value.configure_trust(&state.time.project.definition().trust, tick, ctx);
+        let events =
+            state.agent.value.configure_trust(&state.time.project.value.definition().trust, tick, ctx);
         Ok(state.commit(app, events)?.into())
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await

@@ -13,17 +13,21 @@ use pilothouse_app::function::requirements::JUDGE;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_classification::{Adapter, Classification, Context, classify, normalised};
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::escalation::{
-    AgentTrust, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind, evaluate,
+    AgentTrust, DecidingRule, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind, evaluate,
 };
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::tick::Tick;
-use pilothouse_domain::value::{ProjectMembership, ToolApproval};
-use pilothouse_domain::{AgentSessionId, Project, ProjectAgent, RunId, ToolCallId, VerdictId};
-use pilothouse_store::Commit;
+use pilothouse_domain::value::{ProjectMembership, ToolApproval, input_hash};
+use pilothouse_domain::{
+    AgentSessionId, DecisionId, DomainContext, Project, ProjectAgent, RunId, ToolCallId, VerdictId,
+};
+use pilothouse_store::{Commit, LoadedConversation};
 use schemars::JsonSchema;
 use serde_json::Value;
 use uuid::Uuid;
@@ -96,8 +100,20 @@ async fn authorize_call(
     let membership = session.project().cloned().ok_or_else(Problem::no_project)?;
     let rules = Rules::load(&app, &session, &membership).await?;
     let classification = classified(&call, &session, &rules.project)?;
-    let verdict = rules.judge(&call, &session, &classification);
+    let mut verdict = rules.judge(&call, &session, &classification);
     let verdict_id = verdict_id(id, caller.run, &call.tool_call_id);
+    let granted = GrantedCall {
+        tool: cut(&call.tool, ToolApproval::MAX_TOOL),
+        input_hash: input_hash(&call.arguments),
+        id: call.tool_call_id,
+    };
+    if verdict.verdict == VerdictKind::Ask
+        && session.grant_for(&granted.tool, &granted.input_hash).is_some()
+        && let Some(decision_id) = granted.use_up(&app, &caller).await?
+    {
+        verdict.verdict = VerdictKind::Allow;
+        verdict.rule = DecidingRule::Grant { decision_id };
+    }
     let mode = rules.project.control_mode();
     let response = ToolVerdict {
         verdict: verdict.verdict,
@@ -113,8 +129,8 @@ async fn authorize_call(
         at: app.now(),
         logged: LoggedDecision::verdict(
             verdict_id,
-            (call.tool_call_id, cut(&call.tool, ToolApproval::MAX_TOOL)),
-            classification.effects,
+            (granted.id, granted.tool),
+            (classification.effects, granted.input_hash),
             verdict,
             (mode.mode(), mode.revision()),
         ),
@@ -123,6 +139,38 @@ async fn authorize_call(
     commit.log_decision(&entry)?;
     app.store.commit(commit).await?;
     Ok(Json(response))
+}
+
+/// A call for which a person may have given a grant.
+struct GrantedCall {
+    id: ToolCallId,
+    tool: String,
+    input_hash: String,
+}
+
+impl GrantedCall {
+    /// Uses up the grant in a commit of the session, so that no second call has it. Returns its decision; `None` if another call was
+    /// first. If the response is lost, the grant is used up too, and a person is asked again.
+    async fn use_up(&self, app: &App, caller: &Caller) -> Result<Option<DecisionId>, Problem> {
+        let load = async || Ok(app.store.conversation(caller.session).await?);
+        let decide = |loaded: Option<LoadedConversation>, ctx: &mut DomainContext<'_>| {
+            let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(None)) };
+            let session = &mut loaded.conversation.session;
+            if session.run().is_none_or(|run| run.id != caller.run) {
+                return Ok(Decision::Unchanged(None));
+            }
+            let Some((decision_id, events)) = session.use_grant(&self.tool, &self.input_hash, &self.id)
+            else {
+                return Ok(Decision::Unchanged(None));
+            };
+            let events = app.with_consequences(&mut loaded.conversation, events, ctx);
+            let mut commit = Commit::new();
+            let cause = Cause::Reaction { function: "sidecar-authorize".to_owned() };
+            app.record(&mut commit, &mut loaded, cause, events)?;
+            Ok(Decision::Commit(commit, Some(decision_id)))
+        };
+        app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
+    }
 }
 
 impl Rules {
@@ -145,7 +193,7 @@ impl Rules {
         let time = time.ok_or_else(Problem::no_project)?;
         Ok(Self {
             tick: time.tick(app.now())?,
-            project: time.project,
+            project: time.project.value,
             agent: agent.ok_or_else(Problem::no_agent)?.value,
         })
     }

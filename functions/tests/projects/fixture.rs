@@ -44,6 +44,7 @@ pub(crate) fn permission(request: &str) -> AgentFact {
         ],
         approval: serde_json::from_value(approval).unwrap(),
         proposal: None,
+        timeout: None,
     }
 }
 
@@ -202,6 +203,6 @@ impl ProjectFixture {
         let time = self.app.project_time(self.project).await.unwrap().unwrap();
         let tick = time.tick(self.app.now()).unwrap();
         let agent = self.loaded_agent().await.value;
-        agent.trust().score(tick, &time.project.definition().trust).to_string()
+        agent.trust().score(tick, &time.project.value.definition().trust).to_string()
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::decision::{
     Decision, DecisionKind, DecisionLogEntry, DecisionState, DecisionStatus, DecisionSubject, LoggedDecision,
-    ResolutionType, ResolvedBy,
+    OnTimeout, ResolutionType, ResolvedBy, TimeoutRule,
 };
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::escalation::DecidingRule;
+use pilothouse_domain::tick::Tick;
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSessionId, DecisionId, ProjectAgentId, Timestamp};
 use schemars::JsonSchema;
@@ -37,9 +38,24 @@ pub struct DecisionView {
     pub blast_radius: Option<BlastRadius>,
     /// When the decision was opened.
     pub created_at: Timestamp,
-    /// When it expires. Absent if it does not.
+    /// When it expires. Absent if it does not, and for a timeout in ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// The tick of the project at which it is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_tick: Option<Tick>,
+    /// The estimated time of `dueTick`. Absent if ticks are advanced manually.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// What happens when it is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
+    /// How often a timeout extended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<u32>,
+    /// What a person should notice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub badges: Vec<DecisionBadge>,
     /// The types of resolution that the decision takes while it is pending.
     pub resolutions: Vec<ResolutionType>,
     /// The state, with the resolution or the end.
@@ -47,9 +63,20 @@ pub struct DecisionView {
     pub state: DecisionState,
 }
 
+/// What a person should notice about a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DecisionBadge {
+    /// A timeout fired and raised its severity.
+    TimedOut,
+}
+
 impl DecisionView {
     /// The view of a decision.
     pub fn of(decision: &Decision) -> Self {
+        let timeout = decision.timeout.as_ref();
+        let timed = timeout.filter(|timeout| timeout.policy.timeout_ticks.is_some());
+        let badges = timeout.and_then(|timeout| timeout.severity).map(|_| DecisionBadge::TimedOut);
         Self {
             id: decision.id,
             session_id: decision.session_id,
@@ -59,7 +86,12 @@ impl DecisionView {
             severity: decision.severity,
             blast_radius: decision.blast_radius,
             created_at: decision.created_at,
-            expires_at: decision.expires_at,
+            expires_at: decision.expires_at.filter(|_| timeout.is_none()),
+            due_tick: timed.and_then(|timeout| timeout.due_tick),
+            due_at: decision.expires_at.filter(|_| timeout.is_some()),
+            on_timeout: timed.map(|timeout| timeout.policy.on_timeout),
+            extensions: timed.map(|timeout| timeout.extensions),
+            badges: badges.into_iter().collect(),
             resolutions: decision.subject.resolutions().to_vec(),
             state: decision.state.clone(),
         }
@@ -151,6 +183,7 @@ pub fn rule_in_words(rule: &DecidingRule) -> String {
         DecidingRule::Guardrail { name } => format!("guardrail {name}"),
         DecidingRule::AlwaysEscalate { entry } => format!("{entry} always needs a person"),
         DecidingRule::AlwaysApprove { .. } => "a person approved calls like it".to_owned(),
+        DecidingRule::Grant { .. } => "a person approved this call after it had ended".to_owned(),
         DecidingRule::EscalateWhen { description } => description.clone(),
         DecidingRule::ApprovalRate { action_kind, .. } => {
             format!("too few actions of kind {action_kind} were approved so far")
@@ -158,6 +191,16 @@ pub fn rule_in_words(rule: &DecidingRule) -> String {
         DecidingRule::NeverEscalate { entry } => format!("{entry} needs no person"),
         DecidingRule::Autonomy { action_kind } => format!("autonomy for {action_kind} was granted"),
         DecidingRule::ModeDefault { mode } => format!("default of the mode {mode}"),
+    }
+}
+
+/// Where a timeout policy comes from, in words.
+pub fn timeout_rule_in_words(rule: TimeoutRule) -> String {
+    match rule {
+        TimeoutRule::Decision => "timeout of the decision".to_owned(),
+        TimeoutRule::Brief => "timeout of the agent's brief".to_owned(),
+        TimeoutRule::Project { mode } => format!("timeout of the project in the mode {mode}"),
+        TimeoutRule::ModeDefault { mode } => format!("default timeout of the mode {mode}"),
     }
 }
 

@@ -12,7 +12,7 @@ use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, Val
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::control_mode::ControlMode;
-use pilothouse_domain::decision::ResolutionType;
+use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout, ResolutionType};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
 use pilothouse_domain::skill::MemoryPillCategory;
@@ -154,10 +154,42 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;
+}
+
+/// The fields of a timeout policy.
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct TimeoutFields {
+    #[deserr(default)]
+    timeout_ticks: Option<u64>,
+    on_timeout: OnTimeout,
+    #[deserr(default)]
+    max_extensions: Option<u32>,
+}
+
+impl Deserr<Violations> for DecisionTimeoutPolicy {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let TimeoutFields { timeout_ticks, on_timeout, max_extensions } =
+            Deserr::<Violations>::deserialize_from_value(value, location)?;
+        let max_extensions = max_extensions.unwrap_or(Self::DEFAULT_EXTENSIONS);
+        let policy = Self { timeout_ticks, on_timeout, max_extensions };
+        policy.check().map_err(|wrong| {
+            wrong.iter().fold(Violations::default(), |all, violation| {
+                let text = violation.to_string();
+                // The texts start with the field.
+                let (field, message) = text.split_once(' ').unwrap_or(("", &text));
+                all.with(location, Some(field), message.to_owned())
+            })
+        })?;
+        Ok(policy)
+    }
 }
 
 /// Each violation of a protocol has its own path.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::control_mode::{ControlMode, ModeRevision};
+use pilothouse_domain::decision::DecisionTimeoutPolicy;
 use pilothouse_domain::effect::pattern::ToolClassification;
 use pilothouse_domain::escalation::EscalationProtocol;
 use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, SpendingCap, Workstream};
@@ -39,6 +40,9 @@ pub struct ProjectView {
     /// The protocols of the control modes, where they differ from the defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub escalation: BTreeMap<ControlMode, EscalationProtocol>,
+    /// What happens to decisions that are not made in time, where it differs from the defaults of a control mode.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub decision_timeout: BTreeMap<ControlMode, DecisionTimeoutPolicy>,
     /// The effects of tools that the control plane does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_patterns: Vec<ToolClassification>,
@@ -180,6 +184,11 @@ impl ProjectView {
             workstreams: definition.workstreams,
             control_mode: project.control_mode().mode(),
             control_mode_revision: project.control_mode().revision(),
+            decision_timeout: definition
+                .policies
+                .iter()
+                .filter_map(|(mode, policy)| Some((*mode, policy.decision_timeout?)))
+                .collect(),
             escalation: definition
                 .policies
                 .into_iter()
@@ -255,7 +264,7 @@ impl AgentView {
             session_status: session.status(),
             plugin_name: session.settings().adapter.to_string(),
             session_count: agent.session_count(),
-            pending_decisions: session.pending_requests().len(),
+            pending_decisions: if session.is_held() { 0 } else { session.pending_requests().len() },
             spent_usd: session.budget().account_usd(),
             brief: agent.brief().clone(),
             brief_version: agent.brief_version(),

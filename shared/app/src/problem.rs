@@ -306,13 +306,18 @@ fn over(outcome: &DecisionOutcome) -> String {
     let at = outcome.ended_at.map(|at| format!(" at {at}")).unwrap_or_default();
     let by = match &outcome.resolved_by {
         Some(ResolvedBy::Owner { id }) => format!(" by {id}"),
+        Some(ResolvedBy::Timeout { .. }) => " by the timeout policy of the project".to_owned(),
         Some(ResolvedBy::DefaultAnswer) => " by the default answer of the session".to_owned(),
         None => String::new(),
     };
     match outcome.state {
         DecisionStatus::Expired => format!("nobody decided in time; the decision expired{at}"),
         DecisionStatus::Cancelled => format!("the decision was cancelled{at}"),
-        DecisionStatus::Pending | DecisionStatus::Resolving | DecisionStatus::Resolved => {
+        DecisionStatus::Pending
+        | DecisionStatus::Suspended
+        | DecisionStatus::Resolving
+        | DecisionStatus::Resolved
+        | DecisionStatus::AutoResolved => {
             format!("the decision was resolved{by}{at}")
         }
     }

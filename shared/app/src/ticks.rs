@@ -1,8 +1,8 @@
 //! The ticks of a project (S2, "Tick Service"; decision 76).
 
-use pilothouse_domain::tick::{Tick, TickClock, TickError};
-use pilothouse_domain::{Project, ProjectId, Timestamp};
-use pilothouse_store::{Commit, Loaded};
+use pilothouse_domain::tick::{Tick, TickClock, TickError, TickReading};
+use pilothouse_domain::{AgentSession, Project, ProjectId, Timestamp};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 
 use crate::App;
 use crate::problem::Problem;
@@ -10,7 +10,7 @@ use crate::problem::Problem;
 /// A project with its clock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectTime {
-    pub project: Project,
+    pub project: LoadedAggregate<Project>,
     /// `None` until the clock is needed.
     clock: Option<Loaded<TickClock>>,
 }
@@ -23,7 +23,18 @@ impl App {
     pub async fn project_time(&self, id: ProjectId) -> Result<Option<ProjectTime>, Problem> {
         let clock = self.store.tick_clock(id).await?;
         let project = self.store.any_aggregate::<Project>(id).await?;
-        Ok(project.map(|project| ProjectTime { project: project.value, clock }))
+        Ok(project.map(|project| ProjectTime { project, clock }))
+    }
+
+    /// Reads the ticks for a session in a project; `None` if it is in no project.
+    ///
+    /// # Errors
+    /// [`Problem`] when the clock cannot be read.
+    pub async fn ticks_of(&self, session: &AgentSession) -> Result<Option<TickReading>, Problem> {
+        let Some(membership) = session.project() else { return Ok(None) };
+        let Some(time) = self.project_time(membership.project_id).await? else { return Ok(None) };
+        let now = self.now();
+        Ok(Some(time.clock(now)?.read_for(membership.agent_id, now)))
     }
 }
 
@@ -33,7 +44,7 @@ impl ProjectTime {
     /// # Errors
     /// [`TickError`] when the stored configuration is invalid.
     pub fn clock(&self, now: Timestamp) -> Result<TickClock, TickError> {
-        let config = self.project.definition().tick_config;
+        let config = self.project.value.definition().tick_config;
         let Some(stored) = &self.clock else { return TickClock::new(config) };
         let mut clock = stored.value.clone();
         clock.configure(config, now)?;
@@ -68,7 +79,7 @@ impl ProjectTime {
         }
         let version = self.version();
         let mut commit = Commit::new();
-        commit.tick_clock(self.project.id(), &Loaded { value: changed, version })?;
+        commit.tick_clock(self.project.value.id(), &Loaded { value: changed, version })?;
         Ok(Some(commit))
     }
 }

@@ -141,6 +141,25 @@ pub enum TickDeadline {
     Stopped,
 }
 
+/// The ticks of a project at one time, with the rate at which they advance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TickReading {
+    pub tick: Tick,
+    /// When the tick began. `None` if ticks are advanced manually.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began: Option<Timestamp>,
+    interval_ms: u64,
+}
+
+impl TickReading {
+    /// The estimated time of a later tick; `None` if ticks are advanced manually.
+    pub fn estimate(&self, due: Tick) -> Option<Timestamp> {
+        let after = due.since(self.tick).saturating_mul(self.interval_ms);
+        self.began.map(|began| began + Duration::from_millis(after))
+    }
+}
+
 impl TickClock {
     /// Most ticks of one manual advance.
     pub const MAX_ADVANCE: u64 = 1_000_000;
@@ -241,6 +260,15 @@ impl TickClock {
             }
             None => TickDeadline::Stopped,
         }
+    }
+
+    /// Reads the clock for an agent that is active, even if the clock does not know it yet.
+    pub fn read_for(&self, agent: ProjectAgentId, now: Timestamp) -> TickReading {
+        let mut clock = self.clone();
+        clock.set_active(agent, true, now);
+        let (tick, interval_ms) = (clock.at(now), clock.interval_ms());
+        let passed = Duration::from_millis(tick.since(clock.base).saturating_mul(interval_ms));
+        TickReading { tick, began: clock.since.map(|since| since + passed), interval_ms }
     }
 
     fn start(&mut self, now: Timestamp) {

@@ -43,6 +43,16 @@ impl Store {
         self.list(in_partition(layout::open_decisions_partition(owner), false, limit, after)).await
     }
 
+    /// Decisions of sessions that a brake stops, in the same order.
+    pub async fn suspended_decisions(
+        &self,
+        owner: &UserId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<Decision>, StoreError> {
+        self.list(in_partition(layout::suspended_decisions_partition(owner), false, limit, after)).await
+    }
+
     /// Decisions of an owner that are over, the latest first.
     pub async fn ended_decisions(
         &self,

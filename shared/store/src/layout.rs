@@ -49,7 +49,7 @@
 //!
 //! The Listing index contains an owner's sessions (`O#{owner}`, by id and therefore by creation time), an owner's other aggregates
 //! (`K#{kind}#{owner}`), learnings (`L#{owner}`, by id), unread notifications (`U#{owner}`, by sequence), the views of a journal
-//! (`V#{session}#…`), open decisions of an owner (`QO#{owner}`, by severity, blast radius and creation) and those that are over
+//! (`V#{session}#…`), open decisions of an owner (`QO#{owner}`, by severity, blast radius and creation), suspended ones (`QS#{owner}`) and those that are over
 //! (`QD#{owner}`, by the time of their end), the decision log of a project (`LOG#{project}`, by time), shared workers (`W*`), and
 //! unclaimed runs by owner (`WAITING#{owner}`).
 //!
@@ -58,7 +58,7 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::decision::{Decision, DecisionLogEntry};
+use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{
@@ -143,23 +143,32 @@ pub fn open_decisions_partition(owner: &UserId) -> String {
     format!("QO#{owner}")
 }
 
+/// Decisions of an owner's sessions that a brake stops, in the Listing index.
+pub fn suspended_decisions_partition(owner: &UserId) -> String {
+    format!("QS#{owner}")
+}
+
 /// Decisions of an owner that are over, in the Listing index.
 pub fn ended_decisions_partition(owner: &UserId) -> String {
     format!("QD#{owner}")
 }
 
-/// Place of a decision in the Listing index: while it is open by severity and blast radius, strictest first, then by creation;
+/// Place of a decision in the Listing index: while it is open or suspended by severity and blast radius, strictest first, then by creation;
 /// afterwards by the time of its end.
 pub(crate) fn listed_decision(decision: &Decision) -> Key {
     let Decision { id, owner_id, .. } = decision;
     let millis = |at: Timestamp| at.as_millis().max(0);
     match decision.state.ended_at() {
         None => {
+            let partition = match &decision.state {
+                DecisionState::Suspended { .. } => suspended_decisions_partition(owner_id),
+                _ => open_decisions_partition(owner_id),
+            };
             let (severity, radius) = decision.rank();
             let severity = Severity::ALL.iter().rev().position(|other| *other == severity).unwrap_or(0);
             let radius = BlastRadius::ALL.iter().rev().position(|other| *other == radius).unwrap_or(0);
             let created = millis(decision.created_at);
-            Key::new(open_decisions_partition(owner_id), format!("{severity}{radius}#{created:016}#{id}"))
+            Key::new(partition, format!("{severity}{radius}#{created:016}#{id}"))
         }
         Some(at) => Key::new(ended_decisions_partition(owner_id), format!("{:016}#{id}", millis(at))),
     }

@@ -297,6 +297,14 @@ async fn a_request_can_be_resolved_after_the_brake_is_released() {
     let path = format!("/api/decisions/{}/resolve", asked["id"].as_str().unwrap());
     api.post(&path, json!({ "resolutionType": "approve" })).await.refused(409, "braked");
     let brake = brake.body["id"].as_str().unwrap().to_owned();
+    let suspended = async || {
+        let suspended = api.all("/api/decisions?state=suspended").await;
+        (suspended.len() == 1 && suspended[0]["brakeId"] == brake.as_str()).then_some(())
+    };
+    session.until_within(PATIENCE, "suspended", suspended).await;
+    let counted = api.get("/api/decisions?counts=true").await.expect(200).body;
+    assert_eq!((&counted["items"], &counted["counts"]["pending"]), (&json!([]), &json!(0)));
+    api.post(&path, json!({ "resolutionType": "approve" })).await.refused(409, "braked");
     api.post(&format!("/api/brakes/{brake}/release"), json!({})).await.expect(200);
     let resolved = async || {
         let reply = api.post(&path, json!({ "resolutionType": "approve" })).await;

@@ -18,6 +18,7 @@ pub(super) fn fact(call: &ToolCallId, input: &Value) -> Option<AgentFact> {
         questions,
         approval: None,
         proposal: None,
+        timeout: None,
     })
 }
 

@@ -11,5 +11,5 @@ pub(super) fn fact(call: &ToolCallId, input: &Value) -> AgentFact {
         .get("plan")
         .and_then(Value::as_str)
         .and_then(|s| PlanContent::parse(cut(s, PlanContent::MAX)).ok());
-    AgentFact::PlanShown { request: call.clone(), content }
+    AgentFact::PlanShown { request: call.clone(), content, timeout: None }
 }

@@ -197,7 +197,7 @@ fn decide(
     let Some(open) = loaded.conversation.session.open_decision(decision.id) else {
         // The session was read after the decision, so it may know of an end that the decision does not show yet.
         return Err(match decision.status() {
-            DecisionStatus::Pending => Problem::VersionConflict,
+            DecisionStatus::Pending | DecisionStatus::Suspended => Problem::VersionConflict,
             _ => Problem::DecisionOver(DecisionOutcome::of(&decision)),
         });
     };

@@ -6,6 +6,7 @@ use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
+use pilothouse_domain::decision::DecisionTimeoutPolicy;
 use pilothouse_domain::effect::{ActionKind, ToolGlob};
 use pilothouse_domain::escalation::{
     ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
@@ -48,6 +49,9 @@ pub struct BriefInput {
     /// Rules on tool calls that no approval overrides. Default: none.
     #[deserr(default)]
     pub guardrail_policy: Option<GuardrailPolicyInput>,
+    /// What happens to decisions of the agent that are not made in time. Default: the policy of the project's control mode.
+    #[deserr(default)]
+    pub decision_timeout: Option<DecisionTimeoutPolicy>,
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
@@ -190,7 +194,7 @@ impl BriefInput {
             constraints: self.constraints.clone(),
             escalation_protocol: self.escalation_protocol.clone(),
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
-            decision_timeout: None,
+            decision_timeout: self.decision_timeout,
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
             mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),

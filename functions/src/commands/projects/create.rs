@@ -19,7 +19,8 @@ use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
 use super::input::{
-    EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns,
+    DecisionTimeoutInput, EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput,
+    check_protocols, tool_patterns,
 };
 
 pub const FUNCTION: HttpFunction =
@@ -63,6 +64,10 @@ pub struct CreateProject {
     #[deserr(default)]
     #[schemars(default)]
     pub escalation: EscalationInput,
+    /// What happens to decisions that are not made in time, where it differs from the defaults of a control mode.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub decision_timeout: DecisionTimeoutInput,
     /// The effects of tools that the control plane does not know: at most 200 patterns. Default: none.
     #[deserr(default)]
     #[schemars(default)]
@@ -89,7 +94,7 @@ impl CreateProject {
                 constraints: self.constraints.clone(),
             },
             workstreams: self.workstreams.iter().cloned().map(Workstream::from).collect(),
-            policies: self.escalation.over(&ModePolicies::new()),
+            policies: self.decision_timeout.over(self.escalation.over(ModePolicies::new())),
             tool_patterns: tool_patterns(&self.tool_patterns)?,
             trust: self.trust.clone().map(|input| input.0).unwrap_or_default(),
             tick_config: self.tick_config.unwrap_or_default(),

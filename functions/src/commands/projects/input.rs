@@ -8,6 +8,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Usd;
 use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::decision::DecisionTimeoutPolicy;
 use pilothouse_domain::effect::pattern::{PatternViolation, ToolClassification, ToolClassifications};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::EscalationProtocol;
@@ -55,39 +56,54 @@ impl SpendingCapInput {
     }
 }
 
-/// Which tool calls need a person, by control mode. Omitted modes keep their protocols; `null` restores the default of a mode.
-#[derive(Debug, Clone, Default, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct EscalationInput {
-    /// The protocol of the mode `orchestrator`.
-    #[deserr(default)]
-    pub orchestrator: Patch<EscalationProtocol>,
-    /// The protocol of the mode `adaptive`.
-    #[deserr(default)]
-    pub adaptive: Patch<EscalationProtocol>,
-    /// The protocol of the mode `ecosystem`.
-    #[deserr(default)]
-    pub ecosystem: Patch<EscalationProtocol>,
-}
+/// Declares the input of a policy by control mode.
+macro_rules! by_mode {
+    ($(#[doc = $doc:literal])+ $name:ident, $policy:ty, $field:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Default, Deserr, JsonSchema)]
+        #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+        #[schemars(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            /// That of the mode `orchestrator`.
+            #[deserr(default)]
+            pub orchestrator: Patch<$policy>,
+            /// That of the mode `adaptive`.
+            #[deserr(default)]
+            pub adaptive: Patch<$policy>,
+            /// That of the mode `ecosystem`.
+            #[deserr(default)]
+            pub ecosystem: Patch<$policy>,
+        }
 
-impl EscalationInput {
-    /// The policies after the changes.
-    pub fn over(&self, before: &ModePolicies) -> ModePolicies {
-        let mut policies = before.clone();
-        for (mode, change) in [
-            (ControlMode::Orchestrator, &self.orchestrator),
-            (ControlMode::Adaptive, &self.adaptive),
-            (ControlMode::Ecosystem, &self.ecosystem),
-        ] {
-            if !change.is_keep() {
-                let policy = policies.entry(mode).or_default();
-                policy.escalation = change.apply_to(&policy.escalation);
+        impl $name {
+            /// The policies after the changes.
+            pub fn over(&self, before: ModePolicies) -> ModePolicies {
+                let mut policies = before;
+                for (mode, change) in [
+                    (ControlMode::Orchestrator, &self.orchestrator),
+                    (ControlMode::Adaptive, &self.adaptive),
+                    (ControlMode::Ecosystem, &self.ecosystem),
+                ] {
+                    if !change.is_keep() {
+                        let policy = policies.entry(mode).or_default();
+                        policy.$field = change.apply_to(&policy.$field);
+                    }
+                }
+                policies
             }
         }
-        policies
-    }
+    };
 }
+
+by_mode!(
+    /// Which tool calls need a person, by control mode. Omitted modes keep their protocols; `null` restores the default of a mode.
+    EscalationInput, EscalationProtocol, escalation
+);
+by_mode!(
+    /// What happens to decisions that are not made in time, by control mode. Omitted modes keep their policies; `null` restores the
+    /// default of a mode.
+    DecisionTimeoutInput, DecisionTimeoutPolicy, decision_timeout
+);
 
 /// The effect of the tools whose names match a pattern.
 #[derive(Debug, Clone, Deserr, JsonSchema)]

@@ -18,7 +18,8 @@ use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
 use super::input::{
-    EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput, check_protocols, tool_patterns,
+    DecisionTimeoutInput, EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput,
+    check_protocols, tool_patterns,
 };
 use super::project_response;
 
@@ -57,6 +58,10 @@ pub struct UpdateProject {
     /// Which tool calls need a person, where it differs from the defaults of a control mode. Omitted modes keep their protocols.
     #[deserr(default)]
     pub escalation: Option<EscalationInput>,
+    /// What happens to decisions that are not made in time, where it differs from the defaults of a control mode. Omitted modes keep
+    /// their policies.
+    #[deserr(default)]
+    pub decision_timeout: Option<DecisionTimeoutInput>,
     /// The effects of tools that the control plane does not know: at most 200 patterns.
     #[deserr(default)]
     pub tool_patterns: Option<Vec<ToolPatternInput>>,
@@ -76,7 +81,13 @@ impl UpdateProject {
         let brief = &before.brief;
         let workstreams = self.workstreams.as_ref().map(|all| all.iter().cloned().map(Workstream::from));
         let patterns = self.tool_patterns.as_deref().map(tool_patterns).transpose()?;
-        let escalation = self.escalation.as_ref().map(|changes| changes.over(&before.policies));
+        let mut policies = before.policies.clone();
+        if let Some(changes) = &self.escalation {
+            policies = changes.over(policies);
+        }
+        if let Some(changes) = &self.decision_timeout {
+            policies = changes.over(policies);
+        }
         let definition = ProjectDefinition {
             brief: ProjectBrief {
                 name: self.name.clone().unwrap_or_else(|| brief.name.clone()),
@@ -86,7 +97,7 @@ impl UpdateProject {
                 constraints: self.constraints.clone().unwrap_or_else(|| brief.constraints.clone()),
             },
             workstreams: workstreams.map_or_else(|| before.workstreams.clone(), Iterator::collect),
-            policies: escalation.unwrap_or_else(|| before.policies.clone()),
+            policies,
             tool_patterns: patterns.unwrap_or_else(|| before.tool_patterns.clone()),
             trust: self.trust.clone().map_or_else(|| before.trust.clone(), |input| input.0),
             tick_config: self.tick_config.unwrap_or(before.tick_config),

@@ -48,17 +48,16 @@ async fn advance_ticks(
     let command = command.with_body(&body.hash);
     let project = app.chosen_project(&command.owner, body.input.project_id).await?.value.id();
     let load = async || app.project_time(project).await?.ok_or_else(Problem::no_project);
-    let decide = |time: ProjectTime, ctx: &mut DomainContext<'_>| {
+    let decide = |mut time: ProjectTime, ctx: &mut DomainContext<'_>| {
         command.check_version(time.version())?;
         let mut clock = time.clock(ctx.now)?;
         clock.advance(body.input.ticks)?;
         let response = CommandResponse::ok(time.version() + 1, &TickView::of(project, &clock, ctx.now))?;
-        let commit = time.commit(clock)?;
         // An advanced clock differs from the stored one.
-        Ok(match commit {
-            Some(commit) => Decision::Commit(commit, response),
-            None => Decision::Unchanged(response),
-        })
+        let Some(mut commit) = time.commit(clock)? else { return Ok(Decision::Unchanged(response)) };
+        let events = time.project.value.advance_ticks(body.input.ticks, ctx);
+        app.record_aggregate(&mut commit, &time.project, command.cause(), events)?;
+        Ok(Decision::Commit(commit, response))
     };
     app.unit_of_work().run_command(&command, load, decide).await
 }

@@ -156,7 +156,10 @@ async fn attempt(app: &App, id: AgentSessionId) -> Result<(), Problem> {
             continue;
         }
         let run = session.run().map(|run| run.id);
-        let observed = observe(app, id, run, due).await?;
+        let mut observed = observe(app, id, run, due).await?;
+        if due == DeadlineKind::Request {
+            observed.ticks = app.ticks_of(session).await?;
+        }
         if matches!(due, DeadlineKind::Received | DeadlineKind::Silence) {
             app.store.load_running_subagents(&mut loaded).await?;
         }
@@ -226,8 +229,13 @@ async fn observe(
     due: DeadlineKind,
 ) -> Result<Observation, Problem> {
     let absence = app.store.clock_sweep().await?.and_then(|sweep| sweep.absence);
-    let nothing =
-        Observation { process: ProcessState::Unknown, heard_at: None, processed_until: None, absence };
+    let nothing = Observation {
+        process: ProcessState::Unknown,
+        heard_at: None,
+        processed_until: None,
+        absence,
+        ticks: None,
+    };
     let Some(run) = run.filter(|_| due.needs_process_state()) else { return Ok(nothing) };
     let process = match app.runtime.state(run).await {
         Seen::Alive => ProcessState::Alive,
@@ -238,5 +246,5 @@ async fn observe(
     };
     let heard_at = app.store.last_heartbeat(id, run).await?;
     let processed_until = app.store.processed_until(id, run).await?;
-    Ok(Observation { process, heard_at, processed_until, absence })
+    Ok(Observation { process, heard_at, processed_until, absence, ticks: None })
 }

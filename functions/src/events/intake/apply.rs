@@ -311,7 +311,9 @@ impl<'a> Batch<'a> {
         if let Some(subagent) = &mapping.subagent {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
-        verdict::attach(self.app, &self.loaded.conversation.session, event, &mut mapping.facts).await?;
+        let session = &self.loaded.conversation.session;
+        verdict::attach(self.app, session, event, &mut mapping.facts).await?;
+        verdict::attach_timeout(self.app, session, &mut mapping.facts).await?;
         if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
             (&mut mapping.view, event)
         {

@@ -1,7 +1,9 @@
-//! The verdict that a request for permission names (decision 75).
+//! What the intake adds to a request: the verdict that a permission names (decision 75), and the timeout of a request in a project
+//! (decision 77).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_domain::ProjectAgent;
 use pilothouse_domain::session::{AgentFact, AgentSession};
 use pilothouse_wire::RawEvent;
 
@@ -22,6 +24,26 @@ pub(super) async fn attach(
         if let AgentFact::QuestionAsked { approval: Some(approval), .. } = fact {
             let same_tool = verdict.as_ref().filter(|verdict| verdict.tool == approval.tool_name);
             approval.verdict = same_tool.cloned().map(Box::new);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the timeout policy that holds now, with the ticks of the project.
+pub(super) async fn attach_timeout(
+    app: &App,
+    session: &AgentSession,
+    facts: &mut [AgentFact],
+) -> Result<(), Problem> {
+    let Some(membership) = session.project() else { return Ok(()) };
+    for fact in facts {
+        if let AgentFact::QuestionAsked { timeout, .. } | AgentFact::PlanShown { timeout, .. } = fact {
+            let Some(time) = app.project_time(membership.project_id).await? else { return Ok(()) };
+            let agent = app.store.aggregate::<ProjectAgent>(session.owner_id(), membership.agent_id).await?;
+            let brief = agent.and_then(|agent| agent.value.brief().decision_timeout);
+            let now = app.now();
+            let ticks = time.clock(now)?.read_for(membership.agent_id, now);
+            *timeout = Some(Box::new(time.project.value.timeout_terms(brief, ticks)));
         }
     }
     Ok(())

@@ -40,11 +40,10 @@ async fn list_decisions(
     let kind = one_of(&parameters, "kind", &DecisionKind::ALL)?;
     let session: Option<AgentSessionId> = parameters.parsed("session")?;
     let counted = one_of(&parameters, "counts", &[true, false])?.unwrap_or(false);
-    let is_open = state == DecisionStatus::Pending;
-    let partition = if is_open {
-        layout::open_decisions_partition(&owner)
-    } else {
-        layout::ended_decisions_partition(&owner)
+    let partition = match state {
+        DecisionStatus::Pending => layout::open_decisions_partition(&owner),
+        DecisionStatus::Suspended => layout::suspended_decisions_partition(&owner),
+        _ => layout::ended_decisions_partition(&owner),
     };
     let text = |name| parameters.text(name).unwrap_or_default();
     let scope =
@@ -59,10 +58,10 @@ async fn list_decisions(
     for _ in 0..MAX_PAGES_READ {
         // Never reads past the page, so that the position is that of the last item that was read.
         let room = page.limit - items.len();
-        let listing = if is_open {
-            app.store.open_decisions(&owner, room, after).await?
-        } else {
-            app.store.ended_decisions(&owner, room, after).await?
+        let listing = match state {
+            DecisionStatus::Pending => app.store.open_decisions(&owner, room, after).await?,
+            DecisionStatus::Suspended => app.store.suspended_decisions(&owner, room, after).await?,
+            _ => app.store.ended_decisions(&owner, room, after).await?,
         };
         items.extend(listing.items.iter().filter(|decision| wanted(decision)).map(DecisionView::of));
         after = listing.next;

@@ -34,7 +34,7 @@ async fn get_trust(
     let (agent, time) = agent_with_time(&app, &owner, id).await?;
     let history = history(&app, id, agent.version, &page).await?;
     let tick = time.tick(app.now())?;
-    Ok(Json(TrustView::of(&agent.value, &time.project, tick, history)))
+    Ok(Json(TrustView::of(&agent.value, &time.project.value, tick, history)))
 }
 
 /// The changes up to `version` of the agent. A later one, which is committed meanwhile, would not fit to the score.

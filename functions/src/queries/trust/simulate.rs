@@ -42,7 +42,7 @@ async fn simulate_trust(
     let (history, truncated) = outcomes(&app, id).await?;
     let tick = time.tick(app.now())?;
     let simulation = simulate(&history, &profile, agent.started_at_tick(), tick);
-    let calibration = &time.project.definition().trust;
+    let calibration = &time.project.value.definition().trust;
     let current = agent.trust_under(calibration, tick).score(tick, calibration);
     Ok(Json(SimulationView::of(id, (profile, &simulation), current, truncated)))
 }

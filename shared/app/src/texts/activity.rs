@@ -146,6 +146,10 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             let who = if *by_default { "No answer in time; default answer: " } else { "" };
             (T::UserAnswer, format!("{who}{}", answers.join(", ")))
         }
+        E::RequestTimedOut { timeout, .. } => {
+            (T::Notice, format!("A decision timed out: {}", timeout.effect))
+        }
+        E::GrantUsed { tool, .. } => (T::Notice, format!("The agent repeats an approved call of {tool}")),
         E::RequestDenied { .. } => {
             (T::Notice, "A request of the agent was denied: too many are open".to_owned())
         }

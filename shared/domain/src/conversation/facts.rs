@@ -189,8 +189,8 @@ impl Conversation {
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.conversation_ended(is_error, reason, message, output, ctx)?
             }
-            AgentFact::QuestionAsked { request, questions, approval, proposal } => {
-                session.ask(request, questions, (approval, proposal), ctx)?
+            AgentFact::QuestionAsked { request, questions, approval, proposal, timeout } => {
+                session.ask(request, questions, (approval, proposal), timeout.as_deref(), ctx)?
             }
             AgentFact::SettingsTold(settings) => session.record_settings(settings),
             AgentFact::BudgetExceeded { needed } => session.exceed_budget(needed),
@@ -199,7 +199,9 @@ impl Conversation {
             }
             AgentFact::DeliverablesTold(counts) => session.record_deliverables(counts),
             AgentFact::PlanModeEntered => session.enter_plan_mode(ctx),
-            AgentFact::PlanShown { request, content } => session.show_plan(request, content, ctx)?,
+            AgentFact::PlanShown { request, content, timeout } => {
+                session.show_plan(request, content, timeout.as_deref(), ctx)?
+            }
             AgentFact::TasksReplaced(tasks) => session.replace_tasks(tasks, ctx),
             AgentFact::Used(report) => self.record_usage(&report, true, ctx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
@@ -323,7 +325,10 @@ impl Conversation {
                 });
             }
         } else {
-            self.session.refuse_answer(command);
+            if let Some(answer) = self.session.refuse_answer(command, code) {
+                events.push(SessionEvent::AnswerReturned { request_id: answer.request_id });
+                events.extend(self.enqueue_internal(MessageSource::User, &answer.text, None, ctx));
+            }
             events.extend(self.session.adjustment_refused(command, code));
             events.extend(self.session.validation_refused(command, ctx)?);
             events.extend(self.session.request_refused(command, ctx)?);

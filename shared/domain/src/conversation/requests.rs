@@ -3,6 +3,7 @@
 use super::Conversation;
 use crate::decision::OwnerDecision;
 use crate::session::{RequestAnswer, SessionError};
+use crate::tick::TickReading;
 use crate::value::MessageSource;
 use crate::{DomainContext, Events, SessionEvent};
 
@@ -19,6 +20,21 @@ impl Conversation {
         Ok(events)
     }
 
+    /// Sets the deadlines of open requests by the ticks of the project, and applies the policies of those that are due (decision 77).
+    /// `None`: nothing changed.
+    ///
+    /// # Errors
+    /// The refusal, if a policy cannot be applied.
+    pub fn follow_ticks(
+        &mut self,
+        ticks: TickReading,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Option<Events>, SessionError> {
+        let Some(mut events) = self.session.follow_ticks(ticks, ctx)? else { return Ok(None) };
+        events.extend(self.send_unacknowledged_answers(&events.clone(), ctx));
+        Ok(Some(events))
+    }
+
     pub(super) fn send_unacknowledged_answers(
         &mut self,
         events: &Events,
@@ -26,8 +42,13 @@ impl Conversation {
     ) -> Events {
         let mut more = Vec::new();
         for event in events {
+            let mut resolved = None;
             let answer = match event {
-                SessionEvent::InputReceived { answers, modified_input, command: None, .. } => {
+                SessionEvent::InputReceived {
+                    answers, modified_input, decision_id, command: None, ..
+                } => {
+                    let mut changed = self.session.changed_decisions();
+                    resolved = changed.find(|decision| Some(decision.id) == *decision_id).cloned();
                     RequestAnswer::received(answers, modified_input.as_ref())
                 }
                 SessionEvent::PlanApproved { command: None, .. } => RequestAnswer::Approved,
@@ -36,7 +57,8 @@ impl Conversation {
                 }
                 _ => continue,
             };
-            more.extend(self.enqueue_internal(MessageSource::User, &answer.as_message(), None, ctx));
+            let text = answer.as_message(resolved.as_ref());
+            more.extend(self.enqueue_internal(MessageSource::User, &text, None, ctx));
         }
         more
     }

@@ -55,9 +55,9 @@ impl Conversation {
                 }
             });
         }
-        for (request_id, answer) in self.session.take_unacknowledged_answers() {
-            events.push(SessionEvent::AnswerReturned { request_id });
-            events.extend(self.enqueue_internal(MessageSource::User, &answer.as_message(), None, ctx));
+        for answer in self.session.take_unacknowledged_answers() {
+            events.push(SessionEvent::AnswerReturned { request_id: answer.request_id });
+            events.extend(self.enqueue_internal(MessageSource::User, &answer.text, None, ctx));
         }
         for subagent in self.subagents.values_mut() {
             if subagent.end(true, ctx.now) {

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Decision, DecisionKind, DecisionState, DecisionStatus, ResolutionDelivery, ResolutionType, ResolvedBy,
+    TimedOut,
 };
 use crate::brake::{BrakeEvent, BrakeInitiator, BrakeScope, ReleasedBy};
 use crate::control_mode::{ControlMode, ModeRevision};
-use crate::effect::{Effect, Effects};
+use crate::effect::{Effect, Effects, Severity};
 use crate::escalation::{DecidingRule, Verdict, VerdictKind};
 use crate::trust::TrustEntry;
 use crate::value::AskedVerdict;
@@ -49,6 +50,9 @@ pub enum LoggedDecision {
         effect: Effect,
         /// What the call does.
         effects: Effects,
+        /// Hash of the arguments as JSON with sorted keys: SHA-256 in hex.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input_hash: Option<String>,
         /// Guardrails that warn or log, and applied.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<String>,
@@ -70,6 +74,20 @@ pub enum LoggedDecision {
         always_approve: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolved_by: Option<ResolvedBy>,
+        /// The timeout that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<TimedOut>,
+    },
+    /// A timeout escalated or extended a decision of the inbox.
+    Timeout {
+        decision_id: DecisionId,
+        kind: DecisionKind,
+        timeout: TimedOut,
+        /// The severity to which it was raised.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        severity: Option<Severity>,
+        /// Extensions so far.
+        extensions: u32,
     },
     /// The control mode changed.
     ControlMode { event_id: EventId, from: ControlMode, to: ControlMode, revision: ModeRevision },
@@ -139,11 +157,14 @@ impl DecisionLogEntry {
         let project = decision.project.as_ref()?;
         let at = match &decision.state {
             DecisionState::Resolving { ruling }
-            | DecisionState::Resolved { ruling, delivery: None | Some(ResolutionDelivery::Message) } => {
+            | DecisionState::Resolved { ruling, delivery: None | Some(ResolutionDelivery::Message) }
+            | DecisionState::AutoResolved { ruling, delivery: ResolutionDelivery::Message } => {
                 ruling.resolved_at
             }
             DecisionState::Expired { ended_at } => *ended_at,
             DecisionState::Pending
+            | DecisionState::Suspended { .. }
+            | DecisionState::AutoResolved { .. }
             | DecisionState::Cancelled { .. }
             | DecisionState::Resolved {
                 delivery: Some(ResolutionDelivery::Command | ResolutionDelivery::Undelivered),
@@ -165,6 +186,7 @@ impl DecisionLogEntry {
                 resolution_type: ruling.map(|ruling| ruling.resolution.resolution_type()),
                 always_approve: ruling.is_some_and(|ruling| ruling.resolution.approves_always()),
                 resolved_by: ruling.map(|ruling| ruling.resolved_by.clone()),
+                timeout: decision.timeout.as_ref().and_then(|timeout| timeout.last),
             },
         })
     }
@@ -175,7 +197,7 @@ impl LoggedDecision {
     pub fn verdict(
         verdict_id: VerdictId,
         (tool_call_id, tool): (ToolCallId, String),
-        effects: Effects,
+        (effects, input_hash): (Effects, String),
         verdict: Verdict,
         (mode, mode_revision): (ControlMode, ModeRevision),
     ) -> Self {
@@ -188,6 +210,7 @@ impl LoggedDecision {
             rule,
             effect,
             effects,
+            input_hash: Some(input_hash),
             notices,
             mode,
             mode_revision,
@@ -205,6 +228,7 @@ impl LoggedDecision {
                 rule,
                 effect,
                 effects,
+                input_hash,
                 ..
             } if tool_call_id == call => Some(AskedVerdict {
                 verdict_id: *verdict_id,
@@ -212,9 +236,11 @@ impl LoggedDecision {
                 rule: rule.clone(),
                 effect: *effect,
                 effects: effects.clone(),
+                input_hash: input_hash.clone(),
             }),
             Self::Verdict { .. }
             | Self::Decision { .. }
+            | Self::Timeout { .. }
             | Self::ControlMode { .. }
             | Self::Brake { .. }
             | Self::Trust { .. } => None,
@@ -231,6 +257,7 @@ impl LoggedDecision {
         match self {
             Self::Verdict { verdict_id, .. } => Self::verdict_key(*verdict_id),
             Self::Decision { decision_id, .. } => format!("decision-{decision_id}"),
+            Self::Timeout { decision_id, timeout, .. } => format!("timeout-{decision_id}-{}", timeout.number),
             Self::ControlMode { event_id, revision, .. } => format!("mode-{event_id}-{}", revision.get()),
             Self::Brake { event_id, .. } => format!("brake-{event_id}"),
             Self::Trust { event_id, .. } => format!("trust-{event_id}"),

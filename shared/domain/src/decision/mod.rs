@@ -28,7 +28,8 @@ pub use resolution::{
     ApprovalTerms, DecisionOption, Misfit, OwnerDecision, ProposedResolution, Resolution, ResolutionType,
 };
 pub use timeout::{
-    DecisionTimeoutPolicy, InvalidTimeout, OnTimeout, TimedDecision, TimeoutAction, TimeoutOverrides,
+    DecisionTimeout, DecisionTimeoutPolicy, InvalidTimeout, OnTimeout, TimedDecision, TimedOut,
+    TimeoutAction, TimeoutEffect, TimeoutOverrides, TimeoutRule, TimeoutTerms,
 };
 
 /// What a decision is about.

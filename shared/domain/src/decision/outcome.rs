@@ -69,7 +69,7 @@ impl ReportedOutcome {
     pub fn of_decision(decision: &Decision) -> Option<Self> {
         let ruling = decision.state.ruling()?;
         let outcome = match ruling.resolved_by {
-            ResolvedBy::DefaultAnswer => TrustOutcome::DecisionAutoResolved,
+            ResolvedBy::DefaultAnswer | ResolvedBy::Timeout { .. } => TrustOutcome::DecisionAutoResolved,
             ResolvedBy::Owner { .. } => TrustOutcome::of_resolution(&decision.subject, &ruling.resolution)?,
         };
         Some(Self { outcome, decision_id: Some(decision.id), action: JudgedAction::of_decision(decision) })

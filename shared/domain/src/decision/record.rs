@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::resolution::Resolution;
-use super::{DecisionKind, DecisionOption};
+use super::{DecisionKind, DecisionOption, DecisionTimeout, TimeoutRule};
 use crate::effect::{BlastRadius, Effect, Severity};
 use crate::names::named;
 use crate::value::{
     AskedVerdict, OptionAssessment, OptionProposal, ProjectMembership, Question, SessionOutput, ToolApproval,
 };
-use crate::{AgentSessionId, DecisionId, OutputId, RunId, Timestamp, ToolCallId, UserId};
+use crate::{AgentSessionId, BrakeId, DecisionId, OutputId, RunId, Timestamp, ToolCallId, UserId};
 
 /// A decision that waits for a person, or did.
 ///
@@ -35,9 +35,12 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blast_radius: Option<BlastRadius>,
     pub created_at: Timestamp,
-    /// When it expires; reviews of an output do not.
+    /// When it expires; reviews of an output do not. The estimated time of the due tick if it has a timeout in ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// The timeout in ticks of a project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<DecisionTimeout>,
     #[serde(flatten)]
     pub state: DecisionState,
 }
@@ -82,12 +85,14 @@ pub enum DecisionSubject {
     OutputReview { output_id: OutputId, output: SessionOutput },
 }
 
-/// State of a decision. All states but `pending` and `resolving` are final.
+/// State of a decision. All states but `pending`, `suspended` and `resolving` are final.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum DecisionState {
     /// A person has to decide.
     Pending,
+    /// A brake stops the session. The decision is pending again after the release.
+    Suspended { brake_id: BrakeId, since: Timestamp },
     /// It is decided, and the command with the resolution was sent to the agent.
     Resolving {
         #[serde(flatten)]
@@ -101,6 +106,13 @@ pub enum DecisionState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delivery: Option<ResolutionDelivery>,
     },
+    /// A timeout decided, by the policy of the project.
+    AutoResolved {
+        #[serde(flatten)]
+        ruling: Ruling,
+        /// How the resolution reached the agent.
+        delivery: ResolutionDelivery,
+    },
     /// Nobody decided in time.
     Expired { ended_at: Timestamp },
     /// It no longer needs a decision.
@@ -112,23 +124,34 @@ pub enum DecisionState {
 #[serde(rename_all = "snake_case")]
 pub enum DecisionStatus {
     Pending,
+    Suspended,
     Resolving,
     Resolved,
+    AutoResolved,
     Expired,
     Cancelled,
 }
 
 named!(DecisionStatus {
     Pending => "pending",
+    Suspended => "suspended",
     Resolving => "resolving",
     Resolved => "resolved",
+    AutoResolved => "auto_resolved",
     Expired => "expired",
     Cancelled => "cancelled",
 });
 
 impl DecisionStatus {
-    pub const ALL: [Self; 5] =
-        [Self::Pending, Self::Resolving, Self::Resolved, Self::Expired, Self::Cancelled];
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Suspended,
+        Self::Resolving,
+        Self::Resolved,
+        Self::AutoResolved,
+        Self::Expired,
+        Self::Cancelled,
+    ];
 }
 
 /// The resolution that won.
@@ -149,6 +172,10 @@ pub enum ResolvedBy {
     },
     /// The session's default answer applied when the time was over (decision 26).
     DefaultAnswer,
+    /// The timeout policy of the project applied (decision 77).
+    Timeout {
+        rule: TimeoutRule,
+    },
 }
 
 /// How a resolution reached the agent.
@@ -273,25 +300,42 @@ impl DecisionState {
     pub const fn status(&self) -> DecisionStatus {
         match self {
             Self::Pending => DecisionStatus::Pending,
+            Self::Suspended { .. } => DecisionStatus::Suspended,
             Self::Resolving { .. } => DecisionStatus::Resolving,
             Self::Resolved { .. } => DecisionStatus::Resolved,
+            Self::AutoResolved { .. } => DecisionStatus::AutoResolved,
             Self::Expired { .. } => DecisionStatus::Expired,
             Self::Cancelled { .. } => DecisionStatus::Cancelled,
         }
     }
 
+    /// Whether the state cannot change any more.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::Pending | Self::Suspended { .. } | Self::Resolving { .. } => false,
+            Self::Resolved { .. }
+            | Self::AutoResolved { .. }
+            | Self::Expired { .. }
+            | Self::Cancelled { .. } => true,
+        }
+    }
+
     pub const fn ruling(&self) -> Option<&Ruling> {
         match self {
-            Self::Resolving { ruling } | Self::Resolved { ruling, .. } => Some(ruling),
-            Self::Pending | Self::Expired { .. } | Self::Cancelled { .. } => None,
+            Self::Resolving { ruling }
+            | Self::Resolved { ruling, .. }
+            | Self::AutoResolved { ruling, .. } => Some(ruling),
+            Self::Pending | Self::Suspended { .. } | Self::Expired { .. } | Self::Cancelled { .. } => None,
         }
     }
 
     /// When the decision was taken, expired or was cancelled.
     pub const fn ended_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Pending => None,
-            Self::Resolving { ruling } | Self::Resolved { ruling, .. } => Some(ruling.resolved_at),
+            Self::Pending | Self::Suspended { .. } => None,
+            Self::Resolving { ruling }
+            | Self::Resolved { ruling, .. }
+            | Self::AutoResolved { ruling, .. } => Some(ruling.resolved_at),
             Self::Expired { ended_at } | Self::Cancelled { ended_at, .. } => Some(*ended_at),
         }
     }

@@ -4,9 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::DecisionKind;
+use crate::Timestamp;
 use crate::control_mode::ControlMode;
 use crate::effect::{ActionKind, BlastRadius, Effects, Severity};
-use crate::tick::Tick;
+use crate::names::named;
+use crate::tick::{Tick, TickReading};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +48,140 @@ pub struct TimeoutOverrides {
     pub project: Option<DecisionTimeoutPolicy>,
 }
 
+impl TimeoutOverrides {
+    /// The rule that the effective policy comes from.
+    const fn rule(&self, mode: ControlMode) -> TimeoutRule {
+        match self {
+            Self { decision: Some(_), .. } => TimeoutRule::Decision,
+            Self { brief: Some(_), .. } => TimeoutRule::Brief,
+            Self { project: Some(_), .. } => TimeoutRule::Project { mode },
+            Self { .. } => TimeoutRule::ModeDefault { mode },
+        }
+    }
+}
+
+/// Where the timeout policy of a decision comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TimeoutRule {
+    /// The decision.
+    Decision,
+    /// The brief of the agent.
+    Brief,
+    /// The project's policy for the mode.
+    Project { mode: ControlMode },
+    /// The default of the mode.
+    ModeDefault { mode: ControlMode },
+}
+
+/// The policy that holds when a request opens, with the ticks at that time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimeoutTerms {
+    pub policy: DecisionTimeoutPolicy,
+    pub rule: TimeoutRule,
+    pub ticks: TickReading,
+}
+
+impl TimeoutTerms {
+    pub fn new(mode: ControlMode, overrides: &TimeoutOverrides, ticks: TickReading) -> Self {
+        let policy = DecisionTimeoutPolicy::effective(mode, overrides);
+        Self { policy, rule: overrides.rule(mode), ticks }
+    }
+
+    /// The timeout of a request that opens under these terms.
+    pub(crate) fn begin(&self) -> DecisionTimeout {
+        DecisionTimeout {
+            policy: self.policy,
+            rule: self.rule,
+            due_tick: self.policy.due(self.ticks.tick),
+            extensions: 0,
+            severity: None,
+            last: None,
+        }
+    }
+}
+
+/// The timeout of a decision of a project (decision 77).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionTimeout {
+    /// The policy that held when the decision was opened.
+    pub policy: DecisionTimeoutPolicy,
+    /// Where the policy comes from.
+    pub rule: TimeoutRule,
+    /// The tick at which the decision is due. Absent if it never is, and after a brake until the time starts again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_tick: Option<Tick>,
+    /// Extensions so far.
+    #[serde(default)]
+    pub extensions: u32,
+    /// The severity to which a timeout raised the decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// What the latest timeout did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<TimedOut>,
+}
+
+/// A timeout that fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TimedOut {
+    /// Number of the timeout of the decision, from 1.
+    pub number: u32,
+    pub at: Timestamp,
+    pub tick: Tick,
+    pub effect: TimeoutEffect,
+    /// Where the policy comes from.
+    pub rule: TimeoutRule,
+}
+
+/// What a timeout did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeoutEffect {
+    /// The decision was resolved without a person.
+    AutoResolved,
+    /// The severity was raised.
+    Escalated,
+    /// The tool call or plan was rejected, or the question was answered as expired.
+    Cancelled,
+    /// The time started again.
+    Extended,
+}
+
+named!(TimeoutEffect {
+    AutoResolved => "auto_resolved",
+    Escalated => "escalated",
+    Cancelled => "cancelled",
+    Extended => "extended",
+});
+
+impl DecisionTimeout {
+    /// Records that the timeout fired at `tick`, with its effect on severity and due tick.
+    pub(crate) fn fire(&mut self, action: TimeoutAction, tick: Tick, at: Timestamp) -> TimedOut {
+        let effect = match action {
+            TimeoutAction::AutoResolve => TimeoutEffect::AutoResolved,
+            TimeoutAction::Cancel => TimeoutEffect::Cancelled,
+            TimeoutAction::Escalate { severity, due } => {
+                self.severity = Some(severity);
+                self.due_tick = due;
+                TimeoutEffect::Escalated
+            }
+            TimeoutAction::Extend { due } => {
+                self.extensions += 1;
+                self.due_tick = due;
+                TimeoutEffect::Extended
+            }
+        };
+        let number = self.last.map_or(1, |last| last.number.saturating_add(1));
+        let fired = TimedOut { number, at, tick, effect, rule: self.rule };
+        self.last = Some(fired);
+        fired
+    }
+}
+
 /// A decision that was not resolved in time.
 #[derive(Debug, Clone, Copy)]
 pub struct TimedDecision<'a> {
@@ -79,7 +215,7 @@ pub enum TimeoutAction {
 impl DecisionTimeoutPolicy {
     pub const MAX_TICKS: u64 = 100_000_000;
     pub const MAX_EXTENSIONS: u32 = 100;
-    const DEFAULT_EXTENSIONS: u32 = 2;
+    pub const DEFAULT_EXTENSIONS: u32 = 2;
 
     const fn default_extensions() -> u32 {
         Self::DEFAULT_EXTENSIONS

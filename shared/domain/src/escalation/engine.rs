@@ -90,6 +90,8 @@ pub enum DecidingRule {
     AlwaysEscalate { entry: String },
     /// A person approved all calls like it.
     AlwaysApprove { decision_id: DecisionId },
+    /// A person approved this call when it no longer waited.
+    Grant { decision_id: DecisionId },
     /// A rule of the protocol applies.
     EscalateWhen { description: String },
     /// People approved too few actions of this kind.

@@ -16,6 +16,8 @@ aggregate_events! {
             to: ControlMode,
             revision: ModeRevision,
         },
+        /// A person advanced the ticks.
+        TicksAdvanced = "ProjectTicksAdvancedEvent" { ticks: u64 },
         /// An agent joined the project.
         AgentAdded = "ProjectAgentAddedEvent" { agent_id: ProjectAgentId, workstream: WorkstreamId },
         /// No agents can be started any more.

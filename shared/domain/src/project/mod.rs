@@ -28,11 +28,11 @@ pub use policy::{ModePolicies, ModePolicy};
 pub use spending::SpendingCap;
 
 use crate::control_mode::{ControlMode, ControlModeSetting};
-use crate::decision::{DecisionTimeoutPolicy, TimeoutOverrides};
+use crate::decision::{DecisionTimeoutPolicy, TimeoutOverrides, TimeoutTerms};
 use crate::effect::pattern::ToolClassifications;
 use crate::escalation::EscalationProtocol;
 use crate::text::WorkstreamId;
-use crate::tick::TickConfig;
+use crate::tick::{TickConfig, TickReading};
 use crate::trust::TrustCalibrationProfile;
 use crate::{Aggregate, DomainContext, ProjectAgentId, ProjectId, Timestamp, UserId};
 
@@ -168,11 +168,17 @@ impl Project {
         own.unwrap_or_else(|| EscalationProtocol::of_mode(mode))
     }
 
-    /// The timeout of decisions in the current mode.
-    pub fn decision_timeout(&self) -> DecisionTimeoutPolicy {
+    /// The timeout of a decision that opens now, for an agent with the policy `brief`.
+    pub fn timeout_terms(&self, brief: Option<DecisionTimeoutPolicy>, ticks: TickReading) -> TimeoutTerms {
         let mode = self.control_mode.mode();
         let project = self.definition.policies.get(&mode).and_then(|policy| policy.decision_timeout);
-        DecisionTimeoutPolicy::effective(mode, &TimeoutOverrides { project, ..TimeoutOverrides::default() })
+        TimeoutTerms::new(mode, &TimeoutOverrides { decision: None, brief, project }, ticks)
+    }
+
+    /// Records that a person advanced the ticks, which the clock stores.
+    pub fn advance_ticks(&mut self, ticks: u64, ctx: &DomainContext<'_>) -> Vec<ProjectEvent> {
+        self.updated_at = ctx.now;
+        vec![ProjectEvent::TicksAdvanced { ticks }]
     }
 
     pub fn has_workstream(&self, id: &WorkstreamId) -> bool {

@@ -40,9 +40,8 @@ pub struct AgentBrief {
     /// Rules on tool calls that no approval overrides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardrail_policy: Option<GuardrailPolicy>,
-    /// What happens to decisions of the agent that nobody makes, instead of the project's policy.
+    /// What happens to decisions of the agent that are not made in time, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
     /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind, SessionError, State};
-use crate::decision::{ApprovalTerms, ResolutionDelivery, ResolvedBy};
+use crate::decision::{ApprovalTerms, ResolutionDelivery, ResolvedBy, TimeoutTerms};
 use crate::text::cut;
+use crate::tick::TickReading;
 use crate::value::{Answer, FailureReason, OptionProposal, Question, ToolApproval};
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
@@ -61,15 +62,21 @@ impl AgentSession {
         operation: Operation,
         id: &ToolCallId,
         kind: RequestKind,
+        terms: Option<&TimeoutTerms>,
         ctx: &DomainContext<'_>,
-    ) -> Result<Timestamp, SessionError> {
+    ) -> Result<Option<Timestamp>, SessionError> {
         self.check(operation)?;
         if self.is_between_turns() {
             // The turn is over, so the agent does not wait.
             return Err(SessionError::InvalidTransition { operation, status: self.status() });
         }
-        let expires_at = ctx.now + Duration::from_secs(self.definition.settings.request_timeout_seconds);
-        let request = PendingRequest { id: id.clone(), kind, asked_at: ctx.now, expires_at };
+        let seconds = self.definition.settings.request_timeout_seconds;
+        let timeout = terms.map(|terms| Box::new(terms.begin()));
+        let expires_at = match (terms, &timeout) {
+            (Some(terms), Some(timeout)) => timeout.due_tick.and_then(|due| terms.ticks.estimate(due)),
+            _ => Some(ctx.now + Duration::from_secs(seconds)),
+        };
+        let request = PendingRequest { id: id.clone(), kind, asked_at: ctx.now, expires_at, timeout };
         if self.requests.open(request, self.run_state.current_id()) {
             self.record_opened(id);
         }
@@ -93,6 +100,7 @@ impl AgentSession {
         id: ToolCallId,
         mut questions: Vec<Question>,
         (mut approval, proposal): (Option<ToolApproval>, Option<OptionProposal>),
+        terms: Option<&TimeoutTerms>,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let mut proposal = proposal.and_then(OptionProposal::fitting);
@@ -105,7 +113,7 @@ impl AgentSession {
             approval,
             proposal: proposal.map(Box::new),
         };
-        let expires_at = self.open_request(Operation::RecordUserQuestionAsked, &id, kind, ctx)?;
+        let expires_at = self.open_request(Operation::RecordUserQuestionAsked, &id, kind, terms, ctx)?;
         Ok(vec![SessionEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
 
@@ -163,7 +171,7 @@ impl AgentSession {
         let answer = RequestAnswer::Answered(answers.clone());
         let decision_id = self.decision_about(id);
         let command =
-            self.close_request(Operation::RecordUserQuestionAnswered, id, answer, self.owner(), ctx)?;
+            self.close_request(Operation::RecordUserQuestionAnswered, id, answer, Some(self.owner()), ctx)?;
         Ok(vec![SessionEvent::InputReceived {
             request_id: id.clone(),
             answers,
@@ -179,6 +187,7 @@ impl AgentSession {
         &mut self,
         id: &ToolCallId,
         terms: ApprovalTerms,
+        by: ResolvedBy,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
@@ -192,29 +201,30 @@ impl AgentSession {
         self.spending.ensure_budget()?;
         let answer = RequestAnswer::Allowed { answers: answers.clone(), terms };
         let decision_id = self.decision_about(id);
-        let command =
-            self.close_request(Operation::RecordUserQuestionAnswered, id, answer, self.owner(), ctx)?;
+        let by_default = !matches!(by, ResolvedBy::Owner { .. });
+        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, answer, Some(by), ctx)?;
         Ok(vec![SessionEvent::InputReceived {
             request_id: id.clone(),
             answers,
-            by_default: false,
+            by_default,
             modified_input,
             command,
             decision_id,
         }])
     }
 
+    /// Closes a request with an answer. Without `by` the decision is over, and the answer only says so to the agent.
     pub(super) fn close_request(
         &mut self,
         operation: Operation,
         id: &ToolCallId,
         answer: RequestAnswer,
-        by: ResolvedBy,
+        by: Option<ResolvedBy>,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Option<CommandRef>, SessionError> {
         self.check(operation)?;
         let command = self.run_state.command(ctx);
-        let decision = self.resolving(id, &answer, by, ctx.now);
+        let decision = by.and_then(|by| self.resolving(id, &answer, by, ctx.now));
         self.requests.close(id);
         if let Some(CommandRef { command_id, attempt, .. }) = command {
             if let Some(decision) = &decision {
@@ -272,9 +282,17 @@ impl AgentSession {
     }
 
     /// Handles requests that timed out: uses the default answer or fails the session (decision 26).
-    pub(crate) fn expire_requests(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn expire_requests(
+        &mut self,
+        ticks: Option<TickReading>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         while let Some(request) = self.requests.expired(ctx.now).cloned() {
+            if request.timeout.is_some() {
+                events.extend(self.time_out(&request, ticks, ctx)?);
+                continue;
+            }
             match (&request.kind, &self.definition.settings.default_answer) {
                 (RequestKind::Question { questions, .. }, Some(default)) if !self.budget().blocked() => {
                     let answer =
@@ -285,7 +303,7 @@ impl AgentSession {
                         Operation::RecordUserQuestionAnswered,
                         &request.id,
                         RequestAnswer::Answered(answers.clone()),
-                        ResolvedBy::DefaultAnswer,
+                        Some(ResolvedBy::DefaultAnswer),
                         ctx,
                     )?;
                     events.push(SessionEvent::InputReceived {

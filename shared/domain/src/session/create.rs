@@ -50,6 +50,7 @@ impl AgentSession {
             run_state: RunState::new(),
             delivery: Delivery::default(),
             requests: Requests::default(),
+            grants: Vec::new(),
             decision_changes: DecisionChanges::default(),
             adjustments: Adjustments::default(),
             configuration: ConfigurationState::default(),

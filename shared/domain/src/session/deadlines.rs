@@ -113,7 +113,8 @@ impl AgentSession {
         }
         due.extend(self.reload_deadline(limits).map(|at| (at, DeadlineKind::Reload)));
         if self.status().is_waiting() && !self.is_held() {
-            due.extend(self.requests.pending().iter().map(|r| (r.expires_at, DeadlineKind::Request)));
+            let expiring = self.requests.pending().iter().filter_map(|request| request.expires_at);
+            due.extend(expiring.map(|at| (at, DeadlineKind::Request)));
         }
         due.into_iter().min()
     }
@@ -175,6 +176,14 @@ impl AgentSession {
             {
                 break;
             }
+            // The ticks are read only if a request is due first.
+            if step > 0
+                && due == DeadlineKind::Request
+                && observed.ticks.is_none()
+                && self.project().is_some()
+            {
+                break;
+            }
             // Decide nothing about a run whose state is unknown: it is heard again or marked unreachable first. A launch with a
             // lease is given up in time.
             if process == ProcessState::Unreachable {
@@ -200,7 +209,7 @@ impl AgentSession {
                 DeadlineKind::Replay => self.on_replay_deadline(process, ctx),
                 DeadlineKind::Begin => self.on_unacknowledged_begin(ctx),
                 DeadlineKind::Message => self.on_unacknowledged_message(ctx),
-                DeadlineKind::Request => self.expire_requests(ctx)?,
+                DeadlineKind::Request => self.expire_requests(observed.ticks, ctx)?,
                 DeadlineKind::Stop => self.order_kill(false, ctx),
                 DeadlineKind::Document => {
                     self.stop_awaiting_document();
@@ -286,7 +295,7 @@ impl AgentSession {
     pub(super) fn restart_deadlines(&mut self, stopped: Absence, ctx: &DomainContext<'_>) {
         self.run_state.restart_deadlines(stopped.until);
         self.requests.extend(stopped.until, stopped.until.since(stopped.from));
-        self.record_extended();
+        self.record_open_requests();
         if let Some(run) = self.run_state.current_mut() {
             run.inbox.postpone(stopped.until.max(ctx.now) + ctx.deadlines.replay_interval);
         }

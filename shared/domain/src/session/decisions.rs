@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
-    ApprovalTerms, CancelReason, Decision, DecisionState, DecisionSubject, OwnerDecision, Resolution,
-    ResolutionDelivery, ResolvedBy, Ruling, decision_id,
+    ApprovalTerms, CancelReason, Decision, DecisionState, DecisionSubject, DecisionTimeout, OwnerDecision,
+    Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
 
@@ -25,12 +25,24 @@ impl PartialEq for DecisionChanges {
 impl DecisionChanges {
     /// Records a decision. The first final state of a change stays.
     fn record(&mut self, decision: Decision) {
-        let ended = |recorded: &Decision| {
-            !matches!(recorded.state, DecisionState::Pending | DecisionState::Resolving { .. })
-        };
-        if !self.0.get(&decision.id).is_some_and(ended) {
+        if !self.0.get(&decision.id).is_some_and(|recorded| recorded.state.is_final()) {
             self.0.insert(decision.id, decision);
         }
+    }
+}
+
+/// An answer that the agent has to get as a message.
+#[derive(Debug, Clone)]
+pub(crate) struct TakenAnswer {
+    pub(crate) request_id: ToolCallId,
+    /// The message.
+    pub(crate) text: String,
+}
+
+impl TakenAnswer {
+    fn of(answer: &UnacknowledgedAnswer) -> Self {
+        let text = answer.answer.as_message(answer.resolves.as_deref());
+        Self { request_id: answer.request_id.clone(), text }
     }
 }
 
@@ -58,9 +70,10 @@ impl AgentSession {
         (request, run): (&str, Option<RunId>),
         subject: DecisionSubject,
         created_at: Timestamp,
-        expires_at: Option<Timestamp>,
+        (expires_at, timeout): (Option<Timestamp>, Option<DecisionTimeout>),
     ) -> Decision {
         let (severity, blast_radius) = subject.classification().unzip();
+        let severity = timeout.as_ref().and_then(|timeout| timeout.severity).or(severity);
         Decision {
             id: decision_id(self.id, run, request),
             owner_id: self.owner_id.clone(),
@@ -72,11 +85,12 @@ impl AgentSession {
             blast_radius,
             created_at,
             expires_at,
+            timeout,
             state: DecisionState::Pending,
         }
     }
 
-    fn decision_on(&self, request: &PendingRequest) -> Decision {
+    pub(super) fn decision_on(&self, request: &PendingRequest) -> Decision {
         let id = request.id.clone();
         let subject = match &request.kind {
             RequestKind::Question { questions, approval, proposal } => {
@@ -85,7 +99,12 @@ impl AgentSession {
             RequestKind::Plan { version } => DecisionSubject::Plan { request_id: id, version: *version },
         };
         let source = (request.id.as_str(), self.requests.run_of(&request.id));
-        self.new_decision(source, subject, request.asked_at, Some(request.expires_at))
+        let deadline = (request.expires_at, request.timeout.as_deref().cloned());
+        let mut decision = self.new_decision(source, subject, request.asked_at, deadline);
+        if let Some(held) = self.held_by().first() {
+            decision.state = DecisionState::Suspended { brake_id: held.brake_id, since: held.since };
+        }
+        decision
     }
 
     /// The decision on the output that waits for its review.
@@ -94,7 +113,8 @@ impl AgentSession {
         let subject =
             DecisionSubject::OutputReview { output_id: recorded.output_id, output: recorded.output.clone() };
         // The id of an output is unique, so that its run does not matter.
-        Some(self.new_decision((&recorded.output_id.to_string(), None), subject, recorded.recorded_at, None))
+        let source = (&*recorded.output_id.to_string(), None);
+        Some(self.new_decision(source, subject, recorded.recorded_at, (None, None)))
     }
 
     pub(super) fn record_opened(&mut self, id: &ToolCallId) {
@@ -103,8 +123,8 @@ impl AgentSession {
         }
     }
 
-    /// Records all open requests again, because their deadlines moved.
-    pub(super) fn record_extended(&mut self) {
+    /// Records all open requests again, because their deadlines moved, or a brake took hold or was released.
+    pub(super) fn record_open_requests(&mut self) {
         let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
         for decision in open {
             self.decision_changes.record(decision);
@@ -184,7 +204,16 @@ impl AgentSession {
         if let Some(decision) = decision
             && let DecisionState::Resolving { ruling } = decision.state.clone()
         {
-            self.record_end(decision, DecisionState::Resolved { ruling, delivery: Some(delivery) });
+            if delivery == ResolutionDelivery::Message {
+                self.add_grant(&decision);
+            }
+            let state = match ruling.resolved_by {
+                ResolvedBy::Timeout { .. } => DecisionState::AutoResolved { ruling, delivery },
+                ResolvedBy::Owner { .. } | ResolvedBy::DefaultAnswer => {
+                    DecisionState::Resolved { ruling, delivery: Some(delivery) }
+                }
+            };
+            self.record_end(decision, state);
         }
     }
 
@@ -228,11 +257,20 @@ impl AgentSession {
         }
     }
 
-    /// Forgets an answer that the sidecar refused.
-    pub(crate) fn refuse_answer(&mut self, command: CommandId) {
-        if let Some(answer) = self.requests.take_answer(command) {
-            self.record_delivered(answer, ResolutionDelivery::Undelivered);
+    /// Takes an answer that the sidecar refused. Returns it if it has to be sent as a message: the decision on a tool call of a
+    /// project's agent, for which no call waits any more.
+    pub(crate) fn refuse_answer(&mut self, command: CommandId, code: &str) -> Option<TakenAnswer> {
+        let answer = self.requests.take_answer(command)?;
+        let judged = answer.resolves.as_ref().is_some_and(|decision| decision.subject.verdict().is_some());
+        let works = matches!(self.status(), AgentSessionStatus::Running) || self.status().is_waiting();
+        // `turn-over`: the owner interrupted the work that asked.
+        if judged && works && code != "turn-over" {
+            let taken = TakenAnswer::of(&answer);
+            self.record_delivered(answer, ResolutionDelivery::Message);
+            return Some(taken);
         }
+        self.record_delivered(answer, ResolutionDelivery::Undelivered);
+        None
     }
 
     /// Forgets the answers to a tool call that returned: the agent has them.
@@ -250,9 +288,9 @@ impl AgentSession {
     }
 
     /// Takes the answers that the sidecar never received, to send them as messages after the end of its run (decision 26).
-    pub(crate) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, RequestAnswer)> {
+    pub(crate) fn take_unacknowledged_answers(&mut self) -> Vec<TakenAnswer> {
         let answers = self.requests.take_answers();
-        let taken = answers.iter().map(|answer| (answer.request_id.clone(), answer.answer.clone())).collect();
+        let taken = answers.iter().map(TakenAnswer::of).collect();
         for answer in answers {
             self.record_delivered(answer, ResolutionDelivery::Message);
         }
@@ -270,7 +308,9 @@ impl AgentSession {
     ) -> Result<Events, super::SessionError> {
         match decision {
             OwnerDecision::Answer { request, answers } => self.answer(&request, answers, ctx),
-            OwnerDecision::AllowCall { request, terms } => self.allow_call(&request, terms, ctx),
+            OwnerDecision::AllowCall { request, terms } => {
+                self.allow_call(&request, terms, self.owner(), ctx)
+            }
             OwnerDecision::ApprovePlan { request } => self.approve_plan(&request, ctx),
             OwnerDecision::RejectPlan { request, feedback } => self.reject_plan(&request, feedback, ctx),
             OwnerDecision::ApproveOutput { output } => self.approve_output(output, ctx),

@@ -7,6 +7,8 @@ use super::run::{CommandRef, RunCause, StopMode};
 use super::{AgentSessionStatus, Disk, LifecycleCommand};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::brake::BrakeBehavior;
+use crate::decision::{DecisionKind, TimedOut};
+use crate::effect::Severity;
 use crate::event::aggregate_events;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
@@ -206,10 +208,23 @@ aggregate_events! {
         WaitingForInput = "SessionWaitingForInputEvent" {
             request_id: ToolCallId,
             questions: Vec<Question>,
-            expires_at: Timestamp,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            expires_at: Option<Timestamp>,
         },
-        /// The owner answered, or the request timed out and the default answer was used. There is no command if the answer
-        /// is sent as a message.
+        /// A timeout of a project's policy fired. Events for its effect follow.
+        RequestTimedOut = "SessionRequestTimedOutEvent" {
+            request_id: ToolCallId,
+            decision_id: DecisionId,
+            kind: DecisionKind,
+            timeout: TimedOut,
+            /// The severity to which timeouts raised the decision.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            severity: Option<Severity>,
+            /// Extensions so far.
+            extensions: u32,
+        },
+        /// The owner answered, or the request timed out and its default answer or its policy applied. There is no command if
+        /// the answer is sent as a message.
         InputReceived = "SessionInputReceivedEvent" {
             request_id: ToolCallId,
             answers: Vec<Answer>,
@@ -221,6 +236,12 @@ aggregate_events! {
             /// The decision of the inbox that was resolved.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             decision_id: Option<DecisionId>,
+        },
+        /// The agent repeated a call that was approved when it no longer waited. The grant is used up.
+        GrantUsed = "SessionGrantUsedEvent" {
+            decision_id: DecisionId,
+            tool_call_id: ToolCallId,
+            tool: String,
         },
         /// A request was denied, because too many were open.
         RequestDenied = "SessionRequestDeniedEvent" {

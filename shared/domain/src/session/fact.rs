@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::TimeoutTerms;
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
@@ -45,6 +46,9 @@ pub enum AgentFact {
         /// The options that the agent proposes with the question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proposal: Option<OptionProposal>,
+        /// The timeout of a request in a project. The intake adds it, because it has to be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<Box<TimeoutTerms>>,
     },
     /// The agent's model and thinking level (S1 5).
     SettingsTold(AgentSettings),
@@ -67,6 +71,9 @@ pub enum AgentFact {
         request: ToolCallId,
         /// Text of the plan, if the runtime provided it.
         content: Option<PlanContent>,
+        /// Like that of a question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<Box<TimeoutTerms>>,
     },
     TasksReplaced(Vec<SessionTask>),
     Used(UsageReport),

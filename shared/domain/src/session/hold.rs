@@ -134,6 +134,7 @@ impl AgentSession {
         if !self.requests.pending().is_empty() {
             self.hold.requests_stopped_at.get_or_insert(ctx.now);
         }
+        self.record_open_requests();
         self.touch_control();
         Ok(vec![SessionEvent::Held { brake_id, behavior }])
     }
@@ -145,6 +146,7 @@ impl AgentSession {
         if self.hold.held_by.len() == before {
             return Vec::new();
         }
+        self.record_open_requests();
         self.touch_control();
         let mut events = vec![SessionEvent::HoldReleased { brake_id }];
         if !self.is_held() {
@@ -166,7 +168,8 @@ impl AgentSession {
     pub(super) fn restart_request_deadlines(&mut self, ctx: &DomainContext<'_>) {
         if let Some(from) = self.hold.requests_stopped_at.take() {
             self.requests.extend(ctx.now, ctx.now.since(from));
-            self.record_extended();
+            self.requests.restart_timeouts(ctx.now);
+            self.record_open_requests();
         }
     }
 

@@ -184,6 +184,7 @@ impl AgentSession {
 
     pub(super) fn end(&mut self, ctx: &DomainContext<'_>) {
         self.completed_at.get_or_insert(ctx.now);
+        self.grants.clear();
         self.delivery.end_turns();
         self.run_state.withdraw_slot_request();
         self.cancel_accepted = false;

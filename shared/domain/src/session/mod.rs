@@ -31,7 +31,8 @@
 //! | `create`, `lifecycle`, `retry` | creation; start, interrupt, pause, resume, cancel, fail; retry |
 //! | `acknowledgement` | the sidecar's answers to commands |
 //! | `turn`, `validation`, `context` | turns, auto-continue, the context window |
-//! | `answers`, `plan` | requests of the agent and the owner's decisions |
+//! | `answers`, `plan`, `timeouts` | requests of the agent, the owner's decisions, timeouts in ticks |
+//! | `grants` | approvals of calls that no longer wait |
 //! | `decisions` | the decisions of the inbox that a change opens or ends |
 //! | `skills`, `adjust` | skills and reloads; adjustments while the session lives |
 //! | `launch`, `replay`, `run_end` | the begin of a run, missing envelopes, its end |
@@ -59,6 +60,7 @@ mod disk;
 mod error;
 mod event;
 pub mod fact;
+mod grants;
 mod handoff;
 mod hibernation;
 mod hold;
@@ -84,6 +86,7 @@ mod spending;
 mod state;
 pub mod status;
 pub mod subagent;
+mod timeouts;
 mod turn;
 mod validation;
 
@@ -105,6 +108,7 @@ pub use disk::{Disk, FullDisk};
 pub use error::SessionError;
 pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};
+pub use grants::Grant;
 pub use hold::HeldBy;
 use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};
@@ -147,6 +151,9 @@ pub struct AgentSession {
     run_state: RunState,
     delivery: Delivery,
     requests: Requests,
+    /// Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    grants: Vec<Grant>,
     #[serde(skip)]
     decision_changes: DecisionChanges,
     adjustments: Adjustments,

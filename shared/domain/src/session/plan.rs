@@ -1,6 +1,7 @@
 //! Plans of the agent and the owner's decision on them (S0 8.4).
 
 use super::{AgentSession, Operation, RequestAnswer, RequestKind, SessionError};
+use crate::decision::{ResolvedBy, TimeoutTerms};
 use crate::text::{Feedback, PlanContent};
 use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
@@ -17,12 +18,14 @@ impl AgentSession {
         &mut self,
         id: ToolCallId,
         content: Option<PlanContent>,
+        terms: Option<&TimeoutTerms>,
         ctx: &DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let requires_approval = self.definition.settings.agent.plan_approval_required;
         let version = self.requests.next_plan_version();
         if requires_approval {
-            self.open_request(Operation::RecordPlanPendingApproval, &id, RequestKind::Plan { version }, ctx)?;
+            let kind = RequestKind::Plan { version };
+            self.open_request(Operation::RecordPlanPendingApproval, &id, kind, terms, ctx)?;
         } else {
             self.check(Operation::RecordPlanAutoApproved)?;
         }
@@ -51,7 +54,7 @@ impl AgentSession {
             Operation::RecordPlanApproved,
             id,
             RequestAnswer::Approved,
-            self.owner(),
+            Some(self.owner()),
             ctx,
         )?;
         self.requests.approve_plan(ctx.now);
@@ -68,8 +71,18 @@ impl AgentSession {
         self.ensure_plan_request(id)?;
         self.ensure_not_held()?;
         self.spending.ensure_budget()?;
+        self.reject_plan_by(id, feedback, Some(self.owner()), ctx)
+    }
+
+    pub(super) fn reject_plan_by(
+        &mut self,
+        id: &ToolCallId,
+        feedback: Feedback,
+        by: Option<ResolvedBy>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
         let answer = RequestAnswer::Rejected(feedback.clone());
-        let command = self.close_request(Operation::RecordPlanRejected, id, answer, self.owner(), ctx)?;
+        let command = self.close_request(Operation::RecordPlanRejected, id, answer, by, ctx)?;
         self.requests.reject_plan();
         Ok(vec![SessionEvent::PlanRejected { request_id: id.clone(), feedback, command }])
     }

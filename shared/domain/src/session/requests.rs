@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LifecycleCommand;
-use crate::decision::{ApprovalTerms, Decision};
+use crate::decision::{ApprovalTerms, Decision, DecisionSubject, DecisionTimeout, Resolution};
 use crate::text::{Feedback, PlanContent};
 use crate::value::{Answer, OptionProposal, PlanStatus, Question, SessionPlan, ToolApproval};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
+
+/// Most bytes of a call's input that a message repeats.
+const MAX_SHOWN_INPUT: usize = 1000;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,8 +43,12 @@ pub struct PendingRequest {
     pub kind: RequestKind,
     /// When the request was made.
     pub asked_at: Timestamp,
-    /// When the request times out.
-    pub expires_at: Timestamp,
+    /// When the request times out. Absent in a project if it does not, or if its ticks are advanced manually.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The timeout in ticks of a project. Then `expiresAt` is the estimated time of the due tick.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Box<DecisionTimeout>>,
 }
 
 /// Kind of a request.
@@ -93,8 +100,11 @@ impl RequestAnswer {
         }
     }
 
-    /// The answer as a message to an agent that no longer waits for it (decision 26).
-    pub(crate) fn as_message(&self) -> String {
+    /// The answer as a message to an agent that no longer waits for it (decision 26). `decision` is the decision that it resolves.
+    pub(crate) fn as_message(&self, decision: Option<&Decision>) -> String {
+        if let Some(text) = decision.and_then(call_message) {
+            return text;
+        }
         match self {
             Self::Answered(answers) | Self::Allowed { answers, .. } => {
                 let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
@@ -110,6 +120,29 @@ impl RequestAnswer {
             Self::Rejected(feedback) => format!("Your plan is rejected; revise it. {feedback}"),
         }
     }
+}
+
+/// The message about a judged tool call that no longer waits: the agent has to repeat an approved call (decision 77).
+fn call_message(decision: &Decision) -> Option<String> {
+    let DecisionSubject::ToolApproval { approval, .. } = &decision.subject else { return None };
+    let tool = &approval.verdict.as_ref()?.tool;
+    let input = Some(&approval.input).filter(|input| input.len() <= MAX_SHOWN_INPUT);
+    let shown = input.map(|input| format!(" {input}")).unwrap_or_default();
+    Some(match &decision.state.ruling()?.resolution {
+        Resolution::Approve { .. } => format!(
+            "Your call of the tool {tool}{shown} is approved, but it was not waiting any more. Make the call again with exactly \
+             the same input."
+        ),
+        Resolution::Modify { modified_input } => format!(
+            "Your call of the tool {tool}{shown} is approved with another input, but it was not waiting any more. Make the call \
+             with exactly this input: {modified_input}"
+        ),
+        Resolution::Reject { rationale } => {
+            let why = rationale.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("Your call of the tool {tool}{shown} is denied{why}. Do not make it again.")
+        }
+        Resolution::Answer { .. } | Resolution::ChooseOption { .. } => return None,
+    })
 }
 
 /// An answer that was sent to the sidecar and not received yet (decision 12).
@@ -184,13 +217,27 @@ impl Requests {
 
     /// The oldest request that has timed out.
     pub(super) fn expired(&self, now: Timestamp) -> Option<&PendingRequest> {
-        self.pending.iter().find(|r| r.expires_at <= now)
+        self.pending.iter().find(|r| r.expires_at.is_some_and(|at| at <= now))
+    }
+
+    pub(super) fn get_mut(&mut self, id: &ToolCallId) -> Option<&mut PendingRequest> {
+        self.pending.iter_mut().find(|r| r.id == *id)
+    }
+
+    /// Starts the timeouts in ticks again. Deadlines are set when the ticks are read.
+    pub(super) fn restart_timeouts(&mut self, now: Timestamp) {
+        for request in &mut self.pending {
+            if let Some(timeout) = request.timeout.as_mut().filter(|it| it.policy.timeout_ticks.is_some()) {
+                timeout.due_tick = None;
+                request.expires_at = Some(now);
+            }
+        }
     }
 
     /// Extends the requests that were made before `until`, because `by` did not count.
     pub(super) fn extend(&mut self, until: Timestamp, by: Duration) {
         self.pending.iter_mut().filter(|request| request.asked_at < until).for_each(|request| {
-            request.expires_at = request.expires_at + by;
+            request.expires_at = request.expires_at.map(|at| at + by);
         });
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, RunPhase, SessionError, Unreachable};
+use crate::tick::TickReading;
 use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Observation {
     pub processed_until: Option<Timestamp>,
     /// The last time that the control plane itself was absent.
     pub absence: Option<Absence>,
+    /// The ticks of the session's project; `None` if they were not read.
+    pub ticks: Option<TickReading>,
 }
 
 /// A period in which the control plane did not watch: it was down or suspended, or its clock was stepped forward.

@@ -41,6 +41,9 @@ pub struct AskedVerdict {
     pub effect: Effect,
     /// What the call does.
     pub effects: Effects,
+    /// Hash of the arguments ([`super::input_hash`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_hash: Option<String>,
 }
 
 impl ToolApproval {

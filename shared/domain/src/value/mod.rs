@@ -6,6 +6,7 @@ mod agent_settings;
 mod approval;
 mod auto_continue;
 mod budget;
+mod call_input;
 mod capabilities;
 mod handoff;
 mod metrics;
@@ -28,6 +29,7 @@ pub use auto_continue::{
 };
 pub(crate) use budget::SpendEffect;
 pub use budget::{InvalidBudget, SessionBudget};
+pub use call_input::input_hash;
 pub use capabilities::Capabilities;
 pub use handoff::{HandoffDocument, HandoffSource, RecordedHandoff};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};

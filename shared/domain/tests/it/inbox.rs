@@ -19,7 +19,10 @@ impl Inbox {
             }
         }
         let reviews = usize::from(session.has_pending_review() && !session.status().is_terminal());
-        let pending = self.in_state(DecisionStatus::Pending);
+        let held = session.is_held();
+        let mut pending = self.in_state(DecisionStatus::Pending);
+        assert!(!held || pending.len() == reviews, "a brake suspends requests: {session:#?}");
+        pending.extend(self.in_state(DecisionStatus::Suspended));
         assert_eq!(pending.len(), session.pending_requests().len() + reviews, "{session:#?}");
         for decision in pending {
             assert_eq!(session.open_decision(decision.id).as_ref(), Some(decision));
@@ -28,6 +31,10 @@ impl Inbox {
 
     pub(crate) fn in_state(&self, status: DecisionStatus) -> Vec<&Decision> {
         self.0.values().filter(|decision| decision.status() == status).collect()
+    }
+
+    pub(crate) fn with_id(&self, id: DecisionId) -> &Decision {
+        &self.0[&id]
     }
 
     /// The latest decision about a request.
@@ -41,8 +48,11 @@ impl Inbox {
 
 fn may_follow(before: &DecisionState, after: &DecisionState) -> bool {
     match (before, after) {
-        (DecisionState::Pending, _) => true,
-        (DecisionState::Resolving { ruling }, DecisionState::Resolved { ruling: same, .. }) => ruling == same,
+        (DecisionState::Pending | DecisionState::Suspended { .. }, _) => true,
+        (
+            DecisionState::Resolving { ruling },
+            DecisionState::Resolved { ruling: same, .. } | DecisionState::AutoResolved { ruling: same, .. },
+        ) => ruling == same,
         _ => false,
     }
 }

@@ -5,6 +5,7 @@
 // `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
+mod decision_properties;
 mod inbox;
 mod pool_model;
 mod project_account;

@@ -1,7 +1,7 @@
 //! Projects and their agents (S2; decision 71).
 
 use pilothouse_domain::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
-use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout};
+use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout, TimeoutRule};
 use pilothouse_domain::effect::Effects;
 use pilothouse_domain::effect::pattern::ToolClassifications;
 use pilothouse_domain::escalation::{EscalationProtocol, StandingApproval};
@@ -11,7 +11,7 @@ use pilothouse_domain::project::{
 };
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent, ProjectAgent, ProjectAgentEvent, brief_prompt};
 use pilothouse_domain::text::{BriefConstraint, Goal, ProjectName, WorkstreamId, WorkstreamName};
-use pilothouse_domain::tick::{Tick, TickConfig};
+use pilothouse_domain::tick::{Tick, TickClock, TickConfig};
 use pilothouse_domain::trust::{ReportedOutcome, TrustCalibrationProfile, TrustOutcome, TrustProfileName};
 use pilothouse_domain::{
     AgentSessionId, Deadlines, DecisionId, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp,
@@ -155,7 +155,11 @@ fn policies_of_the_current_mode_replace_its_defaults() {
         matches!(changed[..], [ProjectEvent::ControlModeChanged { from: ControlMode::Adaptive, revision, .. }] if revision.get() == 1)
     );
     assert_eq!(project.escalation(), strict);
-    assert_eq!(project.decision_timeout(), timeout);
+    let ticks =
+        TickClock::new(TickConfig::default()).unwrap().read_for(agent_id(1), Timestamp::from_millis(0));
+    assert_eq!(project.timeout_terms(None, ticks).policy, timeout);
+    let of_brief = DecisionTimeoutPolicy { on_timeout: OnTimeout::Extend, ..timeout };
+    assert_eq!(project.timeout_terms(Some(of_brief), ticks).rule, TimeoutRule::Brief);
     assert_eq!(now(|ctx| project.set_control_mode(ControlMode::Ecosystem, ctx)).unwrap(), []);
 }
 

@@ -18,16 +18,20 @@ use pilothouse_domain::session::{
     Observation, ProcessState, RunPhase, SessionError, SessionSettings, UsageReport,
 };
 use pilothouse_domain::text::{BrakeReason, Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
+use pilothouse_domain::tick::TickClock;
 use pilothouse_domain::value::{
     Adjustment, Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource,
     Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentSkillId, BrakeId, Deadlines, DomainContext, Events, IdSource,
-    MessageId, MeterId, OutputId, RunId, SessionEvent, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
-    UserId,
+    MessageId, MeterId, OutputId, ProjectAgentId, RunId, SessionEvent, SubAgentId, Timestamp, ToolCallId,
+    TurnId, Usd, UserId,
 };
 use uuid::Uuid;
+
+/// The agent of the project whose session a scenario plays.
+pub(crate) const PROJECT_AGENT: ProjectAgentId = ProjectAgentId::new(Uuid::from_u128(7));
 
 /// Ids from a counter.
 #[derive(Debug, Clone)]
@@ -81,6 +85,8 @@ pub(crate) struct Scenario {
     pub(crate) outcome: Option<FactOutcome>,
     /// API key hash for an agent that starts now.
     pub(crate) key: String,
+    /// The clock of the session's project.
+    pub(crate) ticks: Option<TickClock>,
 }
 
 pub(crate) fn usd(s: &str) -> Usd {
@@ -137,11 +143,11 @@ pub(crate) fn output(files_changed: u32) -> SessionOutput {
 pub(crate) fn asks(id: &str) -> AgentFact {
     let question =
         Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
-    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None, proposal: None }
+    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None, proposal: None, timeout: None }
 }
 
 pub(crate) fn shows(id: &str) -> AgentFact {
-    AgentFact::PlanShown { request: call(id), content: None }
+    AgentFact::PlanShown { request: call(id), content: None, timeout: None }
 }
 
 pub(crate) fn starts(id: &str) -> AgentFact {
@@ -289,7 +295,17 @@ impl Scenario {
         let mut pool = SessionPool::default();
         pool.configure(1).unwrap();
         let conv = Conversation::new(session, SessionMessageQueue::default());
-        Self { conv, pool, brakes: Vec::new(), now, ids, last, outcome: None, key: "hash".to_owned() }
+        Self {
+            conv,
+            pool,
+            brakes: Vec::new(),
+            now,
+            ids,
+            last,
+            outcome: None,
+            key: "hash".to_owned(),
+            ticks: None,
+        }
     }
 
     /// A session whose sidecar is being launched.
@@ -626,7 +642,16 @@ impl Scenario {
 
     /// The observation of a run whose events are all processed, on a machine that never slept.
     pub(crate) fn observed(&self, process: ProcessState) -> Observation {
-        Observation { process, heard_at: None, processed_until: Some(self.now), absence: None }
+        let ticks = self.ticks.as_ref().map(|clock| clock.read_for(PROJECT_AGENT, self.now));
+        Observation { process, heard_at: None, processed_until: Some(self.now), absence: None, ticks }
+    }
+
+    /// Changes the clock of the project, and lets open requests follow it.
+    pub(crate) fn tick(&mut self, change: impl FnOnce(&mut TickClock, Timestamp)) -> Step {
+        let clock = self.ticks.as_mut().expect("the session is in a project");
+        change(clock, self.now);
+        let ticks = clock.read_for(PROJECT_AGENT, self.now);
+        self.commit(|conv, ctx| conv.follow_ticks(ticks, ctx).map(Option::unwrap_or_default))
     }
 
     /// Declares the machine of the current run lost.

@@ -156,7 +156,7 @@ fn held_session_keeps_its_requests_and_their_time() {
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
     let scenario = scenario.told(AgentFact::SidecarReady(can_all())).told(starts("t1")).told(asks("q1"));
-    let expires = |s: &Scenario| s.conv.session.pending_requests()[0].expires_at;
+    let expires = |s: &Scenario| s.conv.session.pending_requests()[0].expires_at.unwrap();
     let left = expires(&scenario).since(scenario.now);
     let scenario = scenario
         .when(|s| s.pull(1, B::Pause))

@@ -1,12 +1,15 @@
 //! Decisions of the inbox: what opens, resolves and ends them (decision 74).
 
+use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
     ApprovalTerms, CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject,
     OwnerDecision, ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
 use pilothouse_domain::effect::Severity;
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
+};
 use pilothouse_domain::text::{AnswerText, Feedback};
 use pilothouse_domain::trust::TrustOutcome;
 use pilothouse_domain::value::{
@@ -163,6 +166,33 @@ fn process_that_dies_keeps_its_decisions_open() {
     assert!(scenario.conv.session.hibernated());
 }
 
+#[test]
+fn a_brake_suspends_decisions_until_its_release() {
+    let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause))]);
+    assert!(matches!(state_of(&inbox, "q1"), DecisionState::Suspended { .. }));
+    let (_, inbox) = inbox_of(&[
+        &|s| s.told(asks("q1")),
+        &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause)),
+        &|s| s.when(|s| s.pull(2, BrakeBehavior::Pause)),
+        &|s| s.when(|s| s.release_brake(1)),
+    ]);
+    assert!(matches!(state_of(&inbox, "q1"), DecisionState::Suspended { .. }), "the other brake holds it");
+    let (_, inbox) = inbox_of(&[
+        &|s| s.told(asks("q1")),
+        &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause)),
+        &|s| s.told_done(LifecycleCommand::Pause),
+        &|s| s.when(|s| s.release_brake(1)),
+    ]);
+    assert_eq!(state_of(&inbox, "q1"), DecisionState::Pending);
+    let (_, inbox) = inbox_of(&[
+        &|s| s.told(asks("q1")),
+        &|s| s.when(|s| s.pull(1, BrakeBehavior::Kill)),
+        &|s| s.when(|s| s.cancel()),
+        &|s| s.when(|s| s.die(true)),
+    ]);
+    assert!(matches!(state_of(&inbox, "q1"), DecisionState::Cancelled { .. }));
+}
+
 fn question(text: &str, labels: &[&str]) -> Question {
     let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: None };
     let options = labels.iter().map(option).collect();
@@ -220,7 +250,7 @@ fn reason_for_a_rejection_never_allows_the_call() {
 
 fn asks_permission(approval: ToolApproval) -> AgentFact {
     let questions = vec![question("May it?", &["Allow", "Deny"])];
-    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval), proposal: None }
+    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval), proposal: None, timeout: None }
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn asked(options: &[&str], approval: &Value) -> AgentFact {
         ],
         approval: serde_json::from_value(approval.clone()).unwrap(),
         proposal: None,
+        timeout: None,
     }
 }
 

@@ -59,7 +59,7 @@ fn asks_permission(id: &str) -> AgentFact {
         modifiable: false,
     };
     let AgentFact::QuestionAsked { request, questions, .. } = asks(id) else { panic!("a question") };
-    AgentFact::QuestionAsked { request, questions, approval: Some(approval), proposal: None }
+    AgentFact::QuestionAsked { request, questions, approval: Some(approval), proposal: None, timeout: None }
 }
 
 #[test]

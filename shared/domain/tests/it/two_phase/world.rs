@@ -447,7 +447,8 @@ impl World {
                 break;
             }
             let processed_until = Some(self.now);
-            let observed = Observation { process: state, heard_at: None, processed_until, absence: None };
+            let observed =
+                Observation { process: state, heard_at: None, processed_until, absence: None, ticks: None };
             self.commit(|conv, ctx| conv.on_deadline(&observed, ctx));
         }
     }
