@@ -43,6 +43,7 @@ impl StreamFixture {
                 questions: vec![question],
                 approval: None,
                 proposal: None,
+                timeout: None,
             },
         ];
         for fact in facts {
