@@ -65,7 +65,13 @@ impl InboxFixture {
         let request = ToolCallId::parse(request).unwrap();
         self.observe(
             id,
-            AgentFact::QuestionAsked { request, questions: vec![question], approval, proposal: None, timeout: None },
+            AgentFact::QuestionAsked {
+                request,
+                questions: vec![question],
+                approval,
+                proposal: None,
+                timeout: None,
+            },
         )
         .await;
         id

@@ -9,7 +9,7 @@ use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind,
 use crate::decision::{ApprovalTerms, ResolvedBy, TimedDecision, TimeoutAction, TimeoutRule};
 use crate::text::Feedback;
 use crate::tick::{Tick, TickReading};
-use crate::value::Answer;
+use crate::value::{Answer, Question};
 use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
 /// Time after which ticks that could not be read are read again.
@@ -104,8 +104,7 @@ impl AgentSession {
             severity,
             blast_radius,
             effects: decision.subject.verdict().map(|verdict| &verdict.effects),
-            // Agents do not mark an option as recommended.
-            has_recommendation: false,
+            has_recommendation: recommended(request).is_some(),
             extensions: timeout.extensions,
         };
         let action = timeout.policy.on_timeout(&timed, ticks.tick);
@@ -140,7 +139,11 @@ impl AgentSession {
         rule: TimeoutRule,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        self.allow_call(id, ApprovalTerms::default(), ResolvedBy::Timeout { rule }, ctx)
+        let by = ResolvedBy::Timeout { rule };
+        match self.requests.get(id).and_then(recommended).map(str::to_owned) {
+            Some(label) => self.answer_timed_out(id, &label, Some(by), ctx),
+            None => self.allow_call(id, ApprovalTerms::default(), by, ctx),
+        }
     }
 
     /// Rejects the call or plan, or answers the question as expired.
@@ -151,7 +154,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let Some(request) = self.requests.get(id).cloned() else { return Ok(Vec::new()) };
         self.record_expired(&request, ctx.now);
-        let RequestKind::Question { questions, approval } = &request.kind else {
+        let RequestKind::Question { approval, .. } = &request.kind else {
             return match Feedback::parse(TOO_LATE) {
                 Ok(feedback) => self.reject_plan_by(id, feedback, None, ctx),
                 Err(_) => Ok(Vec::new()),
@@ -160,11 +163,24 @@ impl AgentSession {
         let text = approval
             .as_ref()
             .map_or_else(|| format!("No answer: {TOO_LATE}."), |approval| approval.denial(Some(TOO_LATE)));
-        let answers: Vec<_> =
-            questions.iter().map(|q| Answer { question: q.question.clone(), answer: text.clone() }).collect();
-        let answer = RequestAnswer::Answered(answers.clone());
+        self.answer_timed_out(id, &text, None, ctx)
+    }
+
+    /// Answers each question with the same text.
+    fn answer_timed_out(
+        &mut self,
+        id: &ToolCallId,
+        text: &str,
+        by: Option<ResolvedBy>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let Some(request) = self.requests.get(id) else { return Ok(Vec::new()) };
+        let RequestKind::Question { questions, .. } = &request.kind else { return Ok(Vec::new()) };
+        let answer = |q: &Question| Answer { question: q.question.clone(), answer: text.to_owned() };
+        let answers: Vec<_> = questions.iter().map(answer).collect();
+        let resolution = RequestAnswer::Answered(answers.clone());
         let decision_id = self.decision_about(id);
-        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, answer, None, ctx)?;
+        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, resolution, by, ctx)?;
         Ok(vec![SessionEvent::InputReceived {
             request_id: id.clone(),
             answers,
@@ -174,4 +190,11 @@ impl AgentSession {
             decision_id,
         }])
     }
+}
+
+/// The label of the option that the agent recommends.
+fn recommended(request: &PendingRequest) -> Option<&str> {
+    let RequestKind::Question { proposal: Some(proposal), .. } = &request.kind else { return None };
+    let id = proposal.assessment.recommended_option_id.as_ref()?;
+    proposal.options.iter().find(|option| option.id == *id).map(|option| option.label.as_str())
 }

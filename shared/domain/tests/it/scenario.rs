@@ -143,7 +143,13 @@ pub(crate) fn output(files_changed: u32) -> SessionOutput {
 pub(crate) fn asks(id: &str) -> AgentFact {
     let question =
         Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
-    AgentFact::QuestionAsked { request: call(id), questions: vec![question], approval: None, proposal: None, timeout: None }
+    AgentFact::QuestionAsked {
+        request: call(id),
+        questions: vec![question],
+        approval: None,
+        proposal: None,
+        timeout: None,
+    }
 }
 
 pub(crate) fn shows(id: &str) -> AgentFact {

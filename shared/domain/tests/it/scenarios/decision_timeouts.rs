@@ -12,7 +12,7 @@ use pilothouse_domain::effect::{ActionKind, BlastRadius, Effect, Effects, Severi
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, ProcessState};
 use pilothouse_domain::tick::{Tick, TickClock, TickConfig, TickMode};
 use pilothouse_domain::trust::{ReportedOutcome, TrustOutcome};
-use pilothouse_domain::value::input_hash;
+use pilothouse_domain::value::{OptionProposal, input_hash};
 use pilothouse_domain::{SessionEvent, VerdictId};
 use serde_json::json;
 use uuid::Uuid;
@@ -74,6 +74,24 @@ pub(crate) fn permission(kind: ActionKind, severity: Severity) -> AgentFact {
             serde_json::from_value(json!({ "question": "May it?", "options": options })).unwrap(),
         ],
         approval: serde_json::from_value(approval).unwrap(),
+        proposal: None,
+        timeout: None,
+    }
+}
+
+/// Two options, of which the second is recommended.
+fn proposes(severity: Severity) -> AgentFact {
+    let proposal: OptionProposal = serde_json::from_value(json!({
+        "options": [{ "id": "a", "label": "SQLite" }, { "id": "b", "label": "Postgres" }],
+        "recommendedOptionId": "b", "severity": severity,
+    }))
+    .unwrap();
+    let questions = vec![proposal.as_question("Which store?".to_owned())];
+    AgentFact::QuestionAsked {
+        request: call("q1"),
+        questions,
+        approval: None,
+        proposal: Some(proposal),
         timeout: None,
     }
 }
@@ -125,6 +143,23 @@ fn harmless_call_is_approved_at_the_due_tick() {
     // The result of the call shows that the agent has the approval.
     resolved = resolved.told(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
     assert_eq!(decision(&resolved).status(), DecisionStatus::AutoResolved);
+}
+
+#[test]
+fn recommended_option_is_taken_at_the_due_tick_unless_it_is_severe() {
+    let resolved = under(in_project(wall_clock()), policy(T::AutoRecommend), proposes(Severity::Medium))
+        .when(|s| wait(s, 20))
+        .then_status(S::Running);
+    assert_eq!(answer(&resolved), "Postgres");
+    let rule = TimeoutRule::Project { mode: MODE };
+    let resolving = decision(&resolved);
+    assert_eq!(resolving.state.ruling().unwrap().resolved_by, ResolvedBy::Timeout { rule });
+    assert_eq!(ReportedOutcome::of_decision(&resolving).unwrap().outcome, TrustOutcome::DecisionAutoResolved);
+
+    let severe = under(in_project(wall_clock()), policy(T::AutoRecommend), proposes(Severity::High))
+        .when(|s| wait(s, 20))
+        .then_status(S::WaitingForInput);
+    assert_eq!(decision(&severe).severity, Some(Severity::Critical), "a person has to decide");
 }
 
 #[test]

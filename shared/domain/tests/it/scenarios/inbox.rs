@@ -250,7 +250,13 @@ fn reason_for_a_rejection_never_allows_the_call() {
 
 fn asks_permission(approval: ToolApproval) -> AgentFact {
     let questions = vec![question("May it?", &["Allow", "Deny"])];
-    AgentFact::QuestionAsked { request: call("t1"), questions, approval: Some(approval), proposal: None, timeout: None }
+    AgentFact::QuestionAsked {
+        request: call("t1"),
+        questions,
+        approval: Some(approval),
+        proposal: None,
+        timeout: None,
+    }
 }
 
 #[test]
@@ -359,6 +365,7 @@ fn proposes(id: &str, proposal: &OptionProposal) -> AgentFact {
         questions: vec![proposal.as_question("Which store?".to_owned())],
         approval: None,
         proposal: Some(proposal.clone()),
+        timeout: None,
     }
 }
 
