@@ -151,6 +151,10 @@ impl Tool for GovernedTool {
         self.tool.spec()
     }
 
+    fn checks_arguments(&self) -> bool {
+        self.tool.checks_arguments()
+    }
+
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
         if self.plan_mode.is_active() && !self.harmless {
             return ToolOutput::error(

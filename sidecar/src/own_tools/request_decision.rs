@@ -75,6 +75,10 @@ impl Tool for RequestDecisionTool {
         &self.spec
     }
 
+    fn checks_arguments(&self) -> bool {
+        true
+    }
+
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
         let (question, proposal) = match self.asked(&arguments).await {
             Ok(asked) => asked,

@@ -18,7 +18,12 @@ pub trait Tool: Send + Sync {
     /// Description for models.
     fn spec(&self) -> &ToolSpec;
 
-    /// Runs the tool. The arguments match its schema. After a cancellation through `context.cancelled`, it returns soon
+    /// Whether the tool checks its arguments itself, because it can use the parts of them that fit.
+    fn checks_arguments(&self) -> bool {
+        false
+    }
+
+    /// Runs the tool. The arguments match its schema, unless it checks them itself. After a cancellation through `context.cancelled`, it returns soon
     /// and leaves no process running.
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput;
 }
