@@ -263,8 +263,8 @@ impl Edit {
         if let (Some(usd), Some(fields)) = (&self.spending_cap, changes.as_object_mut()) {
             fields.insert("spendingCap".to_owned(), spending_cap(usd, self.warn_at));
         }
-        let changed = ctx.client.update_project(id, &changes).await?;
-        ctx.print(&changed, output::projects::line)
+        let project = ctx.client.update_project(id, &changes).await?;
+        ctx.print(&project, output::projects::line)
     }
 }
 

@@ -57,9 +57,9 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
         .map(|at| time::until(at, now));
     let expires =
         expires.map(|at| format!(", expires {at}")).or_else(|| due(decision, now)).unwrap_or_default();
-    let badges: String =
-        decision.badges.iter().map(|badge| format!(", {}", badge_in_words(*badge))).collect();
-    let head = style.paint(Paint::Yellow, &format!("{short}  {kind}{severity}{badges}"));
+    let mut facts = vec![format!("{short}  {kind}{severity}")];
+    facts.extend(decision.badges.iter().map(|badge| badge_in_words(*badge).to_string()));
+    let head = style.paint(Paint::Yellow, &facts.join(", "));
     let source = style.dim(&format!(
         "({}, {}{expires})",
         line(&decision.session_name, 60),

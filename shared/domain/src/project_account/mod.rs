@@ -98,10 +98,10 @@ impl ProjectAccount {
     /// Whether the spend of an agent changes its draw.
     pub fn concerns(&self, spend: &AgentSpend) -> bool {
         let draw = self.draw_of(spend.agent_id);
-        let spent = spend.spent_usd.max(draw.spent_usd);
+        let total = spend.spent_usd.max(draw.spent_usd);
         self.cap.is_some()
-            && !spent.is_zero()
-            && if spend.ended { draw.drawn_usd != spent } else { spent >= draw.drawn_usd }
+            && !total.is_zero()
+            && if spend.ended { draw.drawn_usd != total } else { total >= draw.drawn_usd }
     }
 
     /// Draws a slice for each agent that has spent what it has drawn, and returns what ended sessions did not use.

@@ -13,7 +13,7 @@ use crate::value::{Answer, Question};
 use crate::{DomainContext, Events, SessionEvent, ToolCallId};
 
 /// Time after which ticks that could not be read are read again.
-const RETRY: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_mins(1);
 
 /// What an agent receives when its request is cancelled.
 const TOO_LATE: &str = "the time to decide is over; find another way or ask again later";

@@ -43,7 +43,7 @@ fn write_canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string())
+            out.push_str(&value.to_string());
         }
     }
 }

@@ -13,6 +13,15 @@ enum Deferred {
     Other,
 }
 
+/// A turn that was lost with the process of a paused session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostTurn {
+    No,
+    Lost,
+    /// The session was resumed, and a message is about to take the place of the turn.
+    Replaced,
+}
+
 /// Status, open turn and open requests.
 #[derive(Debug)]
 pub(crate) struct Walk {
@@ -26,10 +35,7 @@ pub(crate) struct Walk {
     interrupted: bool,
     /// An answer was sent that the agent may not have received (decisions 12 and 26).
     answered: bool,
-    /// The turn was lost with the process of a paused session.
-    lost: bool,
-    /// A message is about to take the place of the lost turn.
-    continues: bool,
+    lost_turn: LostTurn,
     /// Brakes that hold the session.
     pub(crate) held: Vec<BrakeId>,
     /// The hold stopped the agent, and its release resumes it.
@@ -45,8 +51,7 @@ impl Default for Walk {
             deferred: Vec::new(),
             interrupted: false,
             answered: false,
-            lost: false,
-            continues: false,
+            lost_turn: LostTurn::No,
             held: Vec::new(),
             resumes: false,
         }
@@ -92,7 +97,10 @@ impl Walk {
         assert!(from.contains(&self.status), "{} although the session is {}", event.name(), self.status);
         self.status = to;
         if matches!(to, S::Idle | S::Interrupted | S::Queued) || to.is_terminal() {
-            (self.turn, self.continues) = (None, false);
+            self.turn = None;
+            if self.lost_turn == LostTurn::Replaced {
+                self.lost_turn = LostTurn::No;
+            }
         }
         let in_between = matches!(to, S::Interrupting | S::Pausing | S::Resuming | S::Cancelling | S::Paused);
         if !in_between {
@@ -147,7 +155,7 @@ impl Walk {
             E::TurnStarted { turn_id, .. } => {
                 self.go(&[S::Idle, S::Interrupted, S::Running], S::Running, event);
                 self.turn = Some(turn_id.clone());
-                self.continues = false;
+                self.lost_turn = LostTurn::No;
             }
             E::TurnCompleted { .. } => self.go(&at_work, S::Idle, event),
             E::OutputReady { .. } => self.go(&[S::Running, WAITS[0], WAITS[1], S::Idle], S::Idle, event),
@@ -174,10 +182,13 @@ impl Walk {
                     Some((_, false)) => S::WaitingForInput,
                     Some((_, true)) => S::WaitingForApproval,
                 };
-                self.continues = std::mem::take(&mut self.lost) && to == S::Running && !self.turn_had_ended();
+                let replaced = self.lost_turn == LostTurn::Lost && to == S::Running && !self.turn_had_ended();
+                self.lost_turn = if replaced { LostTurn::Replaced } else { LostTurn::No };
                 self.go(&[S::Resuming], to, event);
             }
-            E::AutoContinueStopped { .. } if self.continues => self.go(&[S::Running], S::Idle, event),
+            E::AutoContinueStopped { .. } if self.lost_turn == LostTurn::Replaced => {
+                self.go(&[S::Running], S::Idle, event);
+            }
             E::ResumeAbandoned {} => self.go(&[S::Resuming], S::Paused, event),
             E::CancelRequested { .. } => self.go(&ALIVE, S::Cancelling, event),
             E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
@@ -207,7 +218,7 @@ impl Walk {
             // A hibernated session has no open turn: it ended with its process.
             E::RunEnded { status, .. } => {
                 let had_turn = self.turn.is_some() || self.deferred.contains(&Deferred::TurnStart);
-                if self.continues && self.status == S::Running {
+                if self.lost_turn == LostTurn::Replaced && self.status == S::Running {
                     // The message that continues the work starts the next run.
                     self.go(&[S::Running], S::Idle, event);
                 }
@@ -223,7 +234,9 @@ impl Walk {
                     self.turn = None;
                 }
                 if matches!(status, S::Paused | S::Resuming) {
-                    self.lost |= had_turn && !self.turn_had_ended();
+                    if had_turn && !self.turn_had_ended() {
+                        self.lost_turn = LostTurn::Lost;
+                    }
                     // What had ended before still counts after the resume.
                     self.deferred.retain(|d| !matches!(d, Deferred::TurnStart | Deferred::Request(_)));
                 }
@@ -232,7 +245,7 @@ impl Walk {
         }
         if self.status.is_terminal() {
             self.held.clear();
-            (self.resumes, self.lost) = (false, false);
+            (self.resumes, self.lost_turn) = (false, LostTurn::No);
         }
         self.resumes |= !self.held.is_empty() && self.status == S::Resuming;
     }

@@ -173,17 +173,17 @@ fn rules_apply_in_their_order() {
     assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
 }
 
-fn guardrail(name: &str, action: &str, condition: Value) -> ToolGuardrail {
+fn guardrail(name: &str, action: &str, condition: &Value) -> ToolGuardrail {
     serde_json::from_value(json!({ "name": name, "action": action, "condition": condition })).unwrap()
 }
 
 #[test]
 fn a_blocking_guardrail_denies_whatever_is_allowed() {
     let mut case = given(M::Ecosystem, 100, &[effect(K::Read, S::Warning, B::Trivial)]);
-    case.guardrails = vec![guardrail("watch", "warn", json!({ "tool": "Ba?h" }))];
+    case.guardrails = vec![guardrail("watch", "warn", &json!({ "tool": "Ba?h" }))];
     assert_eq!((case.verdict().verdict, case.verdict().notices), (V::Allow, vec!["watch".to_owned()]));
-    case.guardrails.push(guardrail("asks", "ask", json!({ "tool": "Bash" })));
-    case.guardrails.push(guardrail("no shell", "block", json!({ "tool": "Ba?h" })));
+    case.guardrails.push(guardrail("asks", "ask", &json!({ "tool": "Bash" })));
+    case.guardrails.push(guardrail("no shell", "block", &json!({ "tool": "Ba?h" })));
     assert_eq!(case.verdict().rule, R::Guardrail { name: "no shell".to_owned() });
     case.then(V::Deny);
 }
@@ -200,7 +200,7 @@ fn an_asking_guardrail_overrides_approvals() {
         mode_revision: ModeRevision::default(),
     }];
     case.then(V::Allow);
-    case.guardrails = vec![guardrail("asks", "ask", json!({ "tool": "Bash" }))];
+    case.guardrails = vec![guardrail("asks", "ask", &json!({ "tool": "Bash" }))];
     assert_eq!(case.verdict().rule, R::Guardrail { name: "asks".to_owned() });
     case.then(V::Ask);
 }
@@ -219,12 +219,12 @@ fn a_guardrail_trips_if_all_parts_of_its_condition_hold() {
         (false, json!({ "tool": "Write", "arguments": [{ "matches": "*" }] })),
         (false, json!({ "arguments": [{ "matches": "*apply*" }, { "matches": "*destroy*" }] })),
     ] {
-        case.guardrails = vec![guardrail("g", "block", condition.clone())];
+        case.guardrails = vec![guardrail("g", "block", &condition)];
         let expected = if trips { V::Deny } else { V::Allow };
         assert_eq!(case.verdict().verdict, expected, "{condition}");
     }
     case.arguments = json!({ "edits": [{ "old": 1, "new": "prod" }] });
-    case.guardrails = vec![guardrail("g", "block", json!({ "arguments": [{ "matches": "prod" }] }))];
+    case.guardrails = vec![guardrail("g", "block", &json!({ "arguments": [{ "matches": "prod" }] }))];
     case.then(V::Deny);
 }
 
