@@ -6,7 +6,7 @@ use pilothouse_domain::DecisionId;
 use super::inputs::{DecisionFilter, PageQuery, ResolveDecision};
 use super::{ApiError, Client};
 
-const DECISIONS: &str = "/api/decisions";
+const DECISIONS: &str = "api/decisions";
 
 impl Client {
     /// Decisions of the owner: pending ones in the order of the inbox, or ended ones, latest first.

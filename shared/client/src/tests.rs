@@ -206,6 +206,16 @@ async fn list_of_sessions() -> Client {
     serve(Router::new().route("/api/agents/sessions", get(list))).await.1
 }
 
+/// The HTTP API of a deployment may have a path, as the local cloud's has.
+#[tokio::test]
+async fn inbox_is_read_below_the_path_of_a_deployment() {
+    let list = || async { json_response(StatusCode::OK, &json!({ "items": [] })) };
+    let (address, _) = serve(Router::new().route("/stage/api/decisions", get(list))).await;
+    let credentials = Credentials::Token("the-token".into());
+    let client = Client::new(&format!("http://{address}/stage"), credentials).unwrap();
+    assert!(client.pending_decisions().await.unwrap().is_empty());
+}
+
 #[tokio::test]
 async fn a_session_is_found_by_a_unique_part_of_its_id() {
     let client = list_of_sessions().await;
