@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 fn busy() -> Value {
     let step =
         json!({ "usage": { "costUsd": "0.000001", "tokens": { "inputTokens": 1, "outputTokens": 1 } } });
-    let steps = (0..2000).flat_map(|_| [step.clone(), json!({ "wait": 1000 })]);
+    let steps = (0..400).flat_map(|_| [step.clone(), json!({ "wait": 1000 })]);
     let steps: Vec<Value> = std::iter::once(json!({ "say": "Working." })).chain(steps).collect();
     json!({ "steps": [{ "turn": { "steps": steps } }] })
 }
