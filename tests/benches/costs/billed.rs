@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
 
-use super::ledger::{Bill, Kind, Ledger};
+use super::ledger::{Bill, Kind, Ledger, Touched};
 
 /// Clones share the table and its bill.
 #[derive(Clone)]
@@ -22,6 +22,10 @@ impl Billed {
 
     pub(crate) fn bill(&self) -> Bill {
         self.ledger.lock().unwrap().bill
+    }
+
+    pub(crate) fn touched(&self) -> Vec<Touched> {
+        std::mem::take(&mut self.ledger.lock().unwrap().touched)
     }
 
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pilothouse_store::dynamodb::stored_bytes;
-use pilothouse_store::table::{Item, Key, Write};
+use pilothouse_store::table::{Condition, Item, Key, Write};
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bill {
@@ -56,6 +56,14 @@ pub(crate) struct Kind {
     pub(crate) samples: Vec<String>,
 }
 
+/// A write, deletion or check of an item.
+#[derive(Debug, Clone)]
+pub(crate) struct Touched {
+    pub(crate) key: Key,
+    /// The transaction fails if another one wrote the item since it was read.
+    pub(crate) conditioned: bool,
+}
+
 /// One of this many bodies is kept as a sample.
 const EACH: u64 = 7;
 
@@ -63,6 +71,7 @@ const EACH: u64 = 7;
 pub(crate) struct Ledger {
     pub(crate) bill: Bill,
     pub(crate) kinds: BTreeMap<String, Kind>,
+    pub(crate) touched: Vec<Touched>,
     places: HashMap<Key, Standing>,
 }
 
@@ -130,6 +139,12 @@ impl Ledger {
         let guarded = writes.iter().filter(|write| !is_entry(write)).count();
         let (factor, alone) = (if writes.len() > 1 { 2 } else { 1 }, if guarded > 1 { 2 } else { 1 });
         for write in writes {
+            let condition = match write {
+                Write::Put(_, condition) | Write::Delete(_, condition) | Write::Check(_, condition) => {
+                    condition
+                }
+            };
+            self.touch(write.key(), *condition != Condition::Always);
             let (one, two) = match write {
                 Write::Put(item, _) if is_entry(write) => {
                     let (put, indexes) = self.put(item, 0);
@@ -155,6 +170,10 @@ impl Ledger {
         self.bill.writes += writes.len() as u64;
     }
 
+    fn touch(&mut self, key: &Key, conditioned: bool) {
+        self.touched.push(Touched { key: key.clone(), conditioned });
+    }
+
     /// Records a get or a page of a query.
     pub(crate) fn read(&mut self, items: &[Item], consistent: bool) {
         self.bill.reads += 1;
@@ -165,6 +184,7 @@ impl Ledger {
     /// Records items that were put individually.
     pub(crate) fn put_alone(&mut self, items: &[Item]) {
         for item in items {
+            self.touch(&item.key, false);
             let (units, indexes) = self.put(item, 0);
             self.bill.write_units += units + indexes;
             self.bill.one_write_units += units + indexes;

@@ -9,9 +9,12 @@
 // Benches panic on errors, and print ratios of counts.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
+#[allow(dead_code)] // only a test reads the keys of the items
 mod billed;
+#[allow(dead_code)]
 mod ledger;
 mod price;
+#[allow(dead_code)]
 mod world;
 
 use std::collections::BTreeMap;
@@ -191,7 +194,7 @@ async fn measure(world: &World, n: f64, http: f64, work: impl AsyncFnOnce()) -> 
 }
 
 async fn paused_and_resumed(world: &World, n: u32) -> (Cost, Cost) {
-    let id = world.another_running_session().await;
+    let id = world.running_session().await;
     let (mut pauses, mut resumes) = (Vec::new(), Vec::new());
     for _ in 0..n {
         for (command, costs) in [("pause", &mut pauses), ("resume", &mut resumes)] {

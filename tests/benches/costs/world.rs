@@ -1,8 +1,8 @@
 //! The functions with a table and queues that count billed units, and a workload.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use pilothouse_broker::{
     Received, SendOutcome,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, RunId, UserId};
-use pilothouse_functions::events::intake;
+use pilothouse_functions::events::{intake, relay};
 use pilothouse_functions::reactions;
 use pilothouse_local_keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_runtime::ProcessState;
@@ -26,7 +26,7 @@ use pilothouse_wire::Envelope;
 use serde_json::{Value, json};
 
 use super::billed::Billed;
-use super::ledger::{Bill, Kind};
+use super::ledger::{Bill, Kind, Touched};
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
@@ -115,7 +115,8 @@ pub(crate) struct World {
     broker: Counted,
     token: String,
     relayed: AtomicU64,
-    said: AtomicU64,
+    /// Envelopes that each run has sent.
+    said: Mutex<HashMap<RunId, u64>>,
     _engines: EmbeddedEngines,
 }
 
@@ -138,7 +139,7 @@ impl World {
             ..engines.parts()
         });
         let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
-        let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (relayed, said) = (AtomicU64::new(0), Mutex::default());
         let world = Self { app, table, billed, broker, token, relayed, said, _engines: engines };
         // The pool is large, so that sessions start without waiting.
         world.call("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":500}"#).await;
@@ -156,6 +157,11 @@ impl World {
             triggering: counts_then.triggering - counts.triggering,
         };
         (self.billed.bill().since(bill), counts)
+    }
+
+    /// Writes and checks of items since the last call.
+    pub(crate) fn touched(&self) -> Vec<Touched> {
+        self.billed.touched()
     }
 
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
@@ -191,8 +197,8 @@ impl World {
             let after = self.relayed.load(Ordering::Relaxed);
             let fed = self.table.feed(after, 200).await.unwrap();
             for (place, item) in &fed {
-                let entry = Store::read_entry(item).unwrap();
-                if let Some(message) = reactions::message(&entry) {
+                let (reaction, _) = relay::messages_for_entry(item).unwrap();
+                if let Some(message) = reaction {
                     self.broker.send(&queues::reactions(), vec![message]).await.unwrap();
                 }
                 self.relayed.store(*place, Ordering::Relaxed);
@@ -213,6 +219,11 @@ impl World {
             "workingDirectory": "/repo/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
         });
         let started = self.call("POST", "/api/agents/sessions", &body.to_string()).await;
+        self.begin(&started).await
+    }
+
+    /// Lets the sidecar of a started session begin its first turn.
+    pub(crate) async fn begin(&self, started: &Value) -> AgentSessionId {
         let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();
         self.settle().await;
         let ready = json!({ "type": "sidecar_ready", "sidecarVersion": "bench", "adapter": "bench",
@@ -230,19 +241,29 @@ impl World {
         store.session(id).await.unwrap().unwrap().run().unwrap().id
     }
 
-    /// Sends events of the sidecar and processes them in one batch.
+    /// Sends events of the sidecar, and processes them in one batch with what follows from them.
     pub(crate) async fn say(&self, id: AgentSessionId, events: &[Value]) {
+        self.take_in(id, events).await;
+        self.settle().await;
+    }
+
+    /// Sends events of the sidecar, and processes them in one batch without what follows from them.
+    pub(crate) async fn take_in(&self, id: AgentSessionId, events: &[Value]) {
         let run = self.run_of(id).await;
         let messages: Vec<_> = events.iter().map(|body| self.sealed_event(id, run, body)).collect();
         self.broker.send(&queues::events(), messages).await.unwrap();
         let batch = self.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
         assert_eq!(batch.len(), events.len());
         intake::process_and_settle(&self.app, batch).await.unwrap();
-        self.settle().await;
     }
 
     fn sealed_event(&self, session: AgentSessionId, run: RunId, body: &Value) -> OutgoingMessage {
-        let sequence = self.said.fetch_add(1, Ordering::Relaxed) + 1;
+        let sequence = {
+            let mut said = self.said.lock().unwrap();
+            let last = said.entry(run).or_default();
+            *last += 1;
+            *last
+        };
         sealed_event(&self.app, session, run, Some(sequence), body)
     }
 
@@ -257,12 +278,6 @@ impl World {
         for step in ["received", "done"] {
             self.say(id, &[json!({ "type": ack, "commandId": command_id, "step": step })]).await;
         }
-    }
-
-    /// A session in its first turn, whose run counts its envelopes from 1.
-    pub(crate) async fn another_running_session(&self) -> AgentSessionId {
-        self.said.store(0, Ordering::Relaxed);
-        self.running_session().await
     }
 
     /// Processes `n` events of a working agent, `batch` per invocation.

@@ -13,6 +13,8 @@ mod ledger;
 #[path = "../../benches/costs/world.rs"]
 mod world;
 
+mod items;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -57,12 +59,15 @@ async fn commands_and_events_cost_what_they_did() {
     assert!(recorded == text, "{} differs\nrecorded:\n{recorded}\nnow:\n{text}", file.display());
 }
 
+/// The kinds of [`event`], by its number.
+const USUAL_EVENTS: [&str; 5] = ["thinking", "tool use", "tool result", "text", "usage"];
+
 async fn commands(world: &World, counted: &mut Counted) {
     let sessions = "/api/agents/sessions";
     let body = r#"{"workingDirectory":"/repo/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
     let used = world.used(async || drop(world.call("POST", sessions, body).await)).await;
     counted.add("start a session, to its launch", used);
-    let id = world.another_running_session().await;
+    let id = world.running_session().await;
     let of_session = format!("{sessions}/{id}");
     let call = async |name: &str, method: &str, path: &str, body: &str, counted: &mut Counted| {
         counted.add(name, world.used(async || drop(world.call(method, path, body).await)).await);
@@ -73,7 +78,7 @@ async fn commands(world: &World, counted: &mut Counted) {
     call("clear the queue", "DELETE", &queue, "", counted).await;
     call("change the budget", "PATCH", &format!("{of_session}/budget"), r#"{"capUsd":"9"}"#, counted).await;
     // A new session, whose command queue contains only the commands below.
-    let id = world.another_running_session().await;
+    let id = world.running_session().await;
     let of_session = format!("{sessions}/{id}");
     for command in ["pause", "resume", "interrupt"] {
         let path = format!("{of_session}/{command}");
@@ -90,15 +95,21 @@ async fn commands(world: &World, counted: &mut Counted) {
 }
 
 async fn events(world: &World, counted: &mut Counted) {
-    let id = world.another_running_session().await;
-    let kinds = ["thinking", "tool use", "tool result", "text", "usage"];
-    for (n, kind) in kinds.iter().enumerate() {
+    let id = world.running_session().await;
+    for (n, kind) in USUAL_EVENTS.iter().enumerate() {
         let one = event(n as u64);
         counted.add(&format!("event: {kind}"), world.used(async || world.say(id, &[one]).await).await);
     }
     let batch: Vec<Value> = (5..15).map(event).collect();
     counted.add("10 events in one batch", world.used(async || world.say(id, &batch).await).await);
-    for (name, body) in [
+    for (name, body) in other_events() {
+        counted.add(&format!("event: {name}"), world.used(async || world.say(id, &[body]).await).await);
+    }
+}
+
+/// Events that an agent sends besides the usual ones of [`event`], in an order that a session accepts.
+fn other_events() -> Vec<(&'static str, Value)> {
+    vec![
         (
             "task list",
             json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Tests", "status": "Pending" }] }),
@@ -109,14 +120,12 @@ async fn events(world: &World, counted: &mut Counted) {
         ("subagent started", json!({ "type": "subagent_started", "subagentId": "s1", "objective": "Look" })),
         ("subagent ended", json!({ "type": "subagent_ended", "subagentId": "s1" })),
         ("turn completed", json!({ "type": "turn_completed", "turnId": "turn-1" })),
-    ] {
-        counted.add(&format!("event: {name}"), world.used(async || world.say(id, &[body]).await).await);
-    }
+    ]
 }
 
 /// A request costs one item more when it opens, when it is resolved, and when the sidecar acknowledges the resolution.
 async fn decisions(world: &World, counted: &mut Counted) {
-    let id = world.another_running_session().await;
+    let id = world.running_session().await;
     let ask = |request: &str| json!({ "type": "question_asked", "requestId": request, "questions": [{ "question": "Which?" }] });
     counted.add("event: question", world.used(async || world.say(id, &[ask("q1")]).await).await);
     let answer = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "This" }] });
