@@ -35,6 +35,7 @@ mod inbox_terminal;
 mod input;
 mod json_order;
 mod killed;
+mod leaks;
 mod lifecycle;
 mod liveness;
 mod money;
