@@ -119,7 +119,7 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     // Idle sessions keep their slots. With enough slots for all, a session that still waits was forgotten.
     widen_pool(&api).await;
     release_brakes(&api).await;
-    let mut violations = settle(&mut server, &api, &ledger).await;
+    let mut violations = settle(&server, &api, &ledger).await;
     // The sidecars follow the server before they count as isolated, so that nothing changes after settling.
     server.kill9();
     processes::kill_all(&server.data());
@@ -213,7 +213,7 @@ async fn freeze_one(server: &ServerProcess, pick: usize, length: Duration, histo
 }
 
 /// The kills of one round: a server, a sidecar before, during or after the outage of its server, or only a sidecar.
-async fn strike_down(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds) {
+pub(crate) async fn strike_down(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds) {
     let server_too = rng.random_bool(0.7);
     let sidecar_when = rng.random_bool(0.6).then(|| rng.random_range(0..3));
     let pick = rng.random_range(0..1000);
@@ -257,7 +257,7 @@ fn kill_one(server: &ServerProcess, pick: usize) -> String {
 }
 
 /// Waits until no work is pending. Work that outlasts all deadlines is a violation.
-async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<Violation> {
+pub(crate) async fn settle(server: &ServerProcess, api: &Api, ledger: &Ledger) -> Vec<Violation> {
     let give_up = Instant::now() + SETTLED;
     let mut before = BTreeMap::new();
     let mut quiet_since = Instant::now();
@@ -323,7 +323,7 @@ fn strangers(server: &ServerProcess, views: &BTreeMap<String, Value>) -> Vec<Str
     unknown.chain(dead).collect()
 }
 
-fn keep(data: &Path, lane: u64) {
+pub(crate) fn keep(data: &Path, lane: u64) {
     if let Some(folder) = std::env::var_os("PILOTHOUSE_CHAOS_KEEP") {
         let to = Path::new(&folder).join(format!("lane-{lane}"));
         let _ = std::fs::create_dir_all(&folder);

@@ -10,6 +10,8 @@
 //! | `PILOTHOUSE_CHAOS_ROUNDS` | number of rounds, each with a fault; default 60; 200 before a release |
 //! | `PILOTHOUSE_CHAOS_SEED` | repeats the decisions of an earlier run; default: random |
 //! | `PILOTHOUSE_CHAOS_LANES` | concurrent servers that share the rounds; default 4 |
+//! | `PILOTHOUSE_CHAOS_BRAKES` | number of brakes on the agents of a project; default 3 |
+//! | `PILOTHOUSE_CHAOS_AGENTS` | number of agents under these brakes; default 8 |
 //! | `PILOTHOUSE_CHAOS_KEEP` | folder for the data of servers with violations |
 //!
 //! A seed repeats the decisions but not their timing, so a violation may not occur again.
@@ -18,6 +20,7 @@
 //! |---|---|
 //! | `script` | the scripts of the agents, with faults on their side |
 //! | `owner` | the requests of the owners and the responses |
+//! | `brakes` | brakes on all agents of a project |
 //! | `lane` | one server: its rounds, and the wait until it settles |
 //! | `stalls` | times in which the machine stalled |
 //! | `check` | the invariants of the stored data |
@@ -25,6 +28,7 @@
 // Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod brakes;
 mod check;
 mod lane;
 mod owner;
@@ -66,6 +70,25 @@ async fn random_kills_lose_and_duplicate_nothing() {
                 .map(|violation| format!("seed {seed}, lane {}, {violation}", report.lane)),
         );
     }
+    none(seed, &violations);
+}
+
+/// No agent starts under a brake or acts after it stopped, every stop is confirmed, and the release resumes all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn brakes_stop_all_agents_and_resume_them_while_processes_are_killed() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let seed = variable("PILOTHOUSE_CHAOS_SEED", u64::try_from(now % 1_000_000_007).unwrap());
+    let rounds = variable("PILOTHOUSE_CHAOS_BRAKES", 3);
+    let agents = variable("PILOTHOUSE_CHAOS_AGENTS", 8);
+    println!(
+        "PILOTHOUSE_CHAOS_SEED={seed} PILOTHOUSE_CHAOS_BRAKES={rounds} PILOTHOUSE_CHAOS_AGENTS={agents}"
+    );
+    let (summary, violations) = brakes::run(seed, rounds, usize::try_from(agents).unwrap()).await;
+    println!("{summary}");
+    none(seed, &violations.iter().map(ToString::to_string).collect::<Vec<_>>());
+}
+
+fn none(seed: u64, violations: &[String]) {
     assert!(
         violations.is_empty(),
         "{} violations of seed {seed}:\n\n{}",

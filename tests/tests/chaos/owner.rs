@@ -16,6 +16,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::check::START;
 use crate::script;
 
 /// Temporary lacks of resources. Such a refusal changes nothing, and the request is retried.
@@ -55,7 +56,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Ledger {
     pub(crate) fn sessions(&self) -> Vec<String> {
-        let started = |asked: &&Asked| asked.function == "sessions-start" && asked.status < 300;
+        let started = |asked: &&Asked| START.contains(&asked.function) && asked.status < 300;
         lock(&self.asked).iter().filter(started).map(|asked| asked.session.clone()).collect()
     }
 
@@ -328,7 +329,7 @@ impl Owner {
     }
 
     /// Retries until there is a response, always with the same key, and sometimes sends the request once more afterwards.
-    async fn ask(
+    pub(crate) async fn ask(
         &mut self,
         function: &'static str,
         session: &str,

@@ -14,6 +14,7 @@ use std::path::Path;
 use crate::lane::Rounds;
 use crate::owner::Ledger;
 use crate::stalls::Stalls;
+pub(crate) use requests::START;
 use world::World;
 
 #[derive(Debug)]

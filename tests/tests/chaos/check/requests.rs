@@ -19,6 +19,9 @@ const MAY_CHANGE_NOTHING: [&str; 6] = [
     "messages-promote",
 ];
 
+/// Functions that start a session.
+pub(crate) const START: [&str; 2] = ["sessions-start", "agents-spawn"];
+
 /// Compares the journal entries caused by owners with the responses to their requests.
 pub(super) fn each_happened_once(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
     for session in &world.sessions {
@@ -90,7 +93,7 @@ fn starts(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
     for session in &world.sessions {
         names.entry(session.session.name().to_string()).or_default().push(session);
     }
-    for one in asked.iter().filter(|one| one.function == "sessions-start") {
+    for one in asked.iter().filter(|one| START.contains(&one.function)) {
         let name = one.body["name"].as_str().unwrap();
         let made = names.remove(name).unwrap_or_default();
         let wanted = usize::from(one.status < 300);

@@ -1,0 +1,180 @@
+//! Brakes on many agents of a project, while the server (with its worker) and sidecars are killed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pilothouse_tests::{Api, ServerProcess, processes};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng as _};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::check::{self, Violation};
+use crate::lane::{self, DEADLINE_DIVISOR, Rounds};
+use crate::owner::{Ledger, Owner};
+use crate::stalls::Stalls;
+
+/// Most agents of a project. Further sessions have no project.
+const AGENTS: usize = 50;
+/// Kills while a brake is in force.
+const STRIKES: u32 = 3;
+/// Longer than every deadline of a stop, a launch and a drain together.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent that always does something. It begins anew where its process was lost.
+fn busy() -> Value {
+    let call = json!({ "name": "Bash", "input": { "command": "ls" }, "result": "a file" });
+    let steps = json!([{ "say": "One more step." }, { "tool": call }, { "wait": 700 }]);
+    let endless = json!([{ "repeat": { "times": 5000, "steps": steps } }]);
+    json!({ "steps": [{ "turn": { "steps": endless } }], "onMessage": endless })
+}
+
+struct Fleet {
+    server: ServerProcess,
+    owner: Owner,
+    project: Value,
+    scope: Value,
+    sessions: Vec<String>,
+    started: u32,
+}
+
+impl Fleet {
+    async fn start(sessions: usize, ledger: &Arc<Ledger>, rng: &mut StdRng) -> Self {
+        let server = ServerProcess::start(DEADLINE_DIVISOR).await;
+        let api = server.api();
+        api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": sessions })).await.expect(200);
+        let project = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] });
+        let project = api.post("/api/projects", project).await.expect(201).body;
+        let scope = if sessions > AGENTS {
+            json!({ "type": "all" })
+        } else {
+            json!({ "type": "project", "projectId": project["id"] })
+        };
+        let owner =
+            Owner::new(api, server.work_folder(), Arc::clone(ledger), StdRng::seed_from_u64(rng.random()));
+        let mut fleet = Self { server, owner, project, scope, sessions: Vec::new(), started: 0 };
+        for n in 0..sessions {
+            let started = fleet.begin(n).await;
+            fleet.sessions.push(started);
+        }
+        fleet.until_all("Running").await;
+        fleet
+    }
+
+    /// Starts the `n`th session, and returns its id.
+    async fn begin(&mut self, n: usize) -> String {
+        let folder = self.server.work_folder();
+        self.started += 1;
+        // The check identifies a session by its name.
+        let objective = format!("Build part {}", self.started);
+        let (function, path, body) = if n < AGENTS {
+            let brief = json!({ "role": format!("Builder {n}"), "workstream": "api", "adapter": "script",
+                "providerConfig": { "script": busy() } });
+            let body = json!({ "projectId": self.project["id"], "brief": brief, "objective": objective, "name": objective,
+                "workingDirectory": folder, "budgetCapUsd": "5" });
+            ("agents-spawn", "/api/agents/spawn", body)
+        } else {
+            let body = json!({ "workingDirectory": folder, "objective": objective, "name": objective, "budgetCapUsd": "5",
+                "adapterOptions": { "script": busy() } });
+            ("sessions-start", "/api/agents/sessions", body)
+        };
+        let reply = self.owner.ask(function, "", Method::POST, path.to_owned(), body).await;
+        reply.expect(201).body["session"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until all sessions have this status.
+    async fn until_all(&self, status: &str) {
+        let api = self.server.api();
+        let mut rest: BTreeSet<&String> = self.sessions.iter().collect();
+        let give_up = Instant::now() + PATIENCE;
+        while let Some(id) = rest.first().copied() {
+            let view = api.get(&format!("/api/agents/sessions/{id}")).await.expect(200).body;
+            if view["status"] == status {
+                rest.remove(id);
+                continue;
+            }
+            assert!(Instant::now() < give_up, "not {status}: {view:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Pulls a brake, kills while the agents stop, and releases the brake when all stops are confirmed.
+    async fn round(&mut self, rng: &mut StdRng, history: &mut Rounds) {
+        let behavior = if rng.random_bool(0.8) { "pause" } else { "kill" };
+        let body = json!({ "scope": self.scope, "behavior": behavior, "reason": "They do the wrong thing" });
+        let pulled = self.owner.ask("brake-pull", "-", Method::POST, "/api/brake".to_owned(), body).await;
+        let pulled = pulled.expect(202).body;
+        assert_eq!(pulled["sessionCount"], self.sessions.len(), "{pulled:#}");
+        let brake = format!("/api/brakes/{}", pulled["id"].as_str().unwrap());
+        for _ in 0..rng.random_range(1..=STRIKES) {
+            // A random time on purpose, without a condition to wait for.
+            tokio::time::sleep(Duration::from_millis(rng.random_range(0..1200))).await;
+            lane::strike_down(&mut self.server, rng, history).await;
+        }
+        self.until_confirmed(&self.server.api(), &brake).await;
+        let release = format!("{brake}/release");
+        self.owner.ask("brakes-release", "-", Method::POST, release, json!({})).await.expect(200);
+        self.replace_failed().await;
+        self.until_all("Running").await;
+    }
+
+    /// A session fails if its sidecar is killed while its agent works. Starts another one for each.
+    async fn replace_failed(&mut self) {
+        for n in 0..self.sessions.len() {
+            let path = format!("/api/agents/sessions/{}", self.sessions[n]);
+            if self.server.api().get(&path).await.expect(200).body["status"] == "Failed" {
+                self.sessions[n] = self.begin(n).await;
+            }
+        }
+    }
+
+    async fn until_confirmed(&self, api: &Api, brake: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let view = api.get(brake).await.expect(200).body;
+            if view["confirmedCount"] == view["sessionCount"] {
+                return;
+            }
+            assert!(Instant::now() < give_up, "not all stops are confirmed: {view:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn cancel_all(&mut self) {
+        for id in self.sessions.clone() {
+            let path = format!("/api/agents/sessions/{id}/cancel");
+            self.owner.ask("sessions-cancel", &id, Method::POST, path, json!({})).await;
+        }
+        self.until_all("Cancelled").await;
+    }
+}
+
+/// Plays the rounds, and checks the stored data. Returns a summary and the violations.
+pub(crate) async fn run(seed: u64, rounds: u64, sessions: usize) -> (String, Vec<Violation>) {
+    let begun = Instant::now();
+    let mut rng = StdRng::seed_from_u64(seed);
+    let ledger = Arc::new(Ledger::default());
+    let mut fleet = Fleet::start(sessions, &ledger, &mut rng).await;
+    let stalls = Stalls::watch(fleet.server.data().parent().unwrap());
+    let mut history = Rounds::default();
+    for _ in 0..rounds {
+        fleet.round(&mut rng, &mut history).await;
+    }
+    fleet.cancel_all().await;
+    let mut violations = lane::settle(&fleet.server, &fleet.server.api(), &ledger).await;
+    fleet.server.kill9();
+    processes::kill_all(&fleet.server.data());
+    let (facts, found) = check::check(&fleet.server.data(), &ledger, &history, &stalls).await;
+    violations.extend(found);
+    if !violations.is_empty() {
+        lane::keep(&fleet.server.data(), 100);
+    }
+    let summary = format!(
+        "{rounds} brakes on {sessions} sessions in {:.1?}; {facts}; {}; {}",
+        begun.elapsed(),
+        stalls.summary(),
+        ledger.summary()
+    );
+    (summary, violations)
+}
