@@ -282,3 +282,48 @@ async fn projects_of_other_owners_do_not_exist() {
     }
     session.until_status("Running").await;
 }
+
+/// The briefs of `docs/projects.md`: each agent of the guide waits for a decision, and a brake stops all three.
+#[tokio::test]
+async fn agents_of_the_guide_wait_for_decisions_and_stop_under_a_brake() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let shop = project(&api, "Shop").await;
+    let mut sessions = Vec::new();
+    for file in ["builder.json", "tester.json", "writer.json"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop").join(file);
+        let brief: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let body = json!({ "projectId": shop["id"], "brief": brief, "objective": "Build the shop",
+            "workingDirectory": server.work_folder(), "budgetCapUsd": "5" });
+        let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
+        let id = spawned["session"]["id"].as_str().unwrap().to_owned();
+        sessions.push(Session::new(server.api(), id, spawned));
+    }
+    let resolutions = [
+        json!({ "resolutionType": "reject", "rationale": "Keep the build folder" }),
+        json!({ "resolutionType": "modify", "modifiedInput": { "command": "npm ci" } }),
+        json!({ "resolutionType": "choose_option", "chosenOptionId": "orders" }),
+    ];
+    for (session, resolution) in sessions.iter().zip(resolutions) {
+        session.until_status("WaitingForInput").await;
+        let waiting = api.all(&format!("/api/decisions?session={}", session.id)).await;
+        crate::authorization::resolve(&api, &waiting[0], resolution).await;
+        session.until_status("Running").await;
+    }
+    let scope = json!({ "type": "project", "projectId": shop["id"] });
+    let brake =
+        api.post("/api/brake", json!({ "scope": scope, "reason": "Look first" })).await.expect(202).body;
+    for session in &sessions {
+        session.until_status("Paused").await;
+    }
+    let brake = format!("/api/brakes/{}", brake["id"].as_str().unwrap());
+    let stopped = async || {
+        let view = api.get(&brake).await.expect(200).body;
+        (view["progress"] == "3 of 3 confirmed").then_some(())
+    };
+    sessions[0].until_within(PATIENCE, "all confirmations", stopped).await;
+    api.post(&format!("{brake}/release"), json!({})).await.expect(200);
+    for session in &sessions {
+        session.until_status("Running").await;
+    }
+}
