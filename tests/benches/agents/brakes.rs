@@ -5,29 +5,36 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use pilothouse_tests::{ServerProcess, Session};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::crowd::{CAPACITY, CrowdedWorker, LABEL};
 use crate::figures::times;
 
 /// Agents, each with a sidecar in a process of its own.
-const AGENTS: usize = 200;
+const PROCESSES: usize = 200;
+/// Agents whose sidecars run in this process.
+const IN_PROCESS: usize = 1000;
 /// Starts at the same time. More would only wait for the processors.
 const CONCURRENT_STARTS: usize = 8;
 const ROUNDS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(2);
+/// Time between two events of an agent, in milliseconds: 30 events a minute.
+const PERIOD: u32 = 2000;
 
 /// An agent that reports usage all the time, so that the intake is busy when the brake comes.
 fn busy() -> Value {
     let step =
         json!({ "usage": { "costUsd": "0.000001", "tokens": { "inputTokens": 1, "outputTokens": 1 } } });
-    let steps = (0..400).flat_map(|_| [step.clone(), json!({ "wait": 1000 })]);
-    let steps: Vec<Value> = std::iter::once(json!({ "say": "Working." })).chain(steps).collect();
-    json!({ "steps": [{ "turn": { "steps": steps } }] })
+    let endless = json!({ "repeat": { "times": 5000, "steps": [step, { "wait": PERIOD }] } });
+    json!({ "steps": [{ "turn": { "steps": [{ "say": "Working." }, endless] } }], "onMessage": [endless] })
 }
 
-async fn start(server: &ServerProcess) -> Session {
+/// Starts an agent. A label places it on a worker with that label.
+async fn start(server: &ServerProcess, label: Option<(&str, &str)>) -> Session {
+    let labels: Map<String, Value> =
+        label.into_iter().map(|(name, value)| (format!("worker/{name}"), json!(value))).collect();
     let body = json!({
-        "workingDirectory": server.work_folder(), "objective": "Build it", "budgetCapUsd": "1",
+        "workingDirectory": server.work_folder(), "objective": "Build it", "budgetCapUsd": "1", "labels": labels,
         "adapterOptions": { "script": busy() },
     });
     let session = Session::start(&server.api(), body).await;
@@ -36,40 +43,64 @@ async fn start(server: &ServerProcess) -> Session {
 }
 
 /// Pulls a brake on everything. Returns the times until it is accepted and until all have stopped, and its path.
-async fn pull(server: &ServerProcess) -> (Duration, Duration, String) {
+async fn pull(server: &ServerProcess, agents: usize) -> (Duration, Duration, String) {
     let body = json!({ "scope": { "type": "all" }, "reason": "It deletes the wrong files" });
     let begun = Instant::now();
     let brake = server.api().post("/api/brake", body).await.expect(202).body;
     let accepted = begun.elapsed();
-    assert_eq!(brake["sessionCount"], AGENTS);
+    assert_eq!(brake["sessionCount"], agents);
     let path = format!("/api/brakes/{}", brake["id"].as_str().unwrap());
     loop {
         let view = server.api().get(&path).await.expect(200).body;
-        if view["confirmedCount"] == AGENTS {
+        if view["confirmedCount"] == agents {
             return (accepted, begun.elapsed(), path);
         }
         assert!(begun.elapsed() < PATIENCE, "not all agents stopped: {}", view["confirmedCount"]);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-pub(crate) async fn brakes() {
-    let server = ServerProcess::start(1).await;
-    let api = server.api();
-    api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": AGENTS })).await.expect(200);
-    let sessions: Vec<Session> =
-        stream::iter(0..AGENTS).map(|_| start(&server)).buffer_unordered(CONCURRENT_STARTS).collect().await;
-    let (mut accepted, mut stopped) = (Vec::new(), Vec::new());
+/// Pulls and releases a brake on these agents several times.
+async fn rounds(server: &ServerProcess, sessions: &[Session], kind: &str) {
+    let (mut accepted, mut stopped, mut resumed) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let (answer, last, path) = pull(&server).await;
+        let (answer, last, path) = pull(server, sessions.len()).await;
         accepted.push(answer);
         stopped.push(last);
-        api.post(&format!("{path}/release"), json!({})).await.expect(200);
-        for session in &sessions {
+        let released = Instant::now();
+        server.api().post(&format!("{path}/release"), json!({})).await.expect(200);
+        for session in sessions {
             session.until_status("Running").await;
         }
+        resumed.push(released.elapsed());
     }
-    times(&format!("brakes: on {AGENTS} agents, until it is accepted"), accepted);
-    times(&format!("brakes: on {AGENTS} agents, until the last has stopped"), stopped);
+    let agents = sessions.len();
+    times(&format!("brakes: {agents} {kind}, until it is accepted"), accepted);
+    times(&format!("brakes: {agents} {kind}, until the last has stopped"), stopped);
+    times(&format!("brakes: {agents} {kind}, until the last is resumed"), resumed);
+}
+
+async fn server_for(agents: usize) -> ServerProcess {
+    let server = ServerProcess::start(1).await;
+    server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": agents })).await.expect(200);
+    server
+}
+
+pub(crate) async fn brakes() {
+    let server = server_for(PROCESSES).await;
+    let starts = stream::iter(0..PROCESSES).map(|_| start(&server, None));
+    let sessions: Vec<Session> = starts.buffer_unordered(CONCURRENT_STARTS).collect().await;
+    rounds(&server, &sessions, "processes").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
+}
+
+pub(crate) async fn crowded() {
+    let server = server_for(IN_PROCESS).await;
+    let mut workers = Vec::new();
+    for n in 0..IN_PROCESS.div_ceil(CAPACITY) {
+        workers.push(CrowdedWorker::start(server.client(), &format!("crowd-{n}")).await);
+    }
+    let starts = stream::iter(0..IN_PROCESS).map(|_| start(&server, Some(LABEL)));
+    let sessions: Vec<Session> = starts.buffer_unordered(CONCURRENT_STARTS).collect().await;
+    rounds(&server, &sessions, "sidecars in one process").await;
 }
