@@ -20,7 +20,7 @@ const AGENTS: usize = 50;
 /// Kills while a brake is in force.
 const STRIKES: u32 = 3;
 /// Longer than every deadline of a stop, a launch and a drain together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An agent that always does something. It begins anew where its process was lost.
 fn busy() -> Value {
