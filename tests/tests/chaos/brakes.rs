@@ -115,16 +115,27 @@ impl Fleet {
         self.until_confirmed(&self.server.api(), &brake).await;
         let release = format!("{brake}/release");
         self.owner.ask("brakes-release", "-", Method::POST, release, json!({})).await.expect(200);
-        self.replace_failed().await;
-        self.until_all("Running").await;
+        self.until_all_run().await;
     }
 
-    /// A session fails if its sidecar is killed while its agent works. Starts another one for each.
-    async fn replace_failed(&mut self) {
+    /// Waits until all agents work. A session fails if its sidecar is killed while its agent works or resumes (decision 14), and the
+    /// worker may report that after the release: another session takes its place. No other failure is accepted.
+    async fn until_all_run(&mut self) {
+        let give_up = Instant::now() + PATIENCE;
         for n in 0..self.sessions.len() {
-            let path = format!("/api/agents/sessions/{}", self.sessions[n]);
-            if self.server.api().get(&path).await.expect(200).body["status"] == "Failed" {
-                self.sessions[n] = self.begin(n).await;
+            loop {
+                let path = format!("/api/agents/sessions/{}", self.sessions[n]);
+                let view = self.server.api().get(&path).await.expect(200).body;
+                if view["status"] == "Running" {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "not Running: {view:#}");
+                if view["status"] == "Failed" {
+                    let reason = &view["failureReason"]["reason"];
+                    assert_eq!(reason, "InfrastructureError", "not by a kill: {view:#}");
+                    self.sessions[n] = self.begin(n).await;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
