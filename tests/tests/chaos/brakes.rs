@@ -115,18 +115,20 @@ impl Fleet {
         self.until_confirmed(&self.server.api(), &brake).await;
         let release = format!("{brake}/release");
         self.owner.ask("brakes-release", "-", Method::POST, release, json!({})).await.expect(200);
-        self.until_all_run().await;
+        self.until_all_run(history).await;
     }
 
     /// Waits until all agents work. A session fails if its sidecar is killed while its agent works or resumes (decision 14), and the
     /// worker may report that after the release: another session takes its place. No other failure is accepted.
-    async fn until_all_run(&mut self) {
+    async fn until_all_run(&mut self, history: &Rounds) {
         let give_up = Instant::now() + PATIENCE;
         for n in 0..self.sessions.len() {
             loop {
                 let path = format!("/api/agents/sessions/{}", self.sessions[n]);
                 let view = self.server.api().get(&path).await.expect(200).body;
-                if view["status"] == "Running" {
+                // The end of a killed sidecar may not be reported yet.
+                let killed = view["currentRun"]["id"].as_str().is_some_and(|run| history.killed(run));
+                if view["status"] == "Running" && !killed {
                     break;
                 }
                 assert!(Instant::now() < give_up, "not Running: {view:#}");

@@ -68,6 +68,11 @@ impl Rounds {
         self.0.partition_point(|(begun, _)| *begun <= at)
     }
 
+    /// Whether the sidecar of this run was killed.
+    pub(crate) fn killed(&self, run: &str) -> bool {
+        self.0.iter().any(|(_, what)| what.contains(run))
+    }
+
     pub(crate) fn strike(&self, round: usize) -> &str {
         round.checked_sub(1).and_then(|at| self.0.get(at)).map_or("", |(_, what)| what)
     }
