@@ -12,6 +12,7 @@ use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::Lease;
+use pilothouse_domain::session::RunEnd;
 use pilothouse_domain::value::FailureReason;
 use pilothouse_domain::{AgentSession, AgentSessionId, UserId};
 use pilothouse_functions::reactions;
@@ -118,7 +119,7 @@ impl PoolFixture {
             let session = &mut loaded.conversation.session;
             let mut events =
                 session.record_failure(FailureReason::AgentError, None, &ctx).unwrap_or_default();
-            events.extend(session.record_run_ended(run, None, &mut ctx).unwrap());
+            events.extend(session.record_run_ended(run, RunEnd::Drained, None, &mut ctx).unwrap());
             let events = self.app.with_consequences(&mut loaded.conversation, events, &mut ctx);
             let mut commit = Commit::new();
             self.app.record(&mut commit, &mut loaded, Cause::Clock, events).unwrap();

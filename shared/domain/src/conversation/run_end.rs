@@ -2,7 +2,7 @@
 
 use super::Conversation;
 use crate::session::AgentSessionStatus as S;
-use crate::session::{InFlightStep, Observation, SessionError};
+use crate::session::{InFlightStep, Observation, RunEnd, SessionError};
 use crate::value::{FailureReason, MessageSource};
 use crate::{DomainContext, Events, RunId, SessionEvent};
 
@@ -16,7 +16,8 @@ impl Conversation {
         detail: Option<String>,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let mut events = self.session.record_run_ended(run, detail, ctx)?;
+        let end = if drained { RunEnd::Drained } else { RunEnd::Undrained };
+        let mut events = self.session.record_run_ended(run, end, detail, ctx)?;
         if events.is_empty() {
             return Ok(events);
         }
@@ -31,7 +32,7 @@ impl Conversation {
         detail: Option<String>,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let mut events = self.session.record_run_lost(run, detail, ctx)?;
+        let mut events = self.session.record_run_ended(run, RunEnd::Lost, detail, ctx)?;
         if !events.is_empty() {
             events.extend(self.leave_run(run, false, ctx)?);
         }
@@ -69,7 +70,7 @@ impl Conversation {
         }
         let rests = matches!(self.session.status(), S::Idle | S::Interrupted) && !self.session.is_held();
         if rests && self.queue.next_pending().is_some() {
-            events.extend(self.session.run_was_fruitless(ctx)?);
+            events.extend(self.session.run_was_fruitless("the agent received the waiting message", ctx)?);
         }
         Ok(events)
     }

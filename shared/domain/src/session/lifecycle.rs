@@ -91,11 +91,18 @@ impl AgentSession {
         self.spending.quota = None;
         self.forget_full_disk();
         let mut events = vec![SessionEvent::ResumeRequested { command }];
-        if self.hibernated() && !self.requests.pending().is_empty() {
-            // The agent waits for its owner, whose answer starts the next run.
-            events.extend(self.confirm_resumed(ctx)?);
-        }
+        events.extend(self.resume_without_agent(ctx)?);
         Ok(events)
+    }
+
+    /// Confirms the resume of a hibernated session whose agent waits for its owner: the answer starts the next run. A brake that holds
+    /// the session abandons the resume instead.
+    pub(super) fn resume_without_agent(&mut self, ctx: &DomainContext<'_>) -> Result<Events, SessionError> {
+        let resumes = self.status() == AgentSessionStatus::Resuming && self.hibernated();
+        if !resumes || self.is_held() || self.requests.pending().is_empty() {
+            return Ok(Vec::new());
+        }
+        self.confirm_resumed(ctx)
     }
 
     /// Resuming → Running (S0 8.4 `ConfirmResumed`), or the waiting status of a request that a brake kept open.

@@ -122,6 +122,7 @@ use retry::Retry;
 pub use review::RecordedOutput;
 use review::Review;
 pub use run::{CommandRef, PastRun, Run, RunCause, RunPhase, Sender, StopMode, Unreachable};
+pub use run_end::RunEnd;
 use run_state::RunState;
 pub use settings::{AgentOptions, SessionOptions, SessionSettings};
 pub use silence::{Absence, Observation, ProcessState};

@@ -1,34 +1,25 @@
 //! The end of a run: what it means for the session (decisions 12, 14, 17).
 
 use super::{
-    AgentFact, AgentSession, AgentSessionStatus, Disk, Operation, RunCause, RunPhase, SessionError, State,
+    AgentFact, AgentSession, AgentSessionStatus, Disk, Operation, PendingCommand, RunCause, RunPhase,
+    SessionError, State,
 };
 use crate::text::cut;
 use crate::value::FailureReason;
 use crate::{DomainContext, Events, RunId, SessionEvent};
 
+/// What is known about the end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Its process is gone, and all that its sidecar spooled was received.
+    Drained,
+    /// Its process is gone. Its sidecar may have spooled more than was received.
+    Undrained,
+    /// The owner declared its machine lost; the end of its process was not observed (decision 13).
+    Lost,
+}
+
 impl AgentSession {
-    /// Ends the current run because its process is gone (decisions 12, 14). Does nothing for another run. The caller handles
-    /// messages in flight.
-    pub fn record_run_ended(
-        &mut self,
-        run_id: RunId,
-        detail: Option<String>,
-        ctx: &mut DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
-        self.end_run(run_id, detail, false, ctx)
-    }
-
-    /// Ends a run whose machine the owner declared lost (decision 13), and records that the end of its process was not observed.
-    pub fn record_run_lost(
-        &mut self,
-        run_id: RunId,
-        detail: Option<String>,
-        ctx: &mut DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
-        self.end_run(run_id, detail, true, ctx)
-    }
-
     /// Ends a run whose process was not seen to end: frees its slot, recognises late envelopes, and orders the runtime to kill the
     /// process in case it lives.
     pub(super) fn record_process_dead(
@@ -38,18 +29,21 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let mut events = self.order_kill(false, ctx);
-        events.extend(self.record_run_ended(run, Some(why.to_owned()), ctx)?);
+        events.extend(self.record_run_ended(run, RunEnd::Undrained, Some(why.to_owned()), ctx)?);
         Ok(events)
     }
 
-    fn end_run(
+    /// Ends the current run because its process is gone (decisions 12, 14). Does nothing for another run. The caller handles
+    /// messages in flight.
+    pub fn record_run_ended(
         &mut self,
         run_id: RunId,
+        end: RunEnd,
         detail: Option<String>,
-        end_uncertain: bool,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
+        let end_uncertain = end == RunEnd::Lost;
         let Some(run) = self.run_state.end(run_id, end_uncertain, ctx.now) else { return Ok(Vec::new()) };
         self.touch_control();
 
@@ -110,7 +104,7 @@ impl AgentSession {
                 }
             }
             S::Running | S::Interrupting | S::Pausing | S::Resuming => {
-                events.extend(self.died_at_work(message(), ctx)?);
+                events.extend(self.died_at_work(end, message(), ctx)?);
             }
             _ => {}
         }
@@ -122,6 +116,7 @@ impl AgentSession {
             events.extend(self.delivery.lose_turn());
         }
         events.push(SessionEvent::RunEnded { run_id, status: self.status(), detail, end_uncertain });
+        events.extend(self.resume_without_agent(ctx)?);
         Ok(events)
     }
 
@@ -129,6 +124,7 @@ impl AgentSession {
     /// turn that had ended did not fail, and the agent's own reason is kept (decision 19). Otherwise decision 14 applies.
     fn died_at_work(
         &mut self,
+        end: RunEnd,
         message: Option<String>,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
@@ -138,6 +134,9 @@ impl AgentSession {
             self.delivery.take_deferred(own_reason)
         {
             return self.end_conversation(true, &reason, message, output, ctx);
+        }
+        if end == RunEnd::Drained && self.is_resume_unreceived() {
+            return self.resume_in_next_run(ctx);
         }
         if self.status() == S::Running && self.is_between_turns() {
             return self.died_between_turns(ctx);
@@ -174,15 +173,42 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Counts a run that ended without starting a turn although a message waited. After several in a row the session fails, because
-    /// another run would fail the same way.
-    pub(crate) fn run_was_fruitless(&mut self, ctx: &DomainContext<'_>) -> Result<Events, SessionError> {
+    /// Whether the resume was sent to the run and its sidecar has not stored it.
+    fn is_resume_unreceived(&self) -> bool {
+        let sent = |command: &PendingCommand| command.attempt > 0 && command.received_at.is_none();
+        self.status() == AgentSessionStatus::Resuming && self.pending_command().is_some_and(sent)
+    }
+
+    /// The process ended before the agent could work again, so nothing was lost that its end during the pause would have kept: the
+    /// next run resumes (decision 14).
+    fn resume_in_next_run(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        if !self.is_held() {
+            let failed = self.run_was_fruitless("the agent resumed", ctx)?;
+            if !failed.is_empty() {
+                return Ok(failed);
+            }
+        }
+        // With another id, so that no late acknowledgement of the run that ended confirms it.
+        let next = PendingCommand::new(None, ctx);
+        if let Some(outstanding) = self.state.pending_command_mut() {
+            *outstanding = next;
+        }
+        self.run_state.hibernate();
+        Ok(Vec::new())
+    }
+
+    /// Counts a run that ended before what it was started for (`before` names that). After several in a row the session fails,
+    /// because another run would fail the same way.
+    pub(crate) fn run_was_fruitless(
+        &mut self,
+        before: &str,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
         let Some((runs, reason)) = self.run_state.count_fruitless(Self::MAX_FRUITLESS_RUNS) else {
             return Ok(Vec::new());
         };
         let because = reason.map_or_else(String::new, |why| format!(" The last one said: {why}"));
-        let message =
-            format!("{runs} sidecars in a row ended before the agent received the waiting message.{because}");
+        let message = format!("{runs} sidecars in a row ended before {before}.{because}");
         self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, Some(cut(&message, 1000)), ctx)
     }
 }

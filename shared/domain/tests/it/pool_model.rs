@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, ReleasedBy};
 use pilothouse_domain::pool::{Allocation, SessionPool};
-use pilothouse_domain::session::SessionSettings;
+use pilothouse_domain::session::{RunEnd, SessionSettings};
 use pilothouse_domain::value::FailureReason;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, Deadlines, DomainContext, RunId, SessionEvent as E, Timestamp,
@@ -146,7 +146,7 @@ impl Owner {
             Step::End(who) => {
                 let session = &mut self.sessions[who];
                 let Some(run) = session.run().map(|run| run.id) else { return };
-                session.record_run_ended(run, None, &mut ctx).unwrap();
+                session.record_run_ended(run, RunEnd::Drained, None, &mut ctx).unwrap();
                 let events = self.pool.release(session.id(), run);
                 assert!(matches!(events[..], [E::SlotReleased { .. }]));
                 assert_eq!(self.pool.release(session.id(), run), Vec::new(), "a second release does nothing");

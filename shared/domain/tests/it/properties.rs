@@ -5,8 +5,8 @@ use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::session::{
-    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState, RequestKind, RunCause, RunPhase,
-    SessionSettings,
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState, RequestKind, RunCause, RunEnd,
+    RunPhase, SessionSettings,
 };
 use pilothouse_domain::value::{Adjustment, AgentSettings, DeliverableCounts, MessageStatus, SessionOutcome};
 use pilothouse_domain::{
@@ -551,7 +551,7 @@ impl Life {
         let mut ctx = DomainContext::new(self.scenario.now, Deadlines::default(), &mut self.scenario.ids);
         if let Some(run) = self.neighbours_run.take() {
             self.scenario.pool.release(self.neighbour.id(), run);
-            self.neighbour.record_run_ended(run, None, &mut ctx).unwrap();
+            self.neighbour.record_run_ended(run, RunEnd::Drained, None, &mut ctx).unwrap();
             let retried = self.neighbour.retry(None, true, &ctx);
             if retried.is_err() {
                 // Often enough, another neighbour replaces it.
@@ -606,14 +606,12 @@ impl Life {
         }
         if matches!(
             step,
-            Step::Clock(..)
-                | Step::Heartbeat(_)
-                | Step::Death(_)
-                | Step::Lost
-                | Step::Brake(_)
-                | Step::Neighbour
+            Step::Clock(..) | Step::Heartbeat(_) | Step::Lost | Step::Brake(_) | Step::Neighbour
         ) {
             self.follow(Input::Other);
+        }
+        if let Step::Death(drained) = step {
+            self.follow(Input::Died { drained });
         }
         self.check(&before, step);
         self.inbox.follow(&self.scenario.conv.session);

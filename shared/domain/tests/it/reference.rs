@@ -53,6 +53,10 @@ pub(crate) enum Input<'a> {
     Moved(pilothouse_domain::MessageId, usize),
     Released(pilothouse_domain::MessageId),
     Cleared,
+    /// The process ended, and whether all that its sidecar spooled was received.
+    Died {
+        drained: bool,
+    },
     Other,
 }
 
@@ -87,6 +91,7 @@ impl Reference {
         match input {
             Input::Told { fact, waits } => {
                 self.mail.heard(fact, self.walk.has_turn_for_messages());
+                self.walk.heard(fact);
                 if waits {
                     self.walk.defer(fact);
                 }
@@ -103,9 +108,9 @@ impl Reference {
             Input::Moved(id, position) => self.mail.moved(id, position),
             Input::Released(id) => self.mail.released(id),
             Input::Cleared => self.mail.held = false,
-            Input::Other => {}
+            Input::Died { .. } | Input::Other => {}
         }
-        self.walk.begin_step();
+        self.walk.begin_step(matches!(input, Input::Died { drained: true }));
         for event in &scenario.last {
             // Judge a sent message by the status at that moment.
             self.mail.happened(event, &self.walk, self.can_send());

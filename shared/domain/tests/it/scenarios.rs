@@ -15,6 +15,7 @@ mod hibernation;
 mod inbox;
 mod lifecycle;
 mod liveness;
+mod lost_resume;
 mod money;
 mod outcomes;
 mod pool;

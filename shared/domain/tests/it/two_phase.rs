@@ -132,6 +132,13 @@ fn resume_brake_and_release_with_a_crash_settle() {
     );
 }
 
+/// Decision 14: a process that dies before it receives the resume takes nothing with it.
+#[test]
+fn resume_outlives_any_two_processes() {
+    holds(2, &[Ask::Pause, Ask::Resume], 2, &[Fault::Crash, Fault::LoseCommand], 1_000);
+    holds(3, &[Ask::Brake, Ask::Release, Ask::Cancel], 1, &[Fault::Crash], 1_000);
+}
+
 #[test]
 fn brake_settles_with_a_slow_journal() {
     holds(2, &[Ask::Brake, Ask::Release], 1, &[Fault::Lag, Fault::Deaf], 2_000);
@@ -204,4 +211,10 @@ fn explorer_finds_silence_that_ends_a_run() {
 #[test]
 fn explorer_finds_lost_kill_order() {
     is_found(Broken::KillLost, 1, &[Ask::Cancel], 1, &[Fault::Deaf], "hangs");
+}
+
+#[test]
+fn explorer_finds_resume_lost_with_its_process() {
+    let of = [Ask::Pause, Ask::Resume];
+    is_found(Broken::NeverDrained, 2, &of, 1, &[Fault::Crash], "failed with a process that had not received");
 }

@@ -1,8 +1,8 @@
 //! The status of a session: S0 8.4 "Status transitions are strictly controlled", with one match arm for each transition. Each
 //! transition has an event. An event without a transition from the current status is a violation.
 
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
-use pilothouse_domain::{BrakeId, SessionEvent as E, ToolCallId};
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand};
+use pilothouse_domain::{AgentSession, BrakeId, CommandId, SessionEvent as E, ToolCallId};
 
 /// Deferred facts (decision 17), as far as they affect the status after the pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,8 @@ enum Deferred {
     TurnStart,
     TurnEnd,
     Request(ToolCallId),
+    /// The agent failed.
+    Failure,
     Other,
 }
 
@@ -20,6 +22,16 @@ enum LostTurn {
     Lost,
     /// The session was resumed, and a message is about to take the place of the turn.
     Replaced,
+}
+
+/// The resume that was sent to the current run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SentResume {
+    No,
+    Sent(CommandId),
+    Received,
+    /// The step reports the end of a process whose complete spool shows that it did not receive the resume.
+    NeverReceived,
 }
 
 /// Status, open turn and open requests.
@@ -36,6 +48,9 @@ pub(crate) struct Walk {
     /// An answer was sent that the agent may not have received (decisions 12 and 26).
     answered: bool,
     lost_turn: LostTurn,
+    resume: SentResume,
+    /// Runs that ended since the latest turn started.
+    ended_runs: u8,
     /// Brakes that hold the session.
     pub(crate) held: Vec<BrakeId>,
     /// The hold stopped the agent, and its release resumes it.
@@ -52,6 +67,8 @@ impl Default for Walk {
             interrupted: false,
             answered: false,
             lost_turn: LostTurn::No,
+            resume: SentResume::No,
+            ended_runs: 0,
             held: Vec::new(),
             resumes: false,
         }
@@ -59,8 +76,27 @@ impl Default for Walk {
 }
 
 impl Walk {
-    pub(crate) fn begin_step(&mut self) {
+    pub(crate) fn begin_step(&mut self, drained: bool) {
         self.interrupted = false;
+        if drained && matches!(self.resume, SentResume::Sent(_)) {
+            self.resume = SentResume::NeverReceived;
+        }
+    }
+
+    pub(crate) fn heard(&mut self, fact: &AgentFact) {
+        if let AgentFact::CommandReceived(command) = fact
+            && self.resume == SentResume::Sent(*command)
+        {
+            self.resume = SentResume::Received;
+        }
+    }
+
+    /// Decision 14: a process that never received the resume takes nothing with it. Its session wakes, unless several processes in a
+    /// row end like this.
+    fn may_fail_with_its_process(&self) -> bool {
+        self.resume != SentResume::NeverReceived
+            || self.deferred.contains(&Deferred::Failure)
+            || self.ended_runs + 1 >= AgentSession::MAX_FRUITLESS_RUNS
     }
 
     pub(crate) fn request_ids(&self) -> Vec<ToolCallId> {
@@ -76,6 +112,7 @@ impl Walk {
             AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
                 Deferred::Request(request.clone())
             }
+            AgentFact::SessionEnded { is_error: true, .. } => Deferred::Failure,
             _ => Deferred::Other,
         });
     }
@@ -156,6 +193,7 @@ impl Walk {
                 self.go(&[S::Idle, S::Interrupted, S::Running], S::Running, event);
                 self.turn = Some(turn_id.clone());
                 self.lost_turn = LostTurn::No;
+                self.ended_runs = 0;
             }
             E::TurnCompleted { .. } => self.go(&at_work, S::Idle, event),
             E::OutputReady { .. } => self.go(&[S::Running, WAITS[0], WAITS[1], S::Idle], S::Idle, event),
@@ -175,7 +213,15 @@ impl Walk {
             E::HoldReleased { brake_id } => self.held.retain(|held| held != brake_id),
             E::HoldKept {} => self.resumes = false,
             E::Paused {} => self.go(&[S::Pausing], S::Paused, event),
-            E::ResumeRequested { .. } => self.go(&[S::Paused], S::Resuming, event),
+            E::ResumeRequested { command } => {
+                self.go(&[S::Paused], S::Resuming, event);
+                self.resume = command.map_or(SentResume::No, |sent| SentResume::Sent(sent.command_id));
+            }
+            E::CommandReissued { kind: LifecycleCommand::Resume, command }
+                if self.resume != SentResume::Received =>
+            {
+                self.resume = SentResume::Sent(command.command_id);
+            }
             E::Resumed {} => {
                 let to = match self.requests.first() {
                     None => S::Running,
@@ -211,6 +257,7 @@ impl Walk {
             E::Rejected { .. } => self.go(&[S::Idle], S::Failed, event),
             E::Failed { .. } if self.status == S::Failed => {}
             E::Failed { .. } => {
+                assert!(self.status != S::Resuming || self.may_fail_with_its_process(), "nothing was lost");
                 let intermediate = [S::Interrupting, S::Pausing, S::Resuming];
                 self.go(&[&ALIVE[..], &intermediate[..]].concat(), S::Failed, event);
             }
@@ -228,6 +275,8 @@ impl Walk {
                     self.go(&[S::Running, S::Interrupted], S::Idle, event);
                 }
                 self.answered = false;
+                self.resume = SentResume::No;
+                self.ended_runs = self.ended_runs.saturating_add(1);
                 assert_eq!(*status, self.status);
                 let kept = [S::Idle, S::Interrupted, S::WaitingForInput, S::WaitingForApproval];
                 if !kept.contains(status) {

@@ -9,8 +9,9 @@ use crate::scenario::{Scenario, asks, can_all, completes, ends, said, starts, st
 
 #[test]
 fn process_death_at_work_fails_the_session() {
-    for status in [S::Running, S::Interrupting, S::Pausing, S::Resuming] {
-        Scenario::in_status(status)
+    let at_work = [S::Running, S::Interrupting, S::Pausing].map(Scenario::in_status);
+    for scenario in at_work.into_iter().chain([Scenario::in_status(S::Resuming).told_received()]) {
+        scenario
             .when(|s| s.die(true))
             .then_event("Failed")
             .then_status(S::Failed)
@@ -40,7 +41,11 @@ fn process_death_at_rest_hibernates_the_session() {
 #[test]
 fn process_death_after_the_turn_fails_nothing() {
     for (status, rests) in [(S::Interrupting, S::Idle), (S::Pausing, S::Paused), (S::Resuming, S::Paused)] {
-        Scenario::in_status(status).told(completes("t1")).when(|s| s.die(true)).then_hibernated(rests);
+        Scenario::in_status(status)
+            .told_received()
+            .told(completes("t1"))
+            .when(|s| s.die(true))
+            .then_hibernated(rests);
         Scenario::in_status(status)
             .told(ends(true))
             .when(|s| s.die(true))
@@ -86,11 +91,11 @@ fn unreceived_command_is_resent_once_then_enforced() {
 /// The rest of the spool is published before the runtime reports the end. The silence deadline bounds the wait.
 #[test]
 fn unreceived_command_of_a_dead_process_waits_for_its_exit() {
-    for (status, then) in [
-        (S::Interrupting, S::Failed),
-        (S::Pausing, S::Failed),
-        (S::Resuming, S::Failed),
-        (S::Cancelling, S::Cancelled),
+    for (status, then, unreported) in [
+        (S::Interrupting, S::Failed, S::Failed),
+        (S::Pausing, S::Failed, S::Failed),
+        (S::Resuming, S::Resuming, S::Failed),
+        (S::Cancelling, S::Cancelled, S::Cancelled),
     ] {
         let scenario =
             Scenario::in_status(status).when(|s| s.clock(30, P::Dead)).then_events(&[]).then_status(status);
@@ -100,7 +105,7 @@ fn unreceived_command_of_a_dead_process_waits_for_its_exit() {
             .then_events(&["RunStopOrdered"])
             .when(|s| s.clock(90, P::Dead))
             .then_event("RunEnded")
-            .then_status(then);
+            .then_status(unreported);
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct Process {
     pub(crate) reported: bool,
     /// The owner declared the machine lost.
     pub(crate) lost: bool,
+    /// The process took a command to resume.
+    pub(crate) resumed: bool,
 }
 
 impl Process {
@@ -77,6 +79,7 @@ impl Process {
             doomed: false,
             reported: false,
             lost: false,
+            resumed: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl Process {
     /// Takes the next command. A command that was executed before is acknowledged again.
     pub(crate) fn take(&mut self) {
         let (id, order) = self.commands.remove(0);
+        self.resumed |= matches!(order, Order::Do(L::Resume));
         // The turn that `begin` starts shows that it was executed.
         self.spool.push(AgentFact::CommandReceived(id));
         match self.done.iter().find(|(done, _)| *done == id) {

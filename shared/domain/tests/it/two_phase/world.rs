@@ -7,7 +7,7 @@ use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeScope, HoldStage, Pool
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{
-    AgentFact, AgentSessionStatus as S, LifecycleCommand as L, Observation, ProcessState, RunPhase,
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as L, Observation, ProcessState, Run, RunPhase,
     SessionError,
 };
 use pilothouse_domain::text::MessageContent;
@@ -116,6 +116,8 @@ pub(crate) enum Broken {
     BrakePassed,
     /// An unreachable run counts as ended.
     SilenceKills,
+    /// The runtime does not know that the spool of a dead process was published.
+    NeverDrained,
 }
 
 /// A pending reaction, in the order of the journal.
@@ -141,8 +143,8 @@ pub(crate) struct World {
     ids: Ids,
     pub(crate) processes: Vec<Process>,
     brake: Option<Brake>,
-    /// A run was created although the brake was in force.
-    passed: bool,
+    /// The rule that a step broke.
+    violated: Option<&'static str>,
     reactions: Vec<Reaction>,
     asks: u8,
     faults: u8,
@@ -204,7 +206,7 @@ impl World {
             ids: Ids(100),
             processes: Vec::new(),
             brake: None,
-            passed: false,
+            violated: None,
             reactions: vec![Reaction::Allocate],
             asks: bounds.asks,
             faults: bounds.faults,
@@ -352,7 +354,9 @@ impl World {
             }
             let (_, events) = self.pool.allocate(&mut self.conv.session, &mut ctx).unwrap();
             self.pool = with_brakes(&self.pool, brakes);
-            self.passed |= self.brake.is_some() && events.iter().any(|e| matches!(e, E::RunRequested { .. }));
+            if self.brake.is_some() && events.iter().any(|e| matches!(e, E::RunRequested { .. })) {
+                self.violated = Some("a run was created although a brake was in force");
+            }
             self.changed = true;
             self.ask_for(&events);
         }
@@ -410,6 +414,20 @@ impl World {
             events.extend(observed.events);
             Ok(events)
         });
+    }
+
+    /// The runtime reports the end of a process, whose spool was published.
+    fn report(&mut self, at: usize, broken: Broken) {
+        let process = &mut self.processes[at];
+        process.reported = true;
+        let (run, resumed) = (process.run, process.resumed);
+        let live = |current: &Run| current.id == run && current.phase == RunPhase::Live;
+        let session = &self.conv.session;
+        let waits = session.status() == S::Resuming && session.run().is_some_and(live) && !resumed;
+        self.commit(|conv, ctx| conv.run_ended(run, broken != Broken::NeverDrained, None, ctx));
+        if waits && self.conv.session.status() == S::Failed {
+            self.violated = Some("failed with a process that had not received the resume");
+        }
     }
 
     fn tick(&mut self, broken: Broken) {
@@ -570,7 +588,8 @@ impl Model for Bounds<'_> {
         canon.json(&serde_json::to_string(&world.conv.queue).unwrap(), now);
         let leases: Vec<_> = world.pool.leases().values().map(|lease| lease.run_id).collect();
         canon.json(&serde_json::to_string(&(leases, world.pool.waiting().len())).unwrap(), now);
-        canon.json(&serde_json::to_string(&(&world.brake, world.pool.brakes(), world.passed)).unwrap(), now);
+        canon
+            .json(&serde_json::to_string(&(&world.brake, world.pool.brakes(), world.violated)).unwrap(), now);
         let rest = (&world.processes, &world.reactions, world.asks, world.faults, world.lag);
         canon.json(&serde_json::to_string(&rest).unwrap(), now);
         canon.text
@@ -614,8 +633,8 @@ impl Model for Bounds<'_> {
         if let Some(says) = world.lie().filter(|_| !world.rebel()) {
             return Err(format!("{says}, and a process works on"));
         }
-        if world.passed {
-            return Err("a run was created although a brake was in force".to_owned());
+        if let Some(what) = world.violated {
+            return Err(what.to_owned());
         }
         let with_agent =
             |p: &&Process| p.alive && !p.lost && !matches!(p.agent, Agent::NotBegun | Agent::Ended);
@@ -693,12 +712,7 @@ impl Bounds<'_> {
             Action::Act(at) => next.processes[at].act(),
             Action::Complete(at) => next.processes[at].complete(),
             Action::Speak(at) => next.processes[at].speak(),
-            Action::Report(at) => {
-                let process = &mut next.processes[at];
-                process.reported = true;
-                let run = process.run;
-                next.commit(|conv, ctx| conv.run_ended(run, true, None, ctx));
-            }
+            Action::Report(at) => next.report(at, self.broken),
             Action::Heal(at) => {
                 let process = &mut next.processes[at];
                 process.cut_off = None;

@@ -1,0 +1,158 @@
+//! A process that ends before it received the resume (decision 14): the session wakes, as after an end during the pause.
+
+use pilothouse_domain::brake::{BrakeBehavior as B, HoldStage};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState as P,
+};
+use pilothouse_domain::value::FailureReason;
+
+use crate::scenario::{Scenario, asks, completes, ends, starts, used};
+
+/// The resume was sent, and the process ends before its sidecar received it.
+fn lost() -> Scenario {
+    Scenario::in_status(S::Resuming).when(|s| s.die(true))
+}
+
+fn failure(scenario: &Scenario) -> Option<FailureReason> {
+    scenario.conv.session.failure().map(|failure| failure.reason)
+}
+
+#[test]
+fn resume_that_no_sidecar_received_wakes_the_session() {
+    lost()
+        .then_events(&["RunEnded", "SlotWanted", "Released", "RunRequested", "Allocated"])
+        .then_hibernated(S::Resuming)
+        .then(|s| s.pool.leases().len(), &1)
+        .wakes()
+        .then_events(&["RunReady", "CommandReissued"])
+        .told_done(C::Resume)
+        // The turn ended with its process. A message from Pilothouse continues the work.
+        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .told(starts("t2"))
+        .then_status(S::Running);
+}
+
+#[test]
+fn received_resume_fails_with_its_process() {
+    Scenario::in_status(S::Resuming)
+        .told_received()
+        .when(|s| s.die(true))
+        .then_status(S::Failed)
+        .then(failure, &Some(FailureReason::InfrastructureError));
+}
+
+/// The rest of the spool may contain the acknowledgement, and more.
+#[test]
+fn resume_of_a_lost_spool_fails_with_its_process() {
+    Scenario::in_status(S::Resuming).when(|s| s.die(false)).then_status(S::Failed);
+    Scenario::in_status(S::Resuming).when(Scenario::lose).then_status(S::Failed);
+}
+
+#[test]
+fn late_acknowledgements_do_not_confirm_the_next_resume() {
+    let resuming = Scenario::in_status(S::Resuming);
+    let first = resuming.pending_command();
+    let scenario = resuming
+        .when(|s| s.die(true))
+        .told_late(AgentFact::CommandReceived(first))
+        .told_late(AgentFact::CommandDone(C::Resume, first))
+        .then_status(S::Resuming)
+        .wakes();
+    assert_ne!(scenario.pending_command(), first);
+    scenario
+        .told(AgentFact::CommandDone(C::Resume, first))
+        .then_ignored("stale-ack")
+        .then_status(S::Resuming)
+        // The sidecar has not received the new one either.
+        .when(|s| s.die(true))
+        .then_hibernated(S::Resuming)
+        .wakes()
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+#[test]
+fn three_runs_that_end_before_the_resume_fail_the_session() {
+    let scenario = lost().wakes().when(|s| s.die(true)).wakes().when(|s| s.die(true)).then_status(S::Failed);
+    let message = scenario.conv.session.failure().unwrap().message.clone().unwrap();
+    assert_eq!(message, "3 sidecars in a row ended before the agent resumed.");
+}
+
+#[test]
+fn wake_for_a_resume_that_does_not_get_ready_fails() {
+    lost().when(|s| s.die(true)).then_status(S::Failed);
+    lost().when(|s| s.clock(300, P::Unknown)).then_status(S::Failed);
+}
+
+#[test]
+fn brake_holds_a_session_whose_resume_was_lost() {
+    let stage = |s: &Scenario| s.stage(1);
+    for pulled in [
+        Scenario::in_status(S::Resuming).when(|s| s.pull(1, B::Pause)).when(|s| s.die(true)),
+        lost().when(|s| s.pull(1, B::Pause)).when(|s| s.die(true)),
+    ] {
+        pulled
+            .then_hibernated(S::Paused)
+            .then(stage, &HoldStage::Confirmed)
+            .then(|s| s.pool.leases().len(), &0)
+            .when(|s| s.release_brake(1))
+            .then_status(S::Resuming)
+            .wakes()
+            .told_done(C::Resume)
+            .then_status(S::Running);
+    }
+}
+
+#[test]
+fn cancelled_session_does_not_wake_for_its_resume() {
+    Scenario::in_status(S::Resuming)
+        .when(Scenario::cancel)
+        .then_events(&["CancelAccepted"])
+        .when(|s| s.die(true))
+        .then_no_event("RunRequested")
+        .then_status(S::Cancelled);
+}
+
+#[test]
+fn spent_budget_abandons_a_lost_resume() {
+    Scenario::in_status(S::Resuming)
+        .told(used("1000"))
+        .when(|s| s.die(true))
+        .then_event("ResumeAbandoned")
+        .then_no_event("RunRequested")
+        .then_hibernated(S::Paused);
+}
+
+/// The agent waits for its owner, so no process is needed before the answer.
+#[test]
+fn lost_resume_of_a_waiting_agent_starts_no_run() {
+    Scenario::running()
+        .told(asks("q1"))
+        .when(|s| s.pull(1, B::Pause))
+        .told_done(C::Pause)
+        .when(|s| s.release_brake(1))
+        .then_status(S::Resuming)
+        .when(|s| s.die(true))
+        .then_events(&["RunEnded", "Resumed", "Released"])
+        .then_hibernated(S::WaitingForInput)
+        .when(|s| s.answer("q1"))
+        .then_status(S::Idle)
+        .wakes()
+        .then_event("MessageDispatched");
+}
+
+/// Decision 17 comes before decision 14: facts from before the death count.
+#[test]
+fn facts_from_before_a_lost_resume_count() {
+    Scenario::in_status(S::Resuming)
+        .told(completes("t1"))
+        .when(|s| s.die(true))
+        .wakes()
+        .told_done(C::Resume)
+        .then_no_event("MessageEnqueued")
+        .then_status(S::Idle);
+    Scenario::in_status(S::Resuming)
+        .told(ends(true))
+        .when(|s| s.die(true))
+        .then(failure, &Some(FailureReason::AgentError));
+}
