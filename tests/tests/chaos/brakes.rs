@@ -1,6 +1,5 @@
 //! Brakes on many agents of a project, while the server (with its worker) and sidecars are killed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use rand::{Rng, SeedableRng as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::check::{self, Violation};
+use crate::check::{self, Failures, Violation};
 use crate::lane::{self, DEADLINE_DIVISOR, Rounds};
 use crate::owner::{Ledger, Owner};
 use crate::stalls::Stalls;
@@ -21,6 +20,8 @@ const AGENTS: usize = 50;
 const STRIKES: u32 = 3;
 /// Longer than every deadline of a stop, a launch and a drain together.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Processor time for one more sidecar to start, to stop and to be published, on two cores with other work.
+const PATIENCE_FOR_EACH: Duration = Duration::from_millis(400);
 
 /// An agent that always does something. It begins anew where its process was lost.
 fn busy() -> Value {
@@ -37,6 +38,7 @@ struct Fleet {
     scope: Value,
     sessions: Vec<String>,
     started: u32,
+    history: Rounds,
 }
 
 impl Fleet {
@@ -53,12 +55,20 @@ impl Fleet {
         };
         let owner =
             Owner::new(api, server.work_folder(), Arc::clone(ledger), StdRng::seed_from_u64(rng.random()));
-        let mut fleet = Self { server, owner, project, scope, sessions: Vec::new(), started: 0 };
+        let mut fleet = Self {
+            server,
+            owner,
+            project,
+            scope,
+            sessions: Vec::new(),
+            started: 0,
+            history: Rounds::default(),
+        };
         for n in 0..sessions {
             let started = fleet.begin(n).await;
             fleet.sessions.push(started);
         }
-        fleet.until_all("Running").await;
+        fleet.until_all_run().await;
         fleet
     }
 
@@ -85,24 +95,55 @@ impl Fleet {
         reply.body["session"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until all sessions have this status.
-    async fn until_all(&self, status: &str) {
-        let api = self.server.api();
-        let mut rest: BTreeSet<&String> = self.sessions.iter().collect();
-        let give_up = Instant::now() + PATIENCE;
-        while let Some(id) = rest.first().copied() {
-            let view = api.get(&format!("/api/agents/sessions/{id}")).await.expect(200).body;
-            if view["status"] == status {
-                rest.remove(id);
-                continue;
+    fn patience(&self) -> Duration {
+        PATIENCE + PATIENCE_FOR_EACH * u32::try_from(self.sessions.len()).unwrap()
+    }
+
+    async fn view(&self, n: usize) -> Value {
+        self.server.api().get(&format!("/api/agents/sessions/{}", self.sessions[n])).await.expect(200).body
+    }
+
+    /// Waits until all agents work. Replaces each session that failed because its sidecar was killed.
+    async fn until_all_run(&mut self) {
+        let give_up = Instant::now() + self.patience();
+        for n in 0..self.sessions.len() {
+            loop {
+                let view = self.view(n).await;
+                // The end of a killed sidecar may not be reported yet.
+                let killed = |run: &str| self.history.killed(run);
+                if view["status"] == "Running" && !view["currentRun"]["id"].as_str().is_some_and(killed) {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "not Running: {view:#}");
+                if view["status"] == "Failed" {
+                    // The check compares the run that ended with the kills.
+                    let failure = &view["failureReason"];
+                    let message = failure["message"].as_str().unwrap_or_default();
+                    let ended = message.starts_with("The sidecar's process ended");
+                    assert!(ended && failure["reason"] == "InfrastructureError", "{view:#}");
+                    self.sessions[n] = self.begin(n).await;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            assert!(Instant::now() < give_up, "not {status}: {view:#}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Pulls a brake, kills while the agents stop, and releases the brake when all stops are confirmed.
-    async fn round(&mut self, rng: &mut StdRng, history: &mut Rounds) {
+    async fn until_all_cancelled(&self) {
+        let give_up = Instant::now() + self.patience();
+        for n in 0..self.sessions.len() {
+            loop {
+                let view = self.view(n).await;
+                if view["status"] == "Cancelled" {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "not Cancelled: {view:#}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// Pulls a brake, kills while the agents stop, and releases the brake when all stops are confirmed. Often kills while they resume.
+    async fn round(&mut self, rng: &mut StdRng, after: &mut StdRng) {
         let behavior = if rng.random_bool(0.8) { "pause" } else { "kill" };
         let body = json!({ "scope": self.scope, "behavior": behavior, "reason": "They do the wrong thing" });
         let pulled = self.owner.ask("brake-pull", "-", Method::POST, "/api/brake".to_owned(), body).await;
@@ -112,40 +153,20 @@ impl Fleet {
         for _ in 0..rng.random_range(1..=STRIKES) {
             // A random time on purpose, without a condition to wait for.
             tokio::time::sleep(Duration::from_millis(rng.random_range(0..1200))).await;
-            lane::strike_down(&mut self.server, rng, history).await;
+            lane::strike_down(&mut self.server, rng, &mut self.history).await;
         }
         self.until_confirmed(&self.server.api(), &brake).await;
         let release = format!("{brake}/release");
         self.owner.ask("brakes-release", "-", Method::POST, release, json!({})).await.expect(200);
-        self.until_all_run(history).await;
-    }
-
-    /// Waits until all agents work. A session fails if its sidecar is killed while its agent works or resumes (decision 14), and the
-    /// worker may report that after the release: another session takes its place. No other failure is accepted.
-    async fn until_all_run(&mut self, history: &Rounds) {
-        let give_up = Instant::now() + PATIENCE;
-        for n in 0..self.sessions.len() {
-            loop {
-                let path = format!("/api/agents/sessions/{}", self.sessions[n]);
-                let view = self.server.api().get(&path).await.expect(200).body;
-                // The end of a killed sidecar may not be reported yet.
-                let killed = view["currentRun"]["id"].as_str().is_some_and(|run| history.killed(run));
-                if view["status"] == "Running" && !killed {
-                    break;
-                }
-                assert!(Instant::now() < give_up, "not Running: {view:#}");
-                if view["status"] == "Failed" {
-                    let reason = &view["failureReason"]["reason"];
-                    assert_eq!(reason, "InfrastructureError", "not by a kill: {view:#}");
-                    self.sessions[n] = self.begin(n).await;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        if after.random_bool(0.6) {
+            tokio::time::sleep(Duration::from_millis(after.random_range(0..300))).await;
+            lane::strike_down(&mut self.server, after, &mut self.history).await;
         }
+        self.until_all_run().await;
     }
 
     async fn until_confirmed(&self, api: &Api, brake: &str) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + self.patience();
         loop {
             let view = api.get(brake).await.expect(200).body;
             if view["confirmedCount"] == view["sessionCount"] {
@@ -161,7 +182,7 @@ impl Fleet {
             let path = format!("/api/agents/sessions/{id}/cancel");
             self.owner.ask("sessions-cancel", &id, Method::POST, path, json!({})).await;
         }
-        self.until_all("Cancelled").await;
+        self.until_all_cancelled().await;
     }
 }
 
@@ -172,15 +193,17 @@ pub(crate) async fn run(seed: u64, rounds: u64, sessions: usize) -> (String, Vec
     let ledger = Arc::new(Ledger::default());
     let mut fleet = Fleet::start(sessions, &ledger, &mut rng).await;
     let stalls = Stalls::watch(fleet.server.data().parent().unwrap());
-    let mut history = Rounds::default();
+    // Kills after a release do not change the other decisions of a seed.
+    let mut after = StdRng::seed_from_u64(!seed);
     for _ in 0..rounds {
-        fleet.round(&mut rng, &mut history).await;
+        fleet.round(&mut rng, &mut after).await;
     }
     fleet.cancel_all().await;
     let mut violations = lane::settle(&fleet.server, &fleet.server.api(), &ledger).await;
     fleet.server.kill9();
     processes::kill_all(&fleet.server.data());
-    let (facts, found) = check::check(&fleet.server.data(), &ledger, &history, &stalls).await;
+    let killed = Failures::OfKilledSidecars;
+    let (facts, found) = check::check(&fleet.server.data(), &ledger, &fleet.history, &stalls, killed).await;
     violations.extend(found);
     if !violations.is_empty() {
         lane::keep(&fleet.server.data(), 100);

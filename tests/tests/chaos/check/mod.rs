@@ -6,6 +6,7 @@ mod messages;
 mod money;
 mod pool;
 mod requests;
+mod resumes;
 mod world;
 
 use std::fmt;
@@ -68,12 +69,21 @@ impl Findings<'_> {
     }
 }
 
+/// Which sessions may have failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failures {
+    Any,
+    /// Only those whose sidecar was killed while its agent worked.
+    OfKilledSidecars,
+}
+
 /// The data folder must not be in use. Also returns counts of the checked data.
 pub(crate) async fn check(
     data: &Path,
     ledger: &Ledger,
     history: &Rounds,
     stalls: &Stalls,
+    failures: Failures,
 ) -> (String, Vec<Violation>) {
     let world = World::load(data).await;
     let mut found = Findings { history, stalls, stalled: 0, all: Vec::new() };
@@ -89,6 +99,10 @@ pub(crate) async fn check(
         messages::none_waits_in_vain(session, &mut found);
         money::adds_up(session, &mut found);
         brakes::nothing_starts_or_acts(session, &mut found);
+        resumes::none_fails_unreceived(session, &mut found);
+        if failures == Failures::OfKilledSidecars {
+            resumes::only_killed_sidecars_fail(session, &mut found);
+        }
     }
     brakes::none_is_left(&world, &mut found);
     brakes::no_run_starts_under_a_brake_on_all(&world, &ledger.braked(), &mut found);
