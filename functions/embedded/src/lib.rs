@@ -31,6 +31,7 @@ mod disk_monitor;
 mod file_descriptors;
 mod journal_relay;
 mod pause_on_exit;
+mod port;
 mod queue_consumers;
 mod run_claims;
 mod steady_clock;
@@ -149,7 +150,7 @@ impl Server {
             return Err(StartError::DiskFull(options.data));
         }
         let keys = LocalKeys::open_or_create(&options.data)?;
-        let listener = TcpListener::bind(options.listen)
+        let listener = port::listen(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
         let address =
