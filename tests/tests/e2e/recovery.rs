@@ -133,8 +133,8 @@ async fn pending_requests_complete_after_a_server_restart() {
     }
 }
 
-/// (b) Server and sidecars die: a process death during work is a failure, at rest it is not (decision 14); a cancellation
-/// completes.
+/// (b) Server and sidecars die: a process death during work is a failure, at rest it is not (decision 14). A cancellation completes, and
+/// the next run resumes an agent that did not receive its resume.
 #[tokio::test]
 async fn pending_requests_settle_after_everything_died() {
     let mut server = Server::start(DEADLINE_DIVISOR).await;
@@ -149,10 +149,16 @@ async fn pending_requests_settle_after_everything_died() {
             "Cancelling" => session.until_status("Cancelled").await,
             "WaitingForInput" => session.until("hibernation", |v| v["hibernated"] == true).await,
             "Running" => session.until("hibernation", |v| v["hibernated"] == true).await,
+            "Resuming" => {
+                let resumed = |v: &Value| v["status"] == "Running" && v["currentRun"]["ordinal"] == 2;
+                session.until("its next run", resumed).await;
+                session.post("/cancel", json!({})).await.expect(202);
+                session.until_status("Cancelled").await
+            }
             _ => session.until_status("Failed").await,
         };
         match status {
-            "Cancelling" => {}
+            "Cancelling" | "Resuming" => {}
             "WaitingForInput" => assert_eq!(settled["status"], "WaitingForInput"),
             "Running" => assert_eq!(settled["status"], "Idle", "its turn was over"),
             _ => assert_eq!(settled["failureReason"]["reason"], "InfrastructureError", "{status}"),
