@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
+use pilothouse_api::Violation;
 use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_api::projects::{AgentView, SpawnedAgent};
 use pilothouse_app::command::{CommandContext, CommandResponse};
@@ -14,7 +15,7 @@ use pilothouse_app::session_start::{SessionPlan, StartRoom, StartState, show_key
 use pilothouse_app::ticks::ProjectTime;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
-use pilothouse_domain::project_agent::{AgentBrief, NewAgent};
+use pilothouse_domain::project_agent::{AgentBrief, NewAgent, approval_bypasses};
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::{
@@ -114,6 +115,7 @@ async fn spawn_agent(
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &brief.allowed_tools).await?;
     let template = app.template_to_start_with(&command.owner, input.template_id).await?;
     let mut plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await?;
+    ensure_asks(&plan)?;
     app.refuse_unmetered(&plan.session.new).await?;
     let new = NewAgent {
         id: ProjectAgentId::new(FreshIds.fresh()),
@@ -136,6 +138,16 @@ async fn spawn_agent(
     let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
     show_key(&app, &mut response);
     Ok(response)
+}
+
+/// Refuses options of the template that let the agent act without asking. Those of the brief have been checked.
+fn ensure_asks(plan: &SessionPlan) -> Result<(), Problem> {
+    let options = &plan.session.new.settings.adapter_options;
+    let of_template = approval_bypasses("adapterOptions", options).into_iter().map(|(path, violation)| {
+        Violation { field: "templateId".to_owned(), message: format!("`{path}` of the template {violation}") }
+    });
+    let violations: Vec<_> = of_template.collect();
+    if violations.is_empty() { Ok(()) } else { Err(Problem::Invalid(violations)) }
 }
 
 /// Adds the agent to its project and opens its session, in one transaction.

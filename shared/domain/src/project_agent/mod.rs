@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `brief` | what the agent is, may do, and must follow |
 //! | `mcp` | the MCP servers of a brief |
+//! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
 //! | `prompt` | the part of the system prompt that a brief becomes |
 
 mod brief;
+mod bypass;
 mod event;
 mod mcp;
 mod prompt;
@@ -19,6 +21,7 @@ pub use brief::{AgentBrief, BriefViolation};
 pub use event::ProjectAgentEvent;
 pub use mcp::{McpServer, McpServerTool, McpViolation};
 pub use prompt::brief_prompt;
+pub use provider_config::{ProviderConfigViolation, approval_bypasses};
 
 use crate::control_mode::{BriefSync, ControlModeSetting};
 use crate::escalation::StandingApproval;

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use super::bypass::{ASKING_MODES, Bypass, bypass_of, bypassing_argument, is_command_line, plain};
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderConfigViolation {
     #[error("must be an object")]
@@ -15,6 +17,8 @@ pub enum ProviderConfigViolation {
     ShadowsField { field: &'static str },
     #[error("bypasses approvals; set the control mode or `escalationProtocol` instead")]
     BypassesApproval,
+    #[error("may let the agent act without asking; a brief may choose {ASKING_MODES}")]
+    UncertainMode,
     #[error("looks like the value of a secret; write the reference `$NAME` instead")]
     SecretValue,
 }
@@ -52,22 +56,11 @@ const SHADOWED: &[(&str, &str)] = &[
     ("secretrefs", "the environment of the worker"),
     ("workspacerequirements", "the labels of the worker"),
     ("providerconfig", "providerConfig"),
-];
-
-/// Keys that switch approvals off, in the same form.
-const BYPASSES: &[&str] = &[
-    "approvalmode",
-    "approvalpolicy",
-    "autoapprove",
-    "autoapproveall",
-    "bypasspermissions",
-    "dangerouslyskippermissions",
-    "disabletoolapproval",
-    "permissionmode",
-    "sandboxmode",
-    "skipguardrails",
-    "skippermissions",
-    "yolo",
+    ("decisiontimeout", "decisionTimeout"),
+    ("adapter", "adapter"),
+    ("projectbrief", "the brief of the project"),
+    ("knowledgesnapshot", "the brief of the project"),
+    ("contextinjectionpolicy", "the options of the session"),
 ];
 
 /// Parts of keys whose values are secrets.
@@ -110,30 +103,61 @@ pub(super) fn check_provider_config(config: &Value) -> Vec<(String, ProviderConf
         if let Some((_, field)) = SHADOWED.iter().find(|(shadowed, _)| *shadowed == plain(key)) {
             found.push((path, ProviderConfigViolation::ShadowsField { field }));
         } else {
-            search(&path, key, value, &mut found);
+            search(&path, key, value, true, &mut found);
         }
     }
     found
 }
 
-/// Searches for bypasses and secrets at any depth.
-fn search(path: &str, key: &str, value: &Value, found: &mut Vec<(String, ProviderConfigViolation)>) {
-    if BYPASSES.contains(&plain(key).as_str()) {
-        found.push((path.to_owned(), ProviderConfigViolation::BypassesApproval));
+/// The paths of options that let an agent act without asking, with the reason. `root` is the path of the options.
+pub fn approval_bypasses(root: &str, options: &Value) -> Vec<(String, ProviderConfigViolation)> {
+    let mut found = Vec::new();
+    for (key, value) in options.as_object().into_iter().flatten() {
+        search(&format!("{root}.{}", crate::text::cut(key, 80)), key, value, true, &mut found);
+    }
+    found.retain(|(_, violation)| *violation != ProviderConfigViolation::SecretValue);
+    found
+}
+
+/// Searches for bypasses and secrets at any depth. `is_top`: it is an option of the adapter itself, such as the arguments of the
+/// agent's program.
+fn search(
+    path: &str,
+    key: &str,
+    value: &Value,
+    is_top: bool,
+    found: &mut Vec<(String, ProviderConfigViolation)>,
+) {
+    if let Some(bypass) = bypass_of(key, value, is_top) {
+        let violation = match bypass {
+            Bypass::Option => ProviderConfigViolation::BypassesApproval,
+            Bypass::Mode => ProviderConfigViolation::UncertainMode,
+        };
+        found.push((path.to_owned(), violation));
         return;
     }
+    let runs_agent = is_top && is_command_line(key);
     match value {
+        Value::String(text) if runs_agent && bypassing_argument(&[text]).is_some() => {
+            found.push((path.to_owned(), ProviderConfigViolation::BypassesApproval));
+        }
         Value::String(text) if is_secret(key, text) => {
             found.push((path.to_owned(), ProviderConfigViolation::SecretValue));
         }
         Value::Array(items) => {
+            // An argument and its value can be two items.
+            let arguments: Vec<_> = items.iter().map(|item| item.as_str().unwrap_or_default()).collect();
+            if let Some(at) = bypassing_argument(&arguments).filter(|_| runs_agent) {
+                found.push((format!("{path}[{at}]"), ProviderConfigViolation::BypassesApproval));
+                return;
+            }
             for (at, item) in items.iter().enumerate() {
-                search(&format!("{path}[{at}]"), key, item, found);
+                search(&format!("{path}[{at}]"), key, item, false, found);
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                search(&format!("{path}.{}", crate::text::cut(name, 80)), name, field, found);
+                search(&format!("{path}.{}", crate::text::cut(name, 80)), name, field, false, found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -153,11 +177,6 @@ fn is_secret(key: &str, text: &str) -> bool {
 fn is_reference(text: &str) -> bool {
     text.strip_prefix('$')
         .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
-}
-
-/// A key without separators, in lower case.
-fn plain(key: &str) -> String {
-    key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -205,6 +224,42 @@ mod tests {
         let mut expected: Vec<_> = expected.map(str::to_owned).to_vec();
         expected.sort();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn values_and_arguments_that_bypass_approvals_are_named() {
+        for (config, path) in [
+            (json!({ "mode": "bypassPermissions" }), "providerConfig.mode"),
+            (json!({ "mode": "auto" }), "providerConfig.mode"),
+            (json!({ "agent": "gemini", "args": ["--acp", "--yolo"] }), "providerConfig.args[1]"),
+            (
+                json!({ "extraArguments": ["--dangerously-skip-permissions"] }),
+                "providerConfig.extraArguments[0]",
+            ),
+            (json!({ "command": "sh -c 'gemini --yolo'" }), "providerConfig.command"),
+            (json!({ "env": { "GOOSE_MODE": "auto" } }), "providerConfig.env.GOOSE_MODE"),
+            (json!({ "env": { "OPENCODE_PERMISSION": "{}" } }), "providerConfig.env.OPENCODE_PERMISSION"),
+            (
+                json!({ "extensions": [{ "name": "x", "settings": ["yolo"] }] }),
+                "providerConfig.extensions[0].settings[0]",
+            ),
+        ] {
+            assert_eq!(paths(&config), [path], "{config}");
+        }
+        for config in [
+            json!({ "mode": "plan", "agent": "qwen", "args": ["--acp", "--approval-mode", "default"] }),
+            json!({ "env": { "GOOSE_PROVIDER": "openai" }, "command": "gemini" }),
+            json!({ "script": { "steps": [{ "say": "Never use --yolo" }, { "tool": { "name": "Bash", "input": { "command": "ls" } } }] } }),
+        ] {
+            assert_eq!(paths(&config), [] as [String; 0], "{config}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_template_are_searched_for_bypasses_only() {
+        let options = json!({ "model": "x", "apiKey": "plain", "mode": "yolo" });
+        let found = approval_bypasses("adapterOptions", &options);
+        assert_eq!(found, [("adapterOptions.mode".to_owned(), ProviderConfigViolation::UncertainMode)]);
     }
 
     #[test]
