@@ -34,7 +34,7 @@ pub enum Agent {
     Health(AgentArg),
     /// Create an agent and start its session
     Spawn(Spawn),
-    /// Replace the brief of an agent
+    /// Change the brief of an agent
     Brief(Brief),
     /// Pause an agent
     Pause(AgentArg),
@@ -102,12 +102,12 @@ pub struct Spawn {
     pub script: Option<PathBuf>,
 }
 
-/// Replace a brief.
+/// Change a brief.
 #[derive(Debug, Args)]
 pub struct Brief {
     #[command(flatten)]
     pub agent: AgentArg,
-    /// A JSON file with the whole brief
+    /// A JSON file with the fields to change; `null` clears a field
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,
 }

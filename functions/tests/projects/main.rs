@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod authorization;
+mod brief_changes;
 mod fixture;
 mod portfolio;
 mod routes;

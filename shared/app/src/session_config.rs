@@ -5,10 +5,10 @@ use pilothouse_api::Violation;
 use pilothouse_domain::composition::{
     Composition, SkillPart, TemplatePart, compose_within_limit, consolidation_prompt,
 };
-use pilothouse_domain::project_agent::brief_prompt;
+use pilothouse_domain::project_agent::{AgentBrief, brief_prompt};
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
-use pilothouse_domain::value::{ContextPolicy, McpToolDefinition};
+use pilothouse_domain::value::ContextPolicy;
 use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, Project, ProjectAgent, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
@@ -21,25 +21,23 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let consolidation = consolidation_brief(app, session).await?;
     let template = template_of(app, session).await?;
     let asked = |prompt| TemplatePart { system_prompt: Some(prompt), ..TemplatePart::default() };
-    let template = consolidation.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
     let brief = project_brief(app, session).await?;
+    // The current brief replaces what the agent started with.
+    let tools = brief.as_ref().map_or(&settings.allowed_tools, |(_, brief)| &brief.allowed_tools);
+    let template = consolidation.as_deref().map(asked).or_else(|| part_of(template.as_ref(), tools));
     // Of two tools with the same name, the first one counts: that of the brief.
-    let mut custom_tools = brief.as_ref().map(|(_, tools)| tools.clone()).unwrap_or_default();
+    let mut custom_tools = brief.as_ref().map(|(_, brief)| brief.mcp_tools()).unwrap_or_default();
     custom_tools.extend(template.iter().flat_map(|template| template.custom_tools).cloned());
     let template = match &brief {
-        Some((brief, _)) => Some(TemplatePart {
-            brief: Some(brief),
+        Some((prompt, _)) => Some(TemplatePart {
+            brief: Some(prompt),
             custom_tools: &custom_tools,
             ..template.unwrap_or_default()
         }),
         None => template,
     };
-    let (composition, left_out) = compose_within_limit(
-        template,
-        &parts(&skills),
-        &settings.allowed_tools,
-        settings.agent.context_policy,
-    );
+    let (composition, left_out) =
+        compose_within_limit(template, &parts(&skills), tools, settings.agent.context_policy);
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
         tracing::warn!(session = %session.id(), ?names, "left out skills that exceed the size of the configuration");
@@ -55,7 +53,7 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
         objective: session.objective().as_str().to_owned(),
         options: settings.agent.clone(),
         handoff: handoff(session),
-        adapter_options: settings.adapter_options.clone(),
+        adapter_options: adapter_options(session, brief.as_ref().map(|(_, brief)| brief)),
     })
 }
 
@@ -63,11 +61,18 @@ fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {
     skills.iter().map(Into::into).collect()
 }
 
-fn part_of<'a>(template: Option<&'a AgentTemplate>, session: &AgentSession) -> Option<TemplatePart<'a>> {
+/// `session_tools`: those of the start request or the brief. They replace the tools of the template.
+fn part_of<'a>(template: Option<&'a AgentTemplate>, session_tools: &[String]) -> Option<TemplatePart<'a>> {
     let part = TemplatePart::from(template?);
-    // The tools of the start request replace those of the template.
-    let said = !session.settings().allowed_tools.is_empty();
-    Some(if said { TemplatePart { allowed_tools: &[], ..part } } else { part })
+    Some(if session_tools.is_empty() { part } else { TemplatePart { allowed_tools: &[], ..part } })
+}
+
+/// The options of the current brief, unless they are meant for another adapter: that one drives the next session.
+fn adapter_options(session: &AgentSession, brief: Option<&AgentBrief>) -> serde_json::Value {
+    let settings = session.settings();
+    let is_of_adapter = |brief: &&AgentBrief| brief.adapter.as_ref().is_none_or(|it| *it == settings.adapter);
+    let of_brief = brief.filter(is_of_adapter).map(|brief| &brief.provider_config);
+    of_brief.filter(|options| !options.is_null()).unwrap_or(&settings.adapter_options).clone()
 }
 
 /// A template that was deactivated since still applies.
@@ -100,18 +105,15 @@ async fn consolidation_brief(app: &App, session: &AgentSession) -> Result<Option
     Ok(Some(consolidation_prompt(skill, &pills)))
 }
 
-/// The prompt and the MCP tools of the current brief of a project's agent.
-async fn project_brief(
-    app: &App,
-    session: &AgentSession,
-) -> Result<Option<(String, Vec<McpToolDefinition>)>, Problem> {
+/// The current brief of a project's agent, with the prompt that it becomes.
+async fn project_brief(app: &App, session: &AgentSession) -> Result<Option<(String, AgentBrief)>, Problem> {
     let Some(membership) = session.project() else { return Ok(None) };
     let owner = session.owner_id();
     let project = app.store.aggregate::<Project>(owner, membership.project_id).await?;
     let agent = app.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
-    Ok(project.zip(agent).map(|(project, agent)| {
-        (brief_prompt(&project.value, &agent.value), agent.value.brief().mcp_tools())
-    }))
+    Ok(project
+        .zip(agent)
+        .map(|(project, agent)| (brief_prompt(&project.value, &agent.value), agent.value.brief().clone())))
 }
 
 /// Loads the skills that a session starts with, in order. `field` is the name of the input that lists them.
@@ -162,8 +164,8 @@ pub async fn ensure_can_be_enabled(
         skills.push(loaded.value);
     }
     let template = template_of(app, session).await?;
-    let template = part_of(template.as_ref(), session);
-    Ok(ensure_fits(template, &skills, &session.settings().allowed_tools)?)
+    let tools = &session.settings().allowed_tools;
+    Ok(ensure_fits(part_of(template.as_ref(), tools), &skills, tools)?)
 }
 
 fn ensure_fits(

@@ -131,7 +131,7 @@ impl Client {
         self.post(format!("{AGENTS}/{id}/kill"), &json!({ "grace": grace })).await
     }
 
-    /// Replaces the brief of an agent.
+    /// Changes fields of the brief of an agent.
     pub async fn update_brief(&self, id: ProjectAgentId, brief: &Value) -> Result<AgentView, ApiError> {
         self.patch(format!("{AGENTS}/{id}/brief"), brief).await
     }

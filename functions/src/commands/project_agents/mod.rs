@@ -1,6 +1,7 @@
 //! Commands on the agents of projects (S2, "Frontend REST API"; decision 71). Pause, resume and kill are commands on the agent's
 //! current session.
 
+pub mod brief_changes;
 pub mod input;
 pub mod kill;
 pub mod pause;

@@ -5,6 +5,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::journal_views;
 use pilothouse_domain::chain::ChainError;
+use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::value::HandoffDocument;
 use pilothouse_domain::{AgentSession, DomainContext, Events, ProjectAgent};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
@@ -77,6 +78,9 @@ pub(super) fn hand_over(
     };
     of_predecessor.extend(handed.of_predecessor);
     let mut to = LoadedConversation::new(handed.continuation);
+    if let Some(agent) = &agent {
+        follow_brief(&mut to.conversation.session, agent.value.brief());
+    }
     let mut of_continuation = app.with_consequences(&mut to.conversation, handed.of_continuation, ctx);
     let before = from.conversation.session.id();
     let (_, allocated) = pool.value.transfer(before, &mut to.conversation.session, ctx)?;
@@ -96,6 +100,13 @@ pub(super) fn hand_over(
         app.record_aggregate(&mut commit, &agent, cause(FUNCTION), of_agent)?;
     }
     Ok(Some(commit))
+}
+
+/// The next session of an agent is driven by the adapter that its brief names now.
+fn follow_brief(session: &mut AgentSession, brief: &AgentBrief) {
+    if let Some(adapter) = brief.adapter.as_ref().filter(|adapter| **adapter != session.settings().adapter) {
+        session.use_adapter(adapter.clone(), brief.provider_config.clone());
+    }
 }
 
 /// Builds a document from the records if the agent wrote none (decision 34).

@@ -5,6 +5,7 @@
 //! owner, because an agent in a long model call is not dead.
 
 use super::{AgentSession, AgentSessionStatus, Operation, PendingAdjustment, PendingCommand, SessionError};
+use crate::text::ModelId;
 use crate::value::{Adjustment, AgentSettings, Capabilities, ThinkingLevel};
 use crate::{CommandId, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
@@ -60,6 +61,23 @@ impl AgentSession {
             events.extend(self.order_adjustment(adjustment, ctx));
         }
         Ok(events)
+    }
+
+    /// Uses the model that the agent's brief names: at once if the agent can change it, otherwise from the next run on.
+    pub fn prefer_model(&mut self, model_id: &ModelId, ctx: &mut DomainContext<'_>) -> Events {
+        let change = Adjustment::SetModel { model_id: model_id.to_string() };
+        match self.adjust(std::slice::from_ref(&change), ctx) {
+            Ok(events) => events,
+            Err(_)
+                if matches!(self.status(), AgentSessionStatus::Completed | AgentSessionStatus::Cancelled) =>
+            {
+                Events::new()
+            }
+            Err(_) => {
+                self.touch_control();
+                vec![self.make_adjustment(change)]
+            }
+        }
     }
 
     fn ensure_can_adjust(&self, adjustment: &Adjustment) -> Result<(), SessionError> {

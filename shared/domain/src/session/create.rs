@@ -5,7 +5,7 @@ use super::{
     Adjustments, AgentSession, ChainLink, ConfigurationState, Delivery, Hold, Progress, Requests, Review,
     RunState, SessionDefinition, SessionSettings, Spending, State,
 };
-use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
+use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, ProjectMembership, SessionBudget};
 use crate::{AgentSessionId, AgentTemplateId, DomainContext, Events, SessionEvent, UserId};
 
@@ -78,6 +78,12 @@ impl AgentSession {
     /// Sets the execution mode of a new session, if it is not `Standalone`.
     pub const fn set_execution_mode(&mut self, mode: ExecutionMode) {
         self.definition.execution_mode = mode;
+    }
+
+    /// Lets another adapter drive a new session. Options are meant for one adapter.
+    pub fn use_adapter(&mut self, adapter: AdapterName, options: serde_json::Value) {
+        self.definition.settings.adapter = adapter;
+        self.definition.settings.adapter_options = options;
     }
 
     /// Makes a new session the one of an agent of a project. Its continuations belong to the same agent.

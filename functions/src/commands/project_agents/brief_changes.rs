@@ -1,0 +1,80 @@
+//! Changes to the brief of an agent (S2 `Partial<AgentBrief>`): fields that are omitted keep their values, `null` clears an optional
+//! field.
+
+use std::borrow::Cow;
+
+use deserr::{Deserr, IntoValue, ValuePointerRef};
+use pilothouse_api::Violation;
+use pilothouse_api::input::Violations;
+use pilothouse_app::http::Problem;
+use pilothouse_domain::project_agent::AgentBrief;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::input::BriefInput;
+
+/// Some fields of a [`BriefInput`].
+#[derive(Debug, Clone)]
+pub struct BriefChanges(Map<String, Value>);
+
+impl BriefChanges {
+    /// The brief with these changes, in the form of a request.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] names every field that has no valid value, as for a new brief.
+    pub fn over(&self, brief: &AgentBrief) -> Result<BriefInput, Problem> {
+        let Value::Object(mut fields) = serde_json::to_value(brief).map_err(Problem::internal)? else {
+            return Err(Problem::internal("a brief is no object"));
+        };
+        for (name, value) in &self.0 {
+            match value {
+                Value::Null => fields.remove(name),
+                value => fields.insert(name.clone(), value.clone()),
+            };
+        }
+        Ok(deserr::deserialize::<BriefInput, _, Violations>(Value::Object(fields))?)
+    }
+}
+
+impl Deserr<Violations> for BriefChanges {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        match <Value as Deserr<Violations>>::deserialize_from_value(value, location)? {
+            Value::Object(fields) => Ok(Self(fields)),
+            _ => Err(Violations(vec![Violation {
+                field: String::new(),
+                message: "must be an object with fields of a brief".to_owned(),
+            }])),
+        }
+    }
+}
+
+impl JsonSchema for BriefChanges {
+    fn schema_name() -> Cow<'static, str> {
+        "BriefChanges".into()
+    }
+
+    /// The schema of a brief in which every field may be omitted, and optional ones may be `null`.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = BriefInput::json_schema(generator);
+        let required = schema.remove("required").unwrap_or_default();
+        let is_required = |name: &str| required.as_array().is_some_and(|all| all.iter().any(|it| it == name));
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            for (_, property) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
+                let is_list = property.get("type").is_some_and(|kind| kind == "array");
+                if let Some(fields) = property.as_object_mut().filter(|_| is_list) {
+                    fields.insert("type".to_owned(), json!(["array", "null"]));
+                    fields.remove("default");
+                }
+            }
+        }
+        schema.insert(
+            "description".to_owned(),
+            json!("Changes to a brief. Omitted fields keep their values; `null` clears an optional field; a list or object replaces \
+                   the former one as a whole."),
+        );
+        schema
+    }
+}
