@@ -13,11 +13,15 @@ use pilothouse_app::function::requirements::JUDGE;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
+use pilothouse_app::session_config::tool_listing;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
-use pilothouse_classification::{Adapter, Classification, Context, classify, normalised};
+use pilothouse_classification::{
+    Adapter, Classification, Context, classify, is_own_tool, normalised, shell_command,
+};
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind, evaluate,
+    AgentTrust, DecidingRule, ListedCall, Listing, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind,
+    evaluate,
 };
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
@@ -44,8 +48,8 @@ pub const FUNCTION: HttpFunction =
     .output::<ToolVerdict>(&[200])
     .requires(JUDGE);
 
-/// Why a call is denied, for the agent. It does not name the rule, which is part of the project's protocol.
-const DENIED: &str = "A guardrail of the project does not allow this call.";
+/// Why a rule denies a call, for the agent. It does not name the rule, which is part of the project's protocol.
+const DENIED: &str = "The rules of the project do not allow this call.";
 
 /// A tool call that an agent is about to make.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -71,6 +75,24 @@ pub struct AuthorizeCall {
 
 impl AuthorizeCall {
     const MAX_BUILD_FILES: usize = 200;
+    /// The names under which a sidecar asks about the requests of an ACP agent for a file or a command.
+    const REQUESTS: [&str; 2] = ["fs/write_text_file", "terminal/create"];
+    /// The name under which a sidecar asks about a call of an ACP agent that named neither the tool nor its kind.
+    const UNNAMED: &str = "tool";
+
+    /// The call as the agent's list of tools sees it. An ACP agent may name the kind of a call and not its tool.
+    fn listed(&self, adapter: Adapter) -> ListedCall<'_> {
+        let (tool, kind) = (self.tool.as_str(), self.kind.as_deref());
+        let is_unnamed = match kind {
+            Some(kind) => tool == kind || Self::REQUESTS.contains(&tool),
+            None => tool == Self::UNNAMED,
+        };
+        ListedCall {
+            tool: Some(tool).filter(|_| adapter != Adapter::Acp || !is_unnamed),
+            kind,
+            command: shell_command(&self.arguments),
+        }
+    }
 }
 
 /// What a verdict depends on. All of it is read for each call, so that a stricter mode holds for the next one.
@@ -100,7 +122,13 @@ async fn authorize_call(
     let membership = session.project().cloned().ok_or_else(Problem::no_project)?;
     let rules = Rules::load(&app, &session, &membership).await?;
     let classification = classified(&call, &session, &rules.project)?;
-    let mut verdict = rules.judge(&call, &session, &classification);
+    let adapter = Adapter::named(session.settings().adapter.as_str());
+    let listing = if is_own_tool(adapter, &call.tool) {
+        Listing::Allowed
+    } else {
+        tool_listing(&app, &session, rules.agent.brief(), call.listed(adapter)).await?
+    };
+    let mut verdict = rules.judge(&call, &listing, &session, &classification);
     let verdict_id = verdict_id(id, caller.run, &call.tool_call_id);
     let granted = GrantedCall {
         tool: cut(&call.tool, ToolApproval::MAX_TOOL),
@@ -119,7 +147,10 @@ async fn authorize_call(
         verdict: verdict.verdict,
         verdict_id,
         changed_build_files: classification.changed_build_files,
-        message: (verdict.verdict == VerdictKind::Deny).then(|| DENIED.to_owned()),
+        message: (verdict.verdict == VerdictKind::Deny).then(|| match listing {
+            Listing::NotAllowed(why) => why,
+            Listing::Allowed | Listing::Unknown => DENIED.to_owned(),
+        }),
     };
     let entry = DecisionLogEntry {
         owner_id: session.owner_id().clone(),
@@ -201,6 +232,7 @@ impl Rules {
     fn judge(
         &self,
         call: &AuthorizeCall,
+        listing: &Listing,
         session: &AgentSession,
         classification: &Classification,
     ) -> Verdict {
@@ -216,6 +248,7 @@ impl Rules {
         };
         let call = ToolCall {
             tool: &call.tool,
+            listing,
             session_id: session.id(),
             effects: &classification.effects,
             patterns: classification.pattern.as_slice(),

@@ -12,17 +12,17 @@ use uuid::Uuid;
 
 use crate::fixture::ProjectFixture;
 
-fn call(id: &str, tool: &str, command: &str) -> Value {
+pub(crate) fn call(id: &str, tool: &str, command: &str) -> Value {
     json!({ "toolCallId": id, "tool": tool, "arguments": { "command": command }, "home": "/home/agent/" })
 }
 
 impl ProjectFixture {
-    async fn run(&self) -> RunId {
+    pub(crate) async fn run(&self) -> RunId {
         self.app.store.session(self.session).await.unwrap().unwrap().run().unwrap().id
     }
 
     /// Asks for a verdict with the token of `run`.
-    async fn ask(&self, run: RunId, call: &Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, run: RunId, call: &Value) -> (u16, Value) {
         let token = self.app.secret.gateway_token(self.session, run);
         let path = format!("/api/agent/sessions/{}/authorize", self.session);
         let request = Request::post(path).header(header::AUTHORIZATION, format!("Bearer {}", token.as_str()));
@@ -39,7 +39,7 @@ impl ProjectFixture {
         serde_json::from_value(body["verdictId"].clone()).unwrap()
     }
 
-    async fn log(&self) -> Vec<Value> {
+    pub(crate) async fn log(&self) -> Vec<Value> {
         let path = format!("/api/projects/{}/decision-log", self.project);
         let (status, page) = self.send("GET", &path, Value::Null).await;
         assert_eq!(status, 200, "{page}");

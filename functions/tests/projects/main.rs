@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod allowed_tools;
 mod authorization;
 mod brief_changes;
 mod fixture;

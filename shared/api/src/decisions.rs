@@ -180,6 +180,7 @@ impl From<DecisionLogEntry> for LoggedDecisionView {
 /// The rule of a verdict in words.
 pub fn rule_in_words(rule: &DecidingRule) -> String {
     match rule {
+        DecidingRule::NotAllowed { tool } => format!("the agent may not use {tool}"),
         DecidingRule::Guardrail { name } => format!("guardrail {name}"),
         DecidingRule::AlwaysEscalate { entry } => format!("{entry} always needs a person"),
         DecidingRule::AlwaysApprove { .. } => "a person approved calls like it".to_owned(),

@@ -5,6 +5,7 @@ use pilothouse_api::Violation;
 use pilothouse_domain::composition::{
     Composition, SkillPart, TemplatePart, compose_within_limit, consolidation_prompt,
 };
+use pilothouse_domain::escalation::{ListedCall, Listing, ToolAllowList};
 use pilothouse_domain::project_agent::{AgentBrief, brief_prompt};
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
@@ -114,6 +115,34 @@ async fn project_brief(app: &App, session: &AgentSession) -> Result<Option<(Stri
     Ok(project
         .zip(agent)
         .map(|(project, agent)| (brief_prompt(&project.value, &agent.value), agent.value.brief().clone())))
+}
+
+/// Whether an agent of a project may use a tool: by the list of its brief, or else of its template. MCP tools of the configuration
+/// are listed, too. Template and skills are read only if the brief does not decide.
+pub async fn tool_listing(
+    app: &App,
+    session: &AgentSession,
+    brief: &AgentBrief,
+    call: ListedCall<'_>,
+) -> Result<Listing, Problem> {
+    let of_brief = ToolAllowList::new(&brief.allowed_tools).with_mcp_tools(&brief.mcp_tools());
+    let listing = of_brief.listing(call);
+    let brief_decides = !brief.allowed_tools.is_empty() || session.template_id().is_none();
+    if brief_decides && !matches!(listing, Listing::NotAllowed(_)) {
+        return Ok(listing);
+    }
+    let template = template_of(app, session).await?;
+    let template = template.as_ref().map(TemplatePart::from).unwrap_or_default();
+    let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
+    let allowed = if brief.allowed_tools.is_empty() {
+        ToolAllowList::new(template.allowed_tools).with_mcp_tools(&brief.mcp_tools())
+    } else {
+        of_brief
+    };
+    let of_skills =
+        |allowed: ToolAllowList, skill: &AgentSkill| allowed.with_mcp_tools(skill.tool_definitions());
+    let allowed = skills.iter().fold(allowed.with_mcp_tools(template.custom_tools), of_skills);
+    Ok(allowed.listing(call))
 }
 
 /// Loads the skills that a session starts with, in order. `field` is the name of the input that lists them.

@@ -35,6 +35,16 @@ pub fn known_tools() -> Vec<String> {
     registry::known_tools()
 }
 
+/// Whether the tool is one that Pilothouse offers to all agents.
+pub fn is_own_tool(adapter: Adapter, tool: &str) -> bool {
+    registry::own_tool(adapter, tool).is_some()
+}
+
+/// The shell command among the arguments of a call.
+pub fn shell_command(arguments: &serde_json::Value) -> Option<&str> {
+    registry::shell_command(arguments)
+}
+
 /// An absolute path without `.`, `..` and repeated slashes; `None` if it is not absolute.
 pub fn normalised(path: &str) -> Option<String> {
     path.starts_with('/').then(|| path::normalise("/", path))

@@ -9,10 +9,10 @@ use pilothouse_agent::governor::{Governor, ModelCall, ToolVerdict, Verdict};
 use pilothouse_agent::message::ToolCall;
 use pilothouse_agent::model::ToolSpec;
 use pilothouse_agent::tool::{SharedTool, Tool, ToolContext, ToolOutput};
+use pilothouse_domain::escalation::AllowedCommands;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::allowed::AllowedCommands;
 use crate::kit::authorizer::AskVerdict;
 use crate::lease::Lease;
 use crate::own_tools::PlanMode;

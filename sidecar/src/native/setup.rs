@@ -20,7 +20,7 @@ use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
 
 use super::additions::{Additions, Launch};
-use super::allowed::AllowedTools;
+use super::allowed::allow_list;
 use super::governor::DriverGovernor;
 use super::options::Options;
 use super::output::{self, SubmitTool, Submitted};
@@ -186,7 +186,7 @@ impl Setup {
         additions: &Additions,
     ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
-        let allowed = AllowedTools::read(&config.allowed_tools)?;
+        let allowed = allow_list(&config.allowed_tools)?;
         let toolbox = Toolbox {
             governor: &self.governor,
             plan_mode: &self.plan_mode,

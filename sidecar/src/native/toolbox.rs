@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pilothouse_agent::tool::SharedTool;
+use pilothouse_domain::escalation::{BASH, ToolAllowList};
 
-use super::allowed::{AllowedTools, BASH};
 use super::governor::{DriverGovernor, GovernedTool};
 use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, REQUEST_DECISION};
 use crate::own_tools::PlanMode;
@@ -29,7 +29,7 @@ pub(super) struct Toolbox<'a> {
     pub plan_mode: &'a PlanMode,
     /// The thread for tools that access files for the agent.
     pub thread: Option<&'a AgentThread>,
-    pub allowed: &'a AllowedTools,
+    pub allowed: &'a ToolAllowList,
 }
 
 impl Toolbox<'_> {

@@ -18,7 +18,9 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
     Decision, DecisionState, DecisionStatus, ProposedResolution, ResolutionType,
 };
-use pilothouse_domain::escalation::{DecidingRule, Policy, ReportedRisk, StandingApproval, ToolCall};
+use pilothouse_domain::escalation::{
+    DecidingRule, Listing, Policy, ReportedRisk, StandingApproval, ToolCall,
+};
 use pilothouse_domain::text::Feedback;
 use pilothouse_domain::value::{Answer, ProjectMembership};
 use pilothouse_domain::{DecisionId, DomainContext, Project, ProjectAgent};
@@ -124,7 +126,8 @@ impl StandingApprovalTarget {
             effects: verdict.effects.clone(),
             mode_revision: mode.revision(),
         };
-        let is_guarded = matches!(verdict.rule, DecidingRule::Guardrail { .. });
+        let is_guarded =
+            matches!(verdict.rule, DecidingRule::Guardrail { .. } | DecidingRule::NotAllowed { .. });
         if let Some(why) = is_guarded.then_some(Self::NO_EFFECT).or_else(|| self.refusal(&approval)) {
             return Err(Problem::invalid("alwaysApprove", why));
         }
@@ -146,6 +149,7 @@ impl StandingApprovalTarget {
         let pattern = definition.tool_patterns.find(&approval.tool).map(|pattern| pattern.name.clone());
         let call = ToolCall {
             tool: &approval.tool,
+            listing: &Listing::Allowed,
             session_id: approval.session_id,
             effects: &approval.effects,
             patterns: pattern.as_slice(),

@@ -13,7 +13,7 @@ use tools::{OWN_PREFIX, OWN_TOOLS};
 
 /// How a tool is classified.
 #[derive(Debug, Clone, Copy)]
-enum Rule {
+pub(crate) enum Rule {
     /// The argument is a shell command.
     Command,
     /// The argument is a path.
@@ -59,13 +59,22 @@ pub(crate) fn known_tools() -> Vec<String> {
     tables.iter().flat_map(|table| table.iter()).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-fn find(call: &ToolCall<'_>) -> Option<Rule> {
-    let own = call.tool.strip_prefix(OWN_PREFIX).or_else(|| {
+/// The rule of a tool of Pilothouse.
+pub(crate) fn own_tool(adapter: Adapter, tool: &str) -> Option<Rule> {
+    let own = tool.strip_prefix(OWN_PREFIX).or_else(|| {
         // The native agent calls Pilothouse's tools directly.
-        matches!(call.adapter, Adapter::Native | Adapter::Script).then_some(call.tool)
-    });
-    if let Some((_, rule)) = own.and_then(|own| OWN_TOOLS.iter().find(|(name, _)| *name == own)) {
-        return Some(*rule);
+        matches!(adapter, Adapter::Native | Adapter::Script).then_some(tool)
+    })?;
+    OWN_TOOLS.iter().find(|(name, _)| *name == own).map(|(_, rule)| *rule)
+}
+
+pub(crate) fn shell_command(arguments: &Value) -> Option<&str> {
+    text(arguments, COMMANDS).and_then(Result::ok)
+}
+
+fn find(call: &ToolCall<'_>) -> Option<Rule> {
+    if let Some(rule) = own_tool(call.adapter, call.tool) {
+        return Some(rule);
     }
     let tables: &[&[(&str, Rule)]] = match call.adapter {
         Adapter::Claude => &[tools::CLAUDE],

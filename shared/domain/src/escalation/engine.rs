@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::allow_list::Listing;
 use super::entry::ListEntry;
 use super::guardrail::{GuardrailAction, ToolGuardrail};
 use super::predicate::PredicateFacts;
@@ -11,12 +12,16 @@ use super::protocol::EscalationProtocol;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use crate::effect::pattern::ToolClassifications;
 use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+use crate::text::cut;
 use crate::trust::{Points, Rate, TrustProfile};
+use crate::value::ToolApproval;
 use crate::{AgentSessionId, DecisionId};
 
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     pub tool: &'a str,
+    /// Whether the agent may use the tool at all.
+    pub listing: &'a Listing,
     pub session_id: AgentSessionId,
     pub effects: &'a Effects,
     /// Names of the project's patterns that matched the call.
@@ -84,6 +89,8 @@ pub enum VerdictKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DecidingRule {
+    /// The agent's list of tools does not have the tool. If the agent did not say which tool it calls, a person decides.
+    NotAllowed { tool: String },
     /// A guardrail of the brief forbids the call, or lets a person decide about it.
     Guardrail { name: String },
     /// The protocol lists the call or its kind as one that needs a person.
@@ -116,6 +123,10 @@ pub struct Verdict {
 }
 
 impl DecidingRule {
+    fn not_allowed(tool: &str) -> Self {
+        Self::NotAllowed { tool: cut(tool, ToolApproval::MAX_TOOL) }
+    }
+
     fn of_guardrail(guardrail: &ToolGuardrail) -> Self {
         Self::Guardrail { name: guardrail.name.to_string() }
     }
@@ -160,10 +171,14 @@ pub fn evaluate(policy: &Policy<'_>, call: &ToolCall<'_>, trust: &AgentTrust<'_>
         .collect();
     let mut strictest: Option<(VerdictKind, DecidingRule, Effect)> = None;
     for effect in call.effects.iter().map(|effect| call.reported.raise(effect)) {
-        let (verdict, rule) = match (block, ask) {
-            (Some(guardrail), _) => (VerdictKind::Deny, DecidingRule::of_guardrail(guardrail)),
-            (None, Some(guardrail)) => (VerdictKind::Ask, DecidingRule::of_guardrail(guardrail)),
-            (None, None) => of_effect(policy, call, trust, effect),
+        let (verdict, rule) = match (call.listing, block, ask) {
+            (Listing::NotAllowed(_), ..) => (VerdictKind::Deny, DecidingRule::not_allowed(call.tool)),
+            (_, Some(guardrail), _) => (VerdictKind::Deny, DecidingRule::of_guardrail(guardrail)),
+            (Listing::Unknown, ..) => (VerdictKind::Ask, DecidingRule::not_allowed(call.tool)),
+            (Listing::Allowed, None, Some(guardrail)) => {
+                (VerdictKind::Ask, DecidingRule::of_guardrail(guardrail))
+            }
+            (Listing::Allowed, None, None) => of_effect(policy, call, trust, effect),
         };
         if strictest.as_ref().is_none_or(|(so_far, ..)| verdict > *so_far) {
             strictest = Some((verdict, rule, effect));

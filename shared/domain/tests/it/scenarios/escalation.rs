@@ -6,7 +6,7 @@ use pilothouse_domain::effect::{
     ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
 };
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Policy, ReportedRisk,
+    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Listing, Policy, ReportedRisk,
     StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
 };
 use pilothouse_domain::tick::Tick;
@@ -30,6 +30,7 @@ struct Case {
     arguments: Value,
     approvals: Vec<StandingApproval>,
     minimum: Option<Rate>,
+    listing: Listing,
 }
 
 fn effect(kind: K, severity: S, radius: B) -> Effect {
@@ -48,6 +49,7 @@ fn given(mode: M, trust: i16, effects: &[Effect]) -> Case {
         arguments: json!({ "command": "terraform apply -auto-approve" }),
         approvals: Vec::new(),
         minimum: None,
+        listing: Listing::Allowed,
     }
 }
 
@@ -65,6 +67,7 @@ impl Case {
         let effects = Effects::try_from(self.effects.clone()).unwrap();
         let call = ToolCall {
             tool: "Bash",
+            listing: &self.listing,
             session_id: session(),
             effects: &effects,
             patterns: &["migrations".to_owned()],
@@ -171,6 +174,21 @@ fn rules_apply_in_their_order() {
     }] });
     let verdict = given(M::Ecosystem, 90, &update).brief(&when).verdict();
     assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
+}
+
+#[test]
+fn a_tool_that_is_not_listed_is_denied_before_all_rules() {
+    let mut case = given(M::Ecosystem, 100, &[effect(K::Read, S::Warning, B::Trivial)])
+        .brief(&json!({ "neverEscalate": ["Bash"] }));
+    case.then(V::Allow);
+    let rule = R::NotAllowed { tool: "Bash".to_owned() };
+    case.listing = Listing::NotAllowed("You may not.".to_owned());
+    assert_eq!((case.verdict().verdict, case.verdict().rule), (V::Deny, rule.clone()));
+    // It cannot be told whether the tool is listed: a person decides.
+    case.listing = Listing::Unknown;
+    assert_eq!((case.verdict().verdict, case.verdict().rule), (V::Ask, rule));
+    case.guardrails = vec![guardrail("no shell", "block", &json!({ "tool": "Bash" }))];
+    assert_eq!(case.verdict().verdict, V::Deny);
 }
 
 fn guardrail(name: &str, action: &str, condition: &Value) -> ToolGuardrail {
