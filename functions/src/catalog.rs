@@ -90,6 +90,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::brakes::list::FUNCTION,
     &queries::brakes::get::FUNCTION,
     &commands::brakes::release::FUNCTION,
+    &commands::brakes::release::ONLY,
     &queries::pool::get::FUNCTION,
     &commands::pool::configure::FUNCTION,
     &queries::event_feed::list::FUNCTION,

@@ -84,6 +84,9 @@ pub struct Release {
     /// Release only this session; may be repeated
     #[arg(long = "session", value_name = "SESSION")]
     pub sessions: Vec<String>,
+    /// Release only this agent of a project: its id, 4 or more characters of it, or its role; may be repeated
+    #[arg(long = "agent", value_name = "AGENT")]
+    pub agents: Vec<String>,
 }
 
 impl Brake {
@@ -183,8 +186,13 @@ impl Release {
         for session in &self.sessions {
             sessions.push(ctx.client.resolve_session(session).await?);
         }
-        let brake: BrakeView =
-            ctx.client.release_brake(id, (!sessions.is_empty()).then_some(sessions)).await?;
+        let mut agents = Vec::new();
+        for agent in &self.agents {
+            agents.push(resolve_agent(ctx, None, agent).await?);
+        }
+        let sessions = (!sessions.is_empty()).then_some(sessions);
+        let agents = (!agents.is_empty()).then_some(agents);
+        let brake: BrakeView = ctx.client.release_brake(id, sessions, agents).await?;
         ctx.print(&brake, detail)?;
         Ok(Exit::Done)
     }

@@ -45,7 +45,7 @@ struct SpendingState {
     guard: Option<BrakeGuard>,
 }
 
-/// The pool of the owner, with the agents whose sessions have a slot.
+/// The pool of the owner, with the agents of sessions whose leases do not name them.
 struct BrakeGuard {
     pool: LoadedPool,
     agents: BTreeMap<AgentSessionId, ProjectMembership>,
@@ -136,7 +136,7 @@ impl SpendingState {
 impl BrakeGuard {
     async fn load(app: &App, project: &Project) -> Result<Self, Problem> {
         let pool = app.store.pool_with(project.owner_id(), LineScope::Nothing).await?;
-        let sessions = sessions_of(app, &pool.value.leases().keys().copied().collect()).await?;
+        let sessions = sessions_of(app, &pool.value.unknown_holders()).await?;
         let membership = |session: &AgentSession| Some((session.id(), session.project()?.clone()));
         Ok(Self { pool, agents: sessions.iter().filter_map(membership).collect() })
     }

@@ -4,6 +4,7 @@
 
 mod allowed_tools;
 mod authorization;
+mod brakes;
 mod brief_changes;
 mod fixture;
 mod portfolio;

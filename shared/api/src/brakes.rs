@@ -2,6 +2,7 @@
 
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeRelease, BrakeScope, HoldStage};
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,9 @@ pub struct BrakeSummary {
 pub struct BrakedSession {
     /// The id of the session.
     pub session_id: AgentSessionId,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     /// The name of the session.
     pub name: String,
     /// The status of the session.
@@ -91,6 +95,7 @@ impl BrakeView {
     pub fn of(brake: &Brake, sessions: &[AgentSession], version: u64) -> Self {
         let braked = |session: &AgentSession| BrakedSession {
             session_id: session.id(),
+            project: session.project().cloned(),
             name: session.name().as_str().to_owned(),
             status: session.status(),
             stage: if brake.holds(session.id()) {

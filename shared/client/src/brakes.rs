@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_api::Page;
 use pilothouse_api::brakes::{BrakeSummary, BrakeView};
-use pilothouse_domain::{AgentSessionId, BrakeId};
+use pilothouse_domain::{AgentSessionId, BrakeId, ProjectAgentId};
 
 use super::inputs::{PageQuery, PullBrake, ReleaseBrake};
 use super::resolve::{ResolveError, compact, parse_partial_id};
@@ -32,13 +32,14 @@ impl Client {
         self.get_with(BRAKES.to_owned(), page_query.query()).await
     }
 
-    /// Releases a brake, or only some of its sessions.
+    /// Releases a brake, or only some of its sessions or agents.
     pub async fn release_brake(
         &self,
         id: BrakeId,
         session_ids: Option<Vec<AgentSessionId>>,
+        agent_ids: Option<Vec<ProjectAgentId>>,
     ) -> Result<BrakeView, ApiError> {
-        self.post(format!("{BRAKES}/{id}/release"), &ReleaseBrake { session_ids }).await
+        self.post(format!("{BRAKES}/{id}/release"), &ReleaseBrake { session_ids, agent_ids }).await
     }
 
     /// Waits until all sessions of a brake have stopped, but no longer than `most`.

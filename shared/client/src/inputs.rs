@@ -10,7 +10,8 @@ use pilothouse_domain::value::{
     Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
 };
 use pilothouse_domain::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd,
+    AgentSessionId, AgentSkillId, AgentTemplateId, MessageId, ProjectAgentId, SessionChainId, ToolCallId,
+    TurnId, Usd,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -34,9 +35,12 @@ pub struct PullBrake {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReleaseBrake {
-    /// The sessions to release; all if absent.
+    /// The sessions to release; all if neither sessions nor agents are named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_ids: Option<Vec<AgentSessionId>>,
+    /// The agents of projects to release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_ids: Option<Vec<ProjectAgentId>>,
 }
 
 /// Starts a session.

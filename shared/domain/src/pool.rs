@@ -1,6 +1,6 @@
 //! The `SessionPool` (S0 8.12, decision 21): limits how many runs an owner has at once, and queues sessions beyond that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,46 @@ use crate::value::ProjectMembership;
 use crate::{AgentSession, AgentSessionId, BrakeId, DomainContext, Events, RunId, SessionEvent, Timestamp};
 
 /// A slot that a run holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lease {
     /// The run that holds the slot.
     pub run_id: RunId,
     /// When the run received the slot.
     pub since: Timestamp,
+    /// Whose session it is, so that a brake need not read the sessions.
+    #[serde(default, skip_serializing_if = "LeaseHolder::is_unknown")]
+    pub holder: LeaseHolder,
+}
+
+/// Whose session holds a slot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LeaseHolder {
+    /// The lease was stored before leases named their holders.
+    #[default]
+    Unknown,
+    /// A session that belongs to no project.
+    Standalone,
+    /// The agent of a project.
+    Agent(ProjectMembership),
+}
+
+impl LeaseHolder {
+    fn of(session: &AgentSession) -> Self {
+        session.project().cloned().map_or(Self::Standalone, Self::Agent)
+    }
+
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+
+    pub const fn agent(&self) -> Option<&ProjectMembership> {
+        match self {
+            Self::Agent(membership) => Some(membership),
+            Self::Unknown | Self::Standalone => None,
+        }
+    }
 }
 
 /// A session that waits for a slot.
@@ -142,6 +175,11 @@ impl SessionPool {
         &self.leases
     }
 
+    /// The sessions with a slot whose leases do not tell to which agent they belong.
+    pub fn unknown_holders(&self) -> BTreeSet<AgentSessionId> {
+        self.leases.iter().filter(|(_, lease)| lease.holder.is_unknown()).map(|(id, _)| *id).collect()
+    }
+
     /// Oldest first.
     pub fn waiting(&self) -> &[Waiting] {
         &self.waiting
@@ -208,7 +246,7 @@ impl SessionPool {
         let Some((run_id, mut events)) = session.mint_run(ctx) else {
             return Ok((Allocation::NotWanted, Vec::new()));
         };
-        self.leases.insert(id, Lease { run_id, since: ctx.now });
+        self.leases.insert(id, Lease { run_id, since: ctx.now, holder: LeaseHolder::of(session) });
         events.push(SessionEvent::SlotAllocated {
             active_count: self.leases.len(),
             max_count: self.max_concurrent_sessions,
@@ -229,7 +267,7 @@ impl SessionPool {
         let passes = held && self.brake_on(to).is_none();
         match to.slot_wanted().filter(|_| passes).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {
-                self.leases.insert(to.id(), Lease { run_id, since: ctx.now });
+                self.leases.insert(to.id(), Lease { run_id, since: ctx.now, holder: LeaseHolder::of(to) });
                 events.push(SessionEvent::SlotAllocated {
                     active_count: self.leases.len(),
                     max_count: self.max_concurrent_sessions,

@@ -17,12 +17,15 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake};
 use pilothouse_domain::session::Operation;
-use pilothouse_domain::text::BrakeReason;
+use pilothouse_domain::text::{BrakeReason, WorkstreamId};
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, BrakeId, DomainContext, Project, ProjectAgent, UserId,
+    AgentSession, AgentSessionId, BrakeId, DomainContext, Project, ProjectAgent, ProjectAgentId, ProjectId,
+    UserId,
 };
 use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::fields::timeout;
 use crate::queries::brakes::sessions_of;
@@ -34,13 +37,59 @@ pub const FUNCTION: HttpFunction =
         .input::<PullBrake>()
         .output::<BrakeView>(&[202]);
 
+/// Which sessions a brake stops. An owner with one project may leave `projectId` out.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum ScopeInput {
+    /// All sessions of the owner.
+    All {},
+    /// One session, and the session that continues its work.
+    Session { session_id: AgentSessionId },
+    /// All agents of a project.
+    Project {
+        #[serde(default)]
+        project_id: Option<ProjectId>,
+    },
+    /// The agents of a workstream.
+    Workstream {
+        #[serde(default)]
+        project_id: Option<ProjectId>,
+        workstream: WorkstreamId,
+    },
+    /// One agent of a project, in all its sessions.
+    Agent { agent_id: ProjectAgentId },
+}
+
+impl ScopeInput {
+    fn read(value: Value) -> Result<Self, FieldError> {
+        serde_json::from_value(value).map_err(|error| FieldError(error.to_string()))
+    }
+
+    async fn resolved(self, app: &App, command: &CommandContext) -> Result<BrakeScope, Problem> {
+        let chosen = async |id: Option<ProjectId>| match id {
+            Some(id) => Ok(id),
+            None => app.chosen_project(&command.owner, None).await.map(|project| project.value.id()),
+        };
+        Ok(match self {
+            Self::All {} => BrakeScope::All {},
+            Self::Session { session_id } => BrakeScope::Session { session_id },
+            Self::Project { project_id } => BrakeScope::Project { project_id: chosen(project_id).await? },
+            Self::Workstream { project_id, workstream } => {
+                BrakeScope::Workstream { project_id: chosen(project_id).await?, workstream }
+            }
+            Self::Agent { agent_id } => BrakeScope::Agent { agent_id },
+        })
+    }
+}
+
 /// An emergency brake.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PullBrake {
     /// The sessions to stop: all of them, one, or those of a project, a workstream or an agent.
-    pub scope: BrakeScope,
+    #[deserr(try_from(Value) = ScopeInput::read -> FieldError)]
+    pub scope: ScopeInput,
     /// Why the sessions are stopped.
     pub reason: BrakeReason,
     /// `pause` (the default) suspends the agents. `kill` ends their processes. The sessions keep their work in both cases.
@@ -57,7 +106,7 @@ struct BrakeState {
     pool: LoadedPool,
     /// The brake, if an earlier attempt of the request has pulled it.
     committed: Option<LoadedAggregate<Brake>>,
-    /// The sessions of the brake.
+    /// The session in scope, or those whose leases do not name their agents. The brake must not wait for all sessions to be read.
     sessions: Vec<AgentSession>,
 }
 
@@ -68,23 +117,22 @@ async fn pull_brake(
     body: Body<PullBrake>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash).as_stop();
+    let scope = body.input.scope.clone().resolved(&app, &command).await?;
     let id = OnceLock::new();
-    let load = async || load(&app, &command, &body.input.scope, id.get().copied()).await;
+    let load = async || load(&app, &command, &scope, id.get().copied()).await;
     let decide = |state: BrakeState, ctx: &mut DomainContext<'_>| {
         let BrakeState { mut pool, committed, sessions } = state;
         if let Some(committed) = committed {
-            let view =
-                BrakeView::of(&committed.value, &in_brake(&committed.value, &sessions), committed.version);
-            return Ok(Decision::Unchanged(accepted(&view)?));
+            return Ok(Decision::Unchanged(accepted(&committed.value, &sessions, committed.version)?));
         }
-        if let BrakeScope::Session { .. } = body.input.scope {
+        if let BrakeScope::Session { .. } = scope {
             sessions.first().ok_or_else(Problem::no_session)?.check(Operation::Hold)?;
         }
         let new = NewBrake {
             id: *id.get_or_init(|| ctx.brake_id()),
             owner_id: command.owner.clone(),
             initiator: BrakeInitiator::Owner,
-            scope: body.input.scope.clone(),
+            scope: scope.clone(),
             behavior: body.input.behavior.unwrap_or_default(),
             reason: body.input.reason.clone(),
             release_at: body.input.release_after_seconds.map(|after| ctx.now + Duration::from_secs(after)),
@@ -92,16 +140,30 @@ async fn pull_brake(
         };
         let (brake, events) = Brake::pull(new, &mut pool.value, ctx.now)?;
         let loaded = LoadedAggregate::new(brake);
-        let response = {
-            let sessions = in_brake(&loaded.value, &sessions);
-            accepted(&BrakeView::of(&loaded.value, &sessions, loaded.next_version()))?
-        };
+        let response = accepted(&loaded.value, &sessions, loaded.next_version())?;
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &loaded, command.cause(), events)?;
         commit.pool(&command.owner, &pool)?;
         Ok(Decision::Commit(commit, response))
     };
-    app.unit_of_work().run_command(&command, load, decide).await
+    let response = app.unit_of_work().run_command(&command, load, decide).await?;
+    match scope {
+        BrakeScope::Session { .. } => Ok(response),
+        _ => with_sessions(&app, &command.owner, response).await,
+    }
+}
+
+/// Adds the sessions to the response, now that the brake is in force.
+async fn with_sessions(
+    app: &App,
+    owner: &UserId,
+    response: CommandResponse,
+) -> Result<CommandResponse, Problem> {
+    let id = response.body["id"].as_str().and_then(|id| id.parse::<BrakeId>().ok());
+    let id = id.ok_or_else(|| Problem::internal("the response has no brake"))?;
+    let Some(brake) = app.store.aggregate::<Brake>(owner, id).await? else { return Ok(response) };
+    let sessions = sessions_of(app, brake.value.session_ids()).await?;
+    accepted(&brake.value, &sessions, brake.version)
 }
 
 async fn load(
@@ -117,14 +179,14 @@ async fn load(
     };
     ensure_scope(app, command, scope).await?;
     let pool = app.store.pool_with(owner, LineScope::Nothing).await?;
-    let members: BTreeSet<AgentSessionId> = match scope {
+    let unknown = match scope {
         BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
-        BrakeScope::All {}
-        | BrakeScope::Project { .. }
-        | BrakeScope::Workstream { .. }
-        | BrakeScope::Agent { .. } => pool.value.leases().keys().copied().collect(),
+        BrakeScope::All {} => BTreeSet::new(),
+        BrakeScope::Project { .. } | BrakeScope::Workstream { .. } | BrakeScope::Agent { .. } => {
+            pool.value.unknown_holders()
+        }
     };
-    let sessions = owned(sessions_of(app, &members).await?, owner);
+    let sessions = owned(sessions_of(app, &unknown).await?, owner);
     Ok(BrakeState { pool, committed, sessions })
 }
 
@@ -148,16 +210,14 @@ async fn ensure_scope(app: &App, command: &CommandContext, scope: &BrakeScope) -
     Ok(())
 }
 
-/// The sessions that the brake stops.
-fn in_brake(brake: &Brake, sessions: &[AgentSession]) -> Vec<AgentSession> {
-    sessions.iter().filter(|session| brake.session_ids().contains(&session.id())).cloned().collect()
-}
-
 /// The sessions of `owner`. Another owner's session is not found.
 fn owned(sessions: Vec<AgentSession>, owner: &UserId) -> Vec<AgentSession> {
     sessions.into_iter().filter(|session| session.owner_id() == owner).collect()
 }
 
-fn accepted(view: &BrakeView) -> Result<CommandResponse, Problem> {
-    CommandResponse::new(StatusCode::ACCEPTED, Some(view.version), view)
+/// `sessions`: those that have been read.
+fn accepted(brake: &Brake, sessions: &[AgentSession], version: u64) -> Result<CommandResponse, Problem> {
+    let stopped = |session: &&AgentSession| brake.session_ids().contains(&session.id());
+    let sessions: Vec<_> = sessions.iter().filter(stopped).cloned().collect();
+    CommandResponse::new(StatusCode::ACCEPTED, Some(version), &BrakeView::of(brake, &sessions, version))
 }

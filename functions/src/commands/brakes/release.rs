@@ -1,6 +1,9 @@
-//! `POST /api/brakes/{id}/release`: releases an emergency brake, or some of its sessions (S2 "Emergency Brake", decision 72).
+//! `POST /api/brakes/{id}/release` and S2's `POST /api/brake/release`: release an emergency brake, or some of its sessions (S2
+//! "Emergency Brake", decision 72).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::str::FromStr;
 
 use axum::extract::State;
 use deserr::Deserr;
@@ -13,7 +16,8 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::brake::{Brake, ReleasedBy};
-use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DomainContext};
+use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DomainContext, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 
@@ -28,24 +32,61 @@ pub const FUNCTION: HttpFunction =
     .input::<ReleaseBrake>()
     .output::<BrakeView>(&[200]);
 
-/// What to release.
+pub const ONLY: HttpFunction = HttpFunction::new("brake-release", Verb::Post, "/api/brake/release", |verb| {
+    verb.route(release_only_brake)
+})
+.owner()
+.summary("Release an emergency brake, which need not be named if it is the only one")
+.input::<ReleaseOnlyBrake>()
+.output::<BrakeView>(&[200]);
+
+/// What to release. By default all, which ends the brake.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReleaseBrake {
-    /// The sessions to release: 1 to 100. Default: all, which ends the brake.
-    #[deserr(default, try_from(Option<Vec<String>>) = listed_sessions -> FieldError)]
+    /// The sessions to release: 1 to 100.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed -> FieldError)]
     #[schemars(length(min = 1, max = 100))]
     pub session_ids: Option<BTreeSet<AgentSessionId>>,
+    /// The agents of projects whose current sessions to release: 1 to 100.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed -> FieldError)]
+    #[schemars(length(min = 1, max = 100))]
+    pub agent_ids: Option<BTreeSet<ProjectAgentId>>,
 }
 
-fn listed_sessions(texts: Option<Vec<String>>) -> Result<Option<BTreeSet<AgentSessionId>>, FieldError> {
+/// What to release of which brake.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseOnlyBrake {
+    /// The brake. Default: the only one in force.
+    #[deserr(default, try_from(Option<String>) = named_brake -> FieldError)]
+    pub brake_id: Option<BrakeId>,
+    /// The sessions to release: 1 to 100.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed -> FieldError)]
+    #[schemars(length(min = 1, max = 100))]
+    pub session_ids: Option<BTreeSet<AgentSessionId>>,
+    /// The agents of projects whose current sessions to release: 1 to 100.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed -> FieldError)]
+    #[schemars(length(min = 1, max = 100))]
+    pub agent_ids: Option<BTreeSet<ProjectAgentId>>,
+}
+
+fn listed<T>(texts: Option<Vec<String>>) -> Result<Option<BTreeSet<T>>, FieldError>
+where
+    T: FromStr<Err: Display> + Display + Ord,
+{
     let Some(texts) = texts else { return Ok(None) };
     if !(1..=100).contains(&texts.len()) {
         return Err(FieldError("must have 1 to 100 entries".to_owned()));
     }
-    let ids: Vec<AgentSessionId> = distinct_ids(texts)?;
+    let ids: Vec<T> = distinct_ids(texts)?;
     Ok(Some(ids.into_iter().collect()))
+}
+
+fn named_brake(text: Option<String>) -> Result<Option<BrakeId>, FieldError> {
+    text.map(|text| text.parse::<BrakeId>().map_err(|error| FieldError(error.to_string()))).transpose()
 }
 
 /// A brake with the pool that it holds back.
@@ -54,6 +95,30 @@ struct ReleaseState {
     pool: LoadedPool,
     /// The sessions that the brake named when it was pulled.
     sessions: Vec<AgentSession>,
+    /// The sessions to release, with the agents of projects that they belong to; `None`: all.
+    some: Option<BTreeMap<AgentSessionId, Option<ProjectMembership>>>,
+}
+
+impl ReleaseBrake {
+    /// The sessions that the request names. Those of other owners are not found.
+    async fn sessions(
+        &self,
+        app: &App,
+        command: &CommandContext,
+    ) -> Result<Option<BTreeMap<AgentSessionId, Option<ProjectMembership>>>, Problem> {
+        if self.session_ids.is_none() && self.agent_ids.is_none() {
+            return Ok(None);
+        }
+        let mut ids = self.session_ids.clone().unwrap_or_default();
+        for agent in self.agent_ids.iter().flatten() {
+            ids.insert(app.load_aggregate::<ProjectAgent>(command, *agent).await?.value.current_session_id());
+        }
+        let mut some = BTreeMap::new();
+        for id in ids {
+            some.insert(id, app.session_of(&command.owner, id).await?.project().cloned());
+        }
+        Ok(Some(some))
+    }
 }
 
 /// Responds with 200 and the brake. Sessions that the brake stopped resume, and sessions that wait in line start.
@@ -63,23 +128,55 @@ async fn release_brake(
     Id(id): Id<BrakeId>,
     body: Body<ReleaseBrake>,
 ) -> Result<CommandResponse, Problem> {
+    release(&app, &command.with_body(&body.hash), id, &body.input).await
+}
+
+/// Responds as `POST /api/brakes/{id}/release` does. Responds with 422 if no brake is named and not exactly one is in force.
+async fn release_only_brake(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<ReleaseOnlyBrake>,
+) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
+    if let Some(earlier) = command.earlier_response(&app.store).await? {
+        return Ok(earlier);
+    }
+    let ReleaseOnlyBrake { brake_id, session_ids, agent_ids } = body.input;
+    let id = match brake_id {
+        Some(id) => id,
+        None => only_brake(&app, &command).await?,
+    };
+    release(&app, &command, id, &ReleaseBrake { session_ids, agent_ids }).await
+}
+
+async fn only_brake(app: &App, command: &CommandContext) -> Result<BrakeId, Problem> {
+    let brakes = app.store.brakes(&command.owner).await?;
+    let in_force: Vec<_> = brakes.iter().map(|brake| brake.id).collect();
+    match in_force[..] {
+        [id] => Ok(id),
+        [] => Err(Problem::invalid("brakeId", "no brake is in force")),
+        _ => Err(Problem::invalid("brakeId", "is required, because several brakes are in force")),
+    }
+}
+
+async fn release(
+    app: &App,
+    command: &CommandContext,
+    id: BrakeId,
+    input: &ReleaseBrake,
+) -> Result<CommandResponse, Problem> {
     let load = async || {
-        let brake = app.load_aggregate::<Brake>(&command, id).await?;
+        let brake = app.load_aggregate::<Brake>(command, id).await?;
         let pool = app.store.pool_with(&command.owner, LineScope::Nothing).await?;
-        if let Some(ids) = &body.input.session_ids {
-            for session in ids {
-                app.session_of(&command.owner, *session).await?;
-            }
-        }
-        let sessions = sessions_of(&app, brake.value.session_ids()).await?;
-        Ok(ReleaseState { brake, pool, sessions })
+        let some = input.sessions(app, command).await?;
+        let sessions = sessions_of(app, brake.value.session_ids()).await?;
+        Ok(ReleaseState { brake, pool, sessions, some })
     };
     let decide = |state: ReleaseState, ctx: &mut DomainContext<'_>| {
-        let ReleaseState { mut brake, mut pool, sessions } = state;
+        let ReleaseState { mut brake, mut pool, sessions, some } = state;
         command.check_version(brake.version)?;
-        let events = match &body.input.session_ids {
-            Some(ids) => brake.value.release_sessions(ids, &mut pool.value, ctx.now)?,
+        let events = match &some {
+            Some(some) => brake.value.release_sessions(some, &mut pool.value, ctx.now)?,
             None => brake.value.release(ReleasedBy::Owner, &mut pool.value, ctx.now)?,
         };
         let view = BrakeView::of(&brake.value, &sessions, brake.next_version());
@@ -89,5 +186,5 @@ async fn release_brake(
         commit.pool(&command.owner, &pool)?;
         Ok(Decision::Commit(commit, response))
     };
-    app.unit_of_work().run_command(&command, load, decide).await
+    app.unit_of_work().run_command(command, load, decide).await
 }

@@ -32,7 +32,7 @@ pub struct NewBrake {
     pub reason: BrakeReason,
     /// When the clock releases the brake.
     pub release_at: Option<Timestamp>,
-    /// The agents of projects that the sessions with a slot belong to.
+    /// The agents of projects that sessions belong to whose leases do not name them.
     pub agents: BTreeMap<AgentSessionId, ProjectMembership>,
 }
 
@@ -91,8 +91,11 @@ impl Brake {
         let session_ids = match &scope {
             BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
             scope => {
-                let running = pool.leases().keys().copied();
-                running.filter(|session| scope.contains(*session, agents.get(session))).collect()
+                let running = pool.leases().iter();
+                let of_scope = running.filter(|(session, lease)| {
+                    scope.contains(**session, lease.holder.agent().or_else(|| agents.get(session)))
+                });
+                of_scope.map(|(session, _)| *session).collect()
             }
         };
         let event = BrakeEvent::Pulled {
@@ -133,17 +136,19 @@ impl Brake {
         Ok(vec![BrakeEvent::Released { brake_id: self.id, by }])
     }
 
-    /// Releases some sessions. The brake is over when its scope is a session and that one is released.
+    /// Releases some sessions, given with the agents of projects that they belong to: those that it stopped, and those that it keeps
+    /// from starting. The brake is over when its scope is a session and that one is released.
     pub fn release_sessions(
         &mut self,
-        sessions: &BTreeSet<AgentSessionId>,
+        sessions: &BTreeMap<AgentSessionId, Option<ProjectMembership>>,
         pool: &mut SessionPool,
         now: Timestamp,
     ) -> Result<Vec<BrakeEvent>, BrakeError> {
         if self.release.is_some() {
             return Err(BrakeError::Over);
         }
-        if let Some(other) = sessions.iter().find(|id| !self.holds(**id)) {
+        let is_held = |id, of: &Option<ProjectMembership>| self.holds(id) || self.keeps_back(id, of.as_ref());
+        if let Some((other, _)) = sessions.iter().find(|(id, of)| !is_held(**id, of)) {
             return Err(BrakeError::NotHeld { session_id: *other });
         }
         if self.released_ids.len() + sessions.len() > Self::MAX_RELEASED {
@@ -152,11 +157,11 @@ impl Brake {
         if matches!(self.scope, BrakeScope::Session { .. }) {
             return self.release(ReleasedBy::Owner, pool, now);
         }
-        for session in sessions {
+        for session in sessions.keys() {
             pool.release_session(self.id, *session);
             self.released_ids.insert(*session);
         }
-        let session_ids = sessions.iter().copied().collect();
+        let session_ids = sessions.keys().copied().collect();
         Ok(vec![BrakeEvent::SessionsReleased { brake_id: self.id, session_ids }])
     }
 
@@ -203,6 +208,13 @@ impl Brake {
     pub fn holds(&self, session: AgentSessionId) -> bool {
         let in_scope = self.scope == BrakeScope::All {} || self.session_ids.contains(&session);
         self.release.is_none() && in_scope && !self.released_ids.contains(&session)
+    }
+}
+
+impl Brake {
+    /// Whether a session that had no run when the brake was pulled cannot start.
+    fn keeps_back(&self, session: AgentSessionId, of: Option<&ProjectMembership>) -> bool {
+        self.release.is_none() && self.scope.contains(session, of) && !self.released_ids.contains(&session)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Emergency brakes (S2 "Emergency Brake", decision 72): what a hold does in each status, and what its release resumes.
 
+use std::collections::BTreeMap;
+
 use pilothouse_domain::brake::{
     Brake, BrakeBehavior as B, BrakeError, BrakeScope, HoldStage, NewBrake, ReleasedBy,
 };
@@ -377,10 +379,66 @@ fn brake_of_a_project_a_workstream_or_an_agent_stops_its_sessions_only() {
             session
         });
         let agents = running.iter().filter_map(|it| Some((it.id(), it.project()?.clone()))).collect();
+        let mut older = unnamed(&owner.pool);
+        let brake = owner.pull(1, scope.clone());
+        assert_eq!(running.each_ref().map(|session| brake.holds(session.id())), stopped, "{scope:?}");
+        // Leases that were stored without their holders.
+        assert_eq!(older.unknown_holders(), running.iter().map(AgentSession::id).collect());
         let new = NewBrake { agents, ..new_brake(1, scope.clone(), B::Pause) };
-        let brake = Brake::pull(new, &mut owner.pool, Scenario::new().now).unwrap().0;
+        let brake = Brake::pull(new, &mut older, Scenario::new().now).unwrap().0;
         assert_eq!(running.map(|session| brake.holds(session.id())), stopped, "{scope:?}");
     }
+}
+
+/// A pool as it was stored before leases named their holders.
+fn unnamed(pool: &SessionPool) -> SessionPool {
+    let mut stored = serde_json::to_value(pool).unwrap();
+    for lease in stored["leases"].as_object_mut().unwrap().values_mut() {
+        assert!(lease.as_object_mut().unwrap().remove("holder").is_some());
+    }
+    serde_json::from_value(stored).unwrap()
+}
+
+#[test]
+fn agent_that_had_no_run_is_released_alone() {
+    let (api, docs) = (membership(1, 11, "api"), membership(1, 12, "docs"));
+    let workstream = WorkstreamId::parse("api").unwrap();
+    for scope in [
+        BrakeScope::Project { project_id: id(1) },
+        BrakeScope::Workstream { project_id: id(1), workstream },
+        BrakeScope::Agent { agent_id: id(11) },
+    ] {
+        let (mut owner, mut one, mut other) = (Owner::new(), of_agent(1, &api), of_agent(2, &docs));
+        let mut pulled = owner.pull(1, scope);
+        owner.allocate(&mut one);
+        owner.allocate(&mut other);
+        let now = Scenario::new().now;
+        pulled.release_sessions(&member(&one), &mut owner.pool, now).unwrap();
+        assert!(matches!(owner.allocate(&mut one).0, Allocation::Allocated(_)));
+        let again = pulled.release_sessions(&member(&one), &mut owner.pool, now);
+        assert_eq!(again, Err(BrakeError::NotHeld { session_id: one.id() }));
+        let outside = pulled.release_sessions(&member(&queued(3)), &mut owner.pool, now);
+        assert_eq!(outside, Err(BrakeError::NotHeld { session_id: queued(3).id() }));
+    }
+}
+
+/// A session to release, with its agent.
+fn member(session: &AgentSession) -> BTreeMap<AgentSessionId, Option<ProjectMembership>> {
+    BTreeMap::from([(session.id(), session.project().cloned())])
+}
+
+#[test]
+fn released_session_of_a_project_stays_released_in_its_continuation() {
+    let api = membership(1, 11, "api");
+    let (mut owner, mut first, mut next) = (Owner::new(), of_agent(1, &api), of_agent(2, &api));
+    owner.allocate(&mut first);
+    let mut pulled = owner.pull(1, BrakeScope::Project { project_id: id(1) });
+    pulled.release_sessions(&member(&first), &mut owner.pool, Scenario::new().now).unwrap();
+    let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), &mut owner.ids);
+    let (allocation, _) = owner.pool.transfer(first.id(), &mut next, &mut ctx).unwrap();
+    assert!(matches!(allocation, Allocation::Allocated(_)), "{allocation:?}");
+    let mut third = of_agent(3, &api);
+    assert_eq!(owner.allocate(&mut third).0, Allocation::Waits, "another session is not released");
 }
 
 #[test]
@@ -419,10 +477,10 @@ fn released_session_starts_while_the_brake_holds_the_others() {
     owner.allocate(&mut other);
     owner.allocate(&mut one);
     let now = Scenario::new().now;
-    pulled.release_sessions(&[one.id()].into(), &mut owner.pool, now).unwrap();
+    pulled.release_sessions(&member(&one), &mut owner.pool, now).unwrap();
     assert_eq!(owner.pool.next_waiting(), Some(one.id()), "the one before it is still held");
     assert!(matches!(owner.allocate(&mut one).0, Allocation::Allocated(_)));
-    let again = pulled.release_sessions(&[one.id()].into(), &mut owner.pool, now);
+    let again = pulled.release_sessions(&member(&one), &mut owner.pool, now);
     assert_eq!(again, Err(BrakeError::NotHeld { session_id: one.id() }));
     pulled.release(ReleasedBy::Timer, &mut owner.pool, now).unwrap();
     assert_eq!(pulled.release(ReleasedBy::Owner, &mut owner.pool, now), Err(BrakeError::Over));
