@@ -21,6 +21,7 @@ pub mod commands;
 mod dead_letters;
 pub mod events;
 mod fields;
+mod free_decisions;
 mod path;
 pub mod queries;
 pub mod reactions;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 use pilothouse_api::brakes::BrakeView;
-use pilothouse_client::inputs::PullBrake;
+use pilothouse_client::inputs::{PullBrake, ReleaseCondition};
 use pilothouse_domain::BrakeId;
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::text::WorkstreamId;
@@ -52,6 +52,9 @@ pub struct Brake {
     /// Release the brake after this time, like 10m; without it, you release the brake
     #[arg(long, value_name = "TIME", value_parser = parse::duration)]
     pub release_after: Option<Duration>,
+    /// Open a decision in the inbox whose approval releases the brake
+    #[arg(long, conflicts_with = "release_after")]
+    pub release_by_decision: bool,
     #[command(flatten)]
     pub wait: Wait,
 }
@@ -102,6 +105,7 @@ impl Brake {
             reason: self.reason.unwrap_or_default(),
             behavior: if self.kill { BrakeBehavior::Kill } else { BrakeBehavior::Pause },
             release_after_seconds: self.release_after.map(|after| after.as_secs()),
+            release_condition: self.release_by_decision.then_some(ReleaseCondition::Decision),
         };
         let mut brake = ctx.client.pull_brake(&brake).await?;
         if !self.wait.no_wait {

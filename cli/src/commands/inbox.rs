@@ -23,10 +23,12 @@ const MIN_PREFIX: usize = 4;
 /// The most severe decisions come first, then the oldest. Decide with `pilothouse resolve`, or with single keys in `--interactive`.
 #[derive(Debug, Args)]
 pub struct Inbox {
-    /// Decisions in this state: pending, resolving, resolved, expired or cancelled
-    #[arg(long, value_parser = status, value_name = "STATE", default_value = "pending")]
-    pub state: DecisionStatus,
-    /// Only decisions of this kind: option, `tool_approval`, question, plan or `output_review`
+    /// Decisions in this state: pending, suspended, orphaned, resolving, resolved, `auto_resolved`, expired or cancelled. Default: those
+    /// that wait for you, which are pending or orphaned
+    #[arg(long, value_parser = status, value_name = "STATE")]
+    pub state: Option<DecisionStatus>,
+    /// Only decisions of this kind: option, `tool_approval`, question, plan, `output_review`, `brake_release`, `crash_recovery` or
+    /// `handoff_failed`
     #[arg(long, value_parser = kind, value_name = "KIND")]
     pub kind: Option<DecisionKind>,
     /// Only decisions of this session
@@ -55,7 +57,7 @@ pub struct Resolve {
 /// How to resolve a decision.
 #[derive(Debug, Subcommand)]
 pub enum How {
-    /// Approve a plan, a tool call or an output
+    /// Approve a plan, a tool call, an output or the release of a brake
     Approve {
         /// Also allow all further calls like this one, until the session ends or the control mode becomes stricter
         #[arg(long)]
@@ -67,7 +69,7 @@ pub enum How {
         #[arg(value_name = "JSON")]
         input: String,
     },
-    /// Reject a plan, a tool call or an output
+    /// Reject a plan, a tool call, an output or the release of a brake
     Reject {
         /// Why; the agent receives this text
         #[arg(long, short, value_name = "TEXT")]
@@ -82,6 +84,8 @@ pub enum How {
         #[arg(long, short, value_name = "TEXT")]
         rationale: Option<String>,
     },
+    /// End a decision whose agent has ended without deciding it
+    Dismiss,
     /// Answer the questions, in their order
     Answer {
         /// The answers: the number of an option, or any text
@@ -114,7 +118,7 @@ impl Inbox {
             Some(given) => Some(ctx.session_id(given).await?),
             None => None,
         };
-        let filter = DecisionFilter { state: Some(self.state), kind: self.kind, session, counts: true };
+        let filter = DecisionFilter { state: self.state, kind: self.kind, session, counts: true };
         let all = load(ctx, filter, self.limit).await?;
         if ctx.json {
             write_json(&all)?;
@@ -188,6 +192,7 @@ impl How {
             Self::Reject { rationale } => {
                 ResolveDecision { rationale, ..ResolveDecision::new(ResolutionType::Reject) }
             }
+            Self::Dismiss => ResolveDecision::new(ResolutionType::Dismiss),
             Self::Choose { option, rationale } => ResolveDecision {
                 chosen_option_id: Some(option_id(&decision.subject, option)),
                 rationale,
@@ -203,7 +208,7 @@ impl How {
 
 /// The id of an option: the given text, unless it is only the number of an option.
 fn option_id(subject: &DecisionSubject, given: String) -> String {
-    let DecisionSubject::Option { options, .. } = subject else { return given };
+    let Some(options) = subject.options() else { return given };
     if options.iter().any(|option| option.id == given) {
         return given;
     }
@@ -231,6 +236,9 @@ pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
         }],
         DecisionSubject::ToolApproval { .. }
         | DecisionSubject::Plan { .. }
-        | DecisionSubject::OutputReview { .. } => Vec::new(),
+        | DecisionSubject::OutputReview { .. }
+        | DecisionSubject::BrakeRelease { .. }
+        | DecisionSubject::CrashRecovery { .. }
+        | DecisionSubject::HandoffFailed { .. } => Vec::new(),
     }
 }

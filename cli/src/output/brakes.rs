@@ -18,23 +18,21 @@ pub fn details(brakes: &[BrakeView], style: Style, now: Timestamp) -> String {
 /// A brake with the progress of its sessions.
 pub fn detail(brake: &BrakeView, style: Style, now: Timestamp) -> String {
     let summary = &brake.summary;
-    let scope = match &summary.scope {
-        BrakeScope::All {} => "all sessions".to_owned(),
-        BrakeScope::Session { session_id } => format!("session {}", short_id(*session_id)),
-        BrakeScope::Project { project_id } => format!("project {project_id}"),
-        BrakeScope::Workstream { workstream, .. } => format!("workstream {workstream}"),
-        BrakeScope::Agent { agent_id } => format!("agent {agent_id}"),
-    };
+    let scope = scope_in_words(&summary.scope);
     let state = match (summary.released, summary.release_at) {
         (Some(released), _) => {
             let by = match released.by {
                 ReleasedBy::Owner => "by you",
                 ReleasedBy::Timer => "by its timer",
+                ReleasedBy::Decision => "by a decision",
             };
             format!("released {by} {}", time::ago(released.at, now))
         }
         (None, Some(at)) => format!("in force until {at}"),
-        (None, None) => "in force until you release it".to_owned(),
+        (None, None) => match summary.release_decision_id {
+            Some(id) => format!("in force until you release it, or approve decision {id}"),
+            None => "in force until you release it".to_owned(),
+        },
     };
     let mut out = format!(
         "Brake {} ({}) on {scope}, pulled {}: {state}\n{}\n{}\n",
@@ -58,6 +56,17 @@ pub fn detail(brake: &BrakeView, style: Style, now: Timestamp) -> String {
     }
     out.push_str(&table.render(style));
     out
+}
+
+/// The sessions that a brake stops.
+pub(super) fn scope_in_words(scope: &BrakeScope) -> String {
+    match scope {
+        BrakeScope::All {} => "all sessions".to_owned(),
+        BrakeScope::Session { session_id } => format!("session {}", short_id(*session_id)),
+        BrakeScope::Project { project_id } => format!("project {project_id}"),
+        BrakeScope::Workstream { workstream, .. } => format!("workstream {workstream}"),
+        BrakeScope::Agent { agent_id } => format!("agent {agent_id}"),
+    }
 }
 
 fn stage(session: &BrakedSession) -> Cell {

@@ -5,26 +5,27 @@ use pilothouse_api::decisions::{
 };
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::decision::{
-    DecisionState, DecisionStatus, DecisionSubject, OnTimeout, Resolution, ResolutionDelivery,
-    ResolutionType, ResolvedBy,
+    AutomaticRecovery, DecisionOption, DecisionSession, DecisionState, DecisionStatus, DecisionSubject,
+    OnTimeout, OrphanAction, OrphanStage, Resolution, ResolutionDelivery, ResolutionType, ResolvedBy,
 };
 
 use super::Style;
+use super::brakes::scope_in_words;
 use super::requests::question;
 use super::style::Paint;
 use super::text::{clean, count, line};
 use super::time;
 
 /// The decisions in their order, and how many are pending in sum.
-pub fn list(page: &DecisionPage, state: DecisionStatus, style: Style, now: Timestamp) -> String {
+pub fn list(page: &DecisionPage, state: Option<DecisionStatus>, style: Style, now: Timestamp) -> String {
     let mut out = String::new();
     for item in &page.items {
         out.push_str(&decision(item, style, now));
     }
     if page.items.is_empty() {
         let none = match state {
-            DecisionStatus::Pending => "Nothing waits for you.\n".to_owned(),
-            other => format!("There are no {other} decisions.\n"),
+            None | Some(DecisionStatus::Pending) => "Nothing waits for you.\n".to_owned(),
+            Some(other) => format!("There are no {other} decisions.\n"),
         };
         out.push_str(&none);
     }
@@ -62,24 +63,44 @@ pub fn decision(decision: &DecisionView, style: Style, now: Timestamp) -> String
     let head = style.paint(Paint::Yellow, &facts.join(", "));
     let source = style.dim(&format!(
         "({}, {}{expires})",
-        line(&decision.session_name, 60),
+        line(source_name(decision), 60),
         time::ago(decision.created_at, now)
     ));
     let last = match outcome(&decision.state, now) {
         Some(outcome) => format!("  {outcome}\n"),
         None => format!("  {} {}\n", style.dim("→"), hint(decision, &short)),
     };
-    format!("{head} {source}\n{}{last}", content(&decision.subject, &decision.session_id.to_string(), style))
+    format!("{head} {source}\n{}{last}", content(&decision.subject, decision.session.as_ref(), style))
+}
+
+/// The session of a decision, or what it is about otherwise.
+pub(super) fn source_name(decision: &DecisionView) -> &str {
+    decision.session.as_ref().map_or("emergency brake", |session| session.session_name.as_str())
 }
 
 const fn badge_in_words(badge: DecisionBadge) -> &'static str {
     match badge {
         DecisionBadge::TimedOut => "timed out",
+        DecisionBadge::AgentKilled => "agent killed",
     }
 }
 
 /// The timeout of a decision of a project.
 fn due(decision: &DecisionView, now: Timestamp) -> Option<String> {
+    if let DecisionState::Orphaned { stage, .. } = &decision.state {
+        return Some(match stage {
+            OrphanStage::New {} | OrphanStage::Triage {} => ", pending triage".to_owned(),
+            OrphanStage::Grace { ends_at, then } => {
+                let action = match then {
+                    OrphanAction::Triage => "pending triage",
+                    OrphanAction::Cancel => "is cancelled",
+                    OrphanAction::Reassign => "goes to another agent",
+                };
+                format!(", {action} {}", time::until(*ends_at, now))
+            }
+            OrphanStage::Reassigned { reassigned_to } => format!(", taken over by agent {reassigned_to}"),
+        });
+    }
     let (tick, action) = (decision.due_tick?, decision.on_timeout?);
     if decision.state != DecisionState::Pending {
         return None;
@@ -94,23 +115,12 @@ fn due(decision: &DecisionView, now: Timestamp) -> Option<String> {
     Some(format!(", {action} at tick {tick}{at}"))
 }
 
-pub(super) fn content(subject: &DecisionSubject, session: &str, style: Style) -> String {
+pub(super) fn content(subject: &DecisionSubject, session: Option<&DecisionSession>, style: Style) -> String {
     match subject {
         DecisionSubject::Question { questions, .. } => questions.iter().map(|q| question(q, style)).collect(),
         DecisionSubject::Option { question, options, assessment, .. } => {
             let recommended = assessment.as_ref().and_then(|it| it.recommended_option_id.as_deref());
-            let mut out = format!("  {}\n", style.bold(&clean(question)));
-            for (at, option) in options.iter().enumerate() {
-                let mark = if recommended == Some(option.id.as_str()) { " (recommended)" } else { "" };
-                let texts = [option.option.description.as_deref(), option.tradeoffs.as_deref()];
-                let meaning: Vec<_> = texts.into_iter().flatten().map(|text| line(text, 100)).collect();
-                let meaning =
-                    if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
-                let label = line(&option.option.label, 80);
-                let numbered = format!("    {}. {label}{mark}{}\n", at + 1, style.dim(&meaning));
-                out.push_str(&numbered);
-            }
-            out
+            format!("  {}\n{}", style.bold(&clean(question)), numbered(options, recommended, style))
         }
         DecisionSubject::ToolApproval { approval, .. } => {
             let why = approval.verdict.as_ref().map(|verdict| {
@@ -124,13 +134,50 @@ pub(super) fn content(subject: &DecisionSubject, session: &str, style: Style) ->
             )
         }
         DecisionSubject::Plan { version, .. } => {
+            let session = session.map(|session| session.session_id.to_string()).unwrap_or_default();
             format!("  Revision {version}; read it with `pilothouse plan show {session}`\n")
         }
         DecisionSubject::OutputReview { output, .. } => {
             let tests = if output.all_tests_passing { "pass" } else { "do not all pass" };
             format!("  {} changed; its tests {tests}\n", count(output.files_changed as usize, "file"))
         }
+        DecisionSubject::BrakeRelease { brake_id, scope, brake_reason } => format!(
+            "  Release brake {brake_id} on {}\n  pulled because: {}\n",
+            scope_in_words(scope),
+            line(brake_reason, 160)
+        ),
+        DecisionSubject::CrashRecovery {
+            failure_reason,
+            failure_message,
+            consecutive_crashes,
+            options,
+            automatic,
+        } => {
+            let message = failure_message.as_deref().map(|why| format!(": {}", line(why, 160)));
+            let automatic = automatic
+                .map(|AutomaticRecovery { at, recovery }| format!("  without you: {recovery} at {at}\n"));
+            format!(
+                "  {}\n  crash {consecutive_crashes} in a row\n{}{}",
+                style.bold(&format!("{failure_reason}{}", message.unwrap_or_default())),
+                automatic.unwrap_or_default(),
+                numbered(options, None, style)
+            )
+        }
+        DecisionSubject::HandoffFailed { obstacle, options, .. } => {
+            format!("  {}\n{}", style.bold(&line(obstacle, 160)), numbered(options, None, style))
+        }
     }
+}
+
+fn numbered(options: &[DecisionOption], recommended: Option<&str>, style: Style) -> String {
+    let line_of = |(at, option): (usize, &DecisionOption)| {
+        let mark = if recommended == Some(option.id.as_str()) { " (recommended)" } else { "" };
+        let texts = [option.option.description.as_deref(), option.tradeoffs.as_deref()];
+        let meaning: Vec<_> = texts.into_iter().flatten().map(|text| line(text, 100)).collect();
+        let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
+        format!("    {}. {}{mark}{}\n", at + 1, line(&option.option.label, 80), style.dim(&meaning))
+    };
+    options.iter().enumerate().map(line_of).collect()
 }
 
 fn hint(decision: &DecisionView, short: &str) -> String {
@@ -139,14 +186,16 @@ fn hint(decision: &DecisionView, short: &str) -> String {
         ResolutionType::ChooseOption => "choose NUMBER",
         ResolutionType::Approve => "approve",
         ResolutionType::Modify => "modify '{…}'",
+        ResolutionType::Reject if decision.session.is_none() => "reject",
         ResolutionType::Reject => "reject --rationale \"…\"",
+        ResolutionType::Dismiss => "dismiss",
     });
     format!("pilothouse resolve {short} {}", how.collect::<Vec<_>>().join(" | "))
 }
 
 pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
     let (ruling, note) = match state {
-        DecisionState::Pending => return None,
+        DecisionState::Pending | DecisionState::Orphaned { .. } => return None,
         DecisionState::Suspended { brake_id, since } => {
             return Some(format!("suspended by brake {brake_id} {}", time::ago(*since, now)));
         }
@@ -158,7 +207,7 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
         }
         DecisionState::Resolving { ruling } => (ruling, "; the agent has not received it yet"),
         DecisionState::Resolved { ruling, delivery } => (ruling, delivered(*delivery)),
-        DecisionState::AutoResolved { ruling, delivery } => (ruling, delivered(Some(*delivery))),
+        DecisionState::AutoResolved { ruling, delivery } => (ruling, delivered(*delivery)),
     };
     let what = match &ruling.resolution {
         Resolution::Answer { answers } => {
@@ -175,6 +224,7 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             format!("approved with the input {}", line(&modified_input.to_string(), 120))
         }
         Resolution::Reject { rationale: None } => "rejected".to_owned(),
+        Resolution::Dismiss => "dismissed".to_owned(),
         Resolution::Reject { rationale: Some(why) } => format!("rejected: {}", line(why, 80)),
     };
     let by = resolver(&ruling.resolved_by);
@@ -193,6 +243,8 @@ pub(super) fn resolver(by: &ResolvedBy) -> String {
     match by {
         ResolvedBy::Owner { id } => format!("by {id}"),
         ResolvedBy::DefaultAnswer => "by the default answer".to_owned(),
+        ResolvedBy::OrphanPolicy => "by the policy for orphaned decisions".to_owned(),
+        ResolvedBy::RecoveryPolicy => "by the policy for crash recovery".to_owned(),
         ResolvedBy::Timeout { rule } => format!("by the {}", timeout_rule_in_words(*rule)),
     }
 }
@@ -200,12 +252,48 @@ pub(super) fn resolver(by: &ResolvedBy) -> String {
 #[cfg(test)]
 mod tests {
     use pilothouse_api::decisions::DecisionPage;
-    use pilothouse_domain::decision::DecisionStatus;
     use serde_json::json;
 
     use super::{decision as show, list};
     use crate::output::Style;
     use crate::output::fixtures::{decision, now};
+
+    #[test]
+    fn orphan_shows_its_badge_what_follows_and_how_to_dismiss_it() {
+        let orphan = decision(&json!({
+            "kind": "question", "requestId": "q1", "questions": [{ "question": "Which store?" }],
+            "severity": "high", "badges": ["agentKilled"], "resolutions": ["answer", "dismiss"], "state": "orphaned",
+            "since": "2026-11-21T20:01:50.000Z", "reason": "session_cancelled", "stage": "grace",
+            "endsAt": "2026-11-21T20:02:10.000Z", "then": "cancel",
+        }));
+        let shown = show(&orphan, Style::PLAIN, now());
+        assert!(
+            shown.starts_with(
+                "92944b5c  question, high severity, agent killed (demo, 30 s ago, is cancelled in 10 s)"
+            ),
+            "{shown}"
+        );
+        assert!(shown.ends_with("→ pilothouse resolve 92944b5c answer \"…\" | dismiss\n"), "{shown}");
+    }
+
+    #[test]
+    fn release_of_a_brake_shows_its_scope_and_reason() {
+        let mut release = decision(&json!({
+            "kind": "brake_release", "brakeId": "0197b1c0-9999-7000-8000-00000000cccc",
+            "scope": { "type": "all" }, "brakeReason": "It deletes the wrong files", "severity": "high",
+            "resolutions": ["approve", "reject"], "state": "pending",
+        }));
+        release.session = None;
+        assert_eq!(
+            show(&release, Style::PLAIN, now()),
+            "\
+92944b5c  brake release, high severity (emergency brake, 30 s ago)
+  Release brake 0197b1c0-9999-7000-8000-00000000cccc on all sessions
+  pulled because: It deletes the wrong files
+  → pilothouse resolve 92944b5c approve | reject
+"
+        );
+    }
 
     #[test]
     fn inbox_shows_content_and_the_command_that_resolves() {
@@ -217,7 +305,7 @@ mod tests {
         }));
         let page = DecisionPage { items: vec![call], next_cursor: None, counts: None };
         assert_eq!(
-            list(&page, DecisionStatus::Pending, Style::PLAIN, now()),
+            list(&page, None, Style::PLAIN, now()),
             "\
 92944b5c  tool approval, high severity (demo, 30 s ago, expires in 24 h)
   Bash {\"command\":\"ls\"}
@@ -225,7 +313,7 @@ mod tests {
 "
         );
         let empty = DecisionPage { items: Vec::new(), next_cursor: None, counts: None };
-        assert_eq!(list(&empty, DecisionStatus::Pending, Style::PLAIN, now()), "Nothing waits for you.\n");
+        assert_eq!(list(&empty, None, Style::PLAIN, now()), "Nothing waits for you.\n");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pilothouse_domain::value::ToolApproval;
 use serde_json::Value;
 
 use super::Style;
-use super::inbox::{content, words};
+use super::inbox::{content, source_name, words};
 use super::style::Paint;
 use super::text::{indented, line};
 use super::time;
@@ -20,6 +20,7 @@ r      reject; asks for the reason
 m      change the input in $EDITOR and approve
 1..9   choose an option
 t      type an answer
+d      dismiss a decision whose agent has ended
 n p    next and previous decision
 s      last lines of the session
 up, down   scroll
@@ -81,7 +82,7 @@ fn head(decision: &DecisionView, style: Style, now: Timestamp) -> String {
     let expires = decision.expires_at.map(|at| format!(", expires {}", time::until(at, now)));
     let source = format!(
         "({}, {}{})",
-        line(&decision.session_name, 60),
+        line(source_name(decision), 60),
         time::ago(decision.created_at, now),
         expires.unwrap_or_default()
     );
@@ -97,7 +98,7 @@ fn request(decision: &DecisionView, style: Style) -> Vec<String> {
             lines
         }
         subject => {
-            vec![content(subject, &decision.session_id.to_string(), style).trim_end().to_owned()]
+            vec![content(subject, decision.session.as_ref(), style).trim_end().to_owned()]
         }
     }
 }
@@ -136,6 +137,7 @@ fn hints(view: &InboxScreen<'_>, decision: &DecisionView) -> String {
             ResolutionType::Modify => hints.push("m change"),
             ResolutionType::ChooseOption => hints.push("1-9 choose"),
             ResolutionType::Answer => hints.push("t answer"),
+            ResolutionType::Dismiss => hints.push("d dismiss"),
         }
     }
     hints.extend(["n next", "p previous", "s lines", "q quit", "? help"]);

@@ -56,8 +56,13 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
         }),
         layout::DECISION => {
             let Decision { id, owner_id, .. } = Store::read_decision(item)?;
-            let push = Some(PushOf::Decision { owner_id, decision_id: id });
-            Ok(RelayedMessages { push, ..RelayedMessages::default() })
+            let decision = AggregateRef { kind: layout::DECISION.to_owned(), id: id.to_string() };
+            let due = item.due.as_ref().and_then(layout::due_at);
+            Ok(RelayedMessages {
+                deadline: due.and_then(|due| deadline_of_aggregate(&decision, due, now)),
+                push: Some(PushOf::Decision { owner_id, decision_id: id }),
+                ..RelayedMessages::default()
+            })
         }
         _ => Ok(RelayedMessages::default()),
     }

@@ -7,6 +7,7 @@
 pub mod allocate_pool_slots;
 pub mod brakes;
 pub mod chains;
+pub mod crashes;
 pub mod decision_log;
 pub mod decision_timeouts;
 pub mod finish_consolidations;
@@ -78,6 +79,7 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || trust::concerns(event)
         || spending::concerns(event)
         || decision_timeouts::concerns(event)
+        || crashes::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -240,6 +242,7 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
         }
         outcome = outcome.and(finish_consolidations::react(app, entry, event).await);
         outcome = outcome.and(trust::react(app, entry, event).await);
+        outcome = outcome.and(crashes::react(app, entry, event).await);
     }
     outcome = outcome.and(ticks::react(app, entry).await);
     outcome = outcome.and(spending::react(app, entry).await);

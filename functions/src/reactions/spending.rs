@@ -9,7 +9,9 @@ use futures_util::future::try_join_all;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
-use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake};
+use pilothouse_domain::brake::{
+    Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake, ReleaseCondition,
+};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::project_account::{AgentSpend, ProjectAccount};
 use pilothouse_domain::value::ProjectMembership;
@@ -184,7 +186,7 @@ fn brake(
         scope: BrakeScope::Project { project_id: project.id() },
         behavior: BrakeBehavior::Pause,
         reason,
-        release_at: None,
+        release: ReleaseCondition::Manual {},
         agents,
     };
     let (brake, pulled) = Brake::pull(new, &mut pool.value, ctx.now)?;

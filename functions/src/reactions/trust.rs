@@ -26,6 +26,7 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(
         event,
         SessionEvent::InputReceived { .. }
+            | SessionEvent::OrphanResolved { .. }
             | SessionEvent::Approved { .. }
             | SessionEvent::Rejected { .. }
             | SessionEvent::Closed {}
@@ -39,6 +40,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
     let Some(membership) = &entry.project else { return Ok(()) };
     let decided = match event {
         SessionEvent::InputReceived { decision_id, .. } => *decision_id,
+        SessionEvent::OrphanResolved { decision_id } => Some(*decision_id),
         SessionEvent::Approved { output_id, .. } | SessionEvent::Rejected { output_id, .. } => {
             Some(decision_id(entry.session_id, None, &output_id.to_string()))
         }

@@ -108,5 +108,8 @@ impl KnownInbox<'_> {
 }
 
 const fn can_change(decision: &Decision) -> bool {
-    matches!(decision.status(), DecisionStatus::Pending | DecisionStatus::Resolving)
+    matches!(
+        decision.status(),
+        DecisionStatus::Pending | DecisionStatus::Orphaned | DecisionStatus::Resolving
+    )
 }

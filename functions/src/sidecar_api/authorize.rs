@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use deserr::Deserr;
-use futures_util::try_join;
+use futures_util::future::try_join3;
 use pilothouse_api::Violation;
 use pilothouse_api::agent::ToolVerdict;
 use pilothouse_api::input::Violations;
@@ -215,11 +215,12 @@ impl Rules {
         membership: &ProjectMembership,
     ) -> Result<Self, Problem> {
         let owner = session.owner_id();
-        let (brakes, time, agent) = try_join!(
+        let (brakes, time, agent) = try_join3(
             async { Ok::<_, Problem>(app.store.brakes(owner).await?) },
             app.project_time(membership.project_id),
             async { Ok(app.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?) },
-        )?;
+        )
+        .await?;
         ensure_not_braked(&brakes, session)?;
         let time = time.ok_or_else(Problem::no_project)?;
         Ok(Self {

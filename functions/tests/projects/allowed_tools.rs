@@ -80,7 +80,8 @@ async fn tools_of_the_template_and_of_skills_are_listed() {
 #[tokio::test]
 async fn calls_without_a_tool_are_judged_by_kind_or_by_a_person() {
     let fixture = ProjectFixture::working().await;
-    let brief = json!({ "role": "Tester", "workstream": "api", "adapter": "acp", "allowedTools": ["Read", "Bash"] });
+    let brief =
+        json!({ "role": "Tester", "workstream": "api", "adapter": "acp", "allowedTools": ["Read", "Bash"] });
     let spawn = json!({ "brief": brief, "objective": "Test it", "workingDirectory": "/w", "budgetCapUsd": "1",
         "allowUnmetered": true });
     let (status, spawned) = fixture.send("POST", "/api/agents/spawn", spawn).await;

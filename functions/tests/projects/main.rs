@@ -7,6 +7,7 @@ mod authorization;
 mod brakes;
 mod brief_changes;
 mod fixture;
+mod free_decisions;
 mod portfolio;
 mod routes;
 mod spending;

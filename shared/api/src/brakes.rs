@@ -3,7 +3,7 @@
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeRelease, BrakeScope, HoldStage};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::ProjectMembership;
-use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, Timestamp};
+use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DecisionId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +40,12 @@ pub struct BrakeSummary {
     pub initiated_by: String,
     /// When the brake was pulled.
     pub pulled_at: Timestamp,
-    /// When the server releases the brake. Absent if a person has to.
+    /// When the server releases the brake. Absent if it has no timer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_at: Option<Timestamp>,
+    /// The decision of the inbox whose approval releases the brake. Absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_decision_id: Option<DecisionId>,
     /// The release. Absent while the brake is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<BrakeRelease>,
@@ -84,6 +87,7 @@ impl BrakeSummary {
             },
             pulled_at: brake.pulled_at(),
             release_at: brake.release_at(),
+            release_decision_id: brake.release_decision_id(),
             released: brake.released(),
             session_count: brake.session_ids().len(),
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::decision::{
-    Decision, DecisionKind, DecisionLogEntry, DecisionState, DecisionStatus, DecisionSubject, LoggedDecision,
-    OnTimeout, ResolutionType, ResolvedBy, TimeoutRule,
+    Decision, DecisionKind, DecisionLogEntry, DecisionSession, DecisionState, DecisionStatus,
+    DecisionSubject, LoggedDecision, OnTimeout, ResolutionType, ResolvedBy, TimeoutRule,
 };
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::escalation::DecidingRule;
@@ -20,11 +20,10 @@ use serde::{Deserialize, Serialize};
 pub struct DecisionView {
     /// The id of the decision.
     pub id: DecisionId,
-    /// The session that asked.
-    pub session_id: AgentSessionId,
-    /// The name of the session.
-    pub session_name: String,
-    /// The agent of a project that asked.
+    /// The session that asked, or that it is about.
+    #[serde(flatten)]
+    pub session: Option<DecisionSession>,
+    /// The agent of a project that asked, or that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectMembership>,
     /// What is to be decided.
@@ -69,6 +68,8 @@ pub struct DecisionView {
 pub enum DecisionBadge {
     /// A timeout fired and raised its severity.
     TimedOut,
+    /// The session of the agent ended.
+    AgentKilled,
 }
 
 impl DecisionView {
@@ -76,11 +77,12 @@ impl DecisionView {
     pub fn of(decision: &Decision) -> Self {
         let timeout = decision.timeout.as_ref();
         let timed = timeout.filter(|timeout| timeout.policy.timeout_ticks.is_some());
-        let badges = timeout.and_then(|timeout| timeout.severity).map(|_| DecisionBadge::TimedOut);
+        let timed_out = timeout.and_then(|timeout| timeout.severity).map(|_| DecisionBadge::TimedOut);
+        let is_orphaned = decision.status() == DecisionStatus::Orphaned;
+        let badges = timed_out.into_iter().chain(is_orphaned.then_some(DecisionBadge::AgentKilled));
         Self {
             id: decision.id,
-            session_id: decision.session_id,
-            session_name: decision.session_name.clone(),
+            session: decision.session.clone(),
             project: decision.project.clone(),
             subject: decision.subject.clone(),
             severity: decision.severity,
@@ -91,8 +93,8 @@ impl DecisionView {
             due_at: decision.expires_at.filter(|_| timeout.is_some()),
             on_timeout: timed.map(|timeout| timeout.policy.on_timeout),
             extensions: timed.map(|timeout| timeout.extensions),
-            badges: badges.into_iter().collect(),
-            resolutions: decision.subject.resolutions().to_vec(),
+            badges: badges.collect(),
+            resolutions: decision.resolutions(),
             state: decision.state.clone(),
         }
     }
@@ -107,7 +109,7 @@ pub struct DecisionPage {
     /// The cursor of the next page. Absent on the last page. A page may be short, or even empty, although more items follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How many decisions are pending, if the request asked with `counts=true`. The filters do not apply to it.
+    /// How many decisions are pending or orphaned, if the request asked with `counts=true`. The filters do not apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<DecisionCounts>,
 }
@@ -132,11 +134,11 @@ pub struct ChangedDecision {
     pub id: DecisionId,
 }
 
-/// How many decisions of an owner are pending.
+/// How many decisions of an owner are pending or orphaned.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionCounts {
-    /// All pending decisions.
+    /// All of them.
     pub pending: usize,
     /// The same by kind.
     pub by_kind: BTreeMap<String, usize>,

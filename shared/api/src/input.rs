@@ -12,7 +12,10 @@ use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, Val
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::control_mode::ControlMode;
-use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout, ResolutionType};
+use pilothouse_domain::decision::{
+    AutoRestartConditions, CrashRecoveryPolicy, DecisionTimeoutPolicy, OnTimeout, OrphanAction,
+    OrphanActions, OrphanedDecisionPolicy, ResolutionType,
+};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
 use pilothouse_domain::skill::MemoryPillCategory;
@@ -154,7 +157,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;
@@ -180,14 +183,103 @@ impl Deserr<Violations> for DecisionTimeoutPolicy {
             Deserr::<Violations>::deserialize_from_value(value, location)?;
         let max_extensions = max_extensions.unwrap_or(Self::DEFAULT_EXTENSIONS);
         let policy = Self { timeout_ticks, on_timeout, max_extensions };
-        policy.check().map_err(|wrong| {
-            wrong.iter().fold(Violations::default(), |all, violation| {
-                let text = violation.to_string();
-                // The texts start with the field.
-                let (field, message) = text.split_once(' ').unwrap_or(("", &text));
-                all.with(location, Some(field), message.to_owned())
-            })
-        })?;
+        policy.check().map_err(|wrong| violations_of(&wrong, location))?;
+        Ok(policy)
+    }
+}
+
+/// Violations whose texts start with the field.
+fn violations_of<E: std::error::Error>(wrong: &[E], location: ValuePointerRef<'_>) -> Violations {
+    wrong.iter().fold(Violations::default(), |all, violation| {
+        let text = violation.to_string();
+        let (field, message) = text.split_once(' ').unwrap_or(("", &text));
+        all.with(location, Some(field), message.to_owned())
+    })
+}
+
+/// The fields of a policy for orphaned decisions.
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct OrphanFields {
+    default: OrphanAction,
+    #[deserr(default)]
+    grace_period_ms: Option<u64>,
+    #[deserr(default)]
+    per_subtype: OrphanActionFields,
+}
+
+/// Names as in S2, which are those of the kinds of decisions.
+#[derive(Default, Deserr)]
+#[deserr(error = Violations, deny_unknown_fields)]
+struct OrphanActionFields {
+    #[deserr(default)]
+    option: Option<OrphanAction>,
+    #[deserr(default)]
+    tool_approval: Option<OrphanAction>,
+}
+
+impl Deserr<Violations> for OrphanedDecisionPolicy {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let OrphanFields { default, grace_period_ms, per_subtype } =
+            Deserr::<Violations>::deserialize_from_value(value, location)?;
+        let OrphanActionFields { option, tool_approval } = per_subtype;
+        let policy = Self {
+            default,
+            grace_period_ms: grace_period_ms.unwrap_or(Self::DEFAULT_GRACE_MS),
+            per_subtype: OrphanActions { option, tool_approval },
+        };
+        policy.check().map_err(|wrong| violations_of(&wrong, location))?;
+        Ok(policy)
+    }
+}
+
+/// The fields of a policy for crash recovery.
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct RecoveryFields {
+    #[deserr(default)]
+    auto_restart: bool,
+    #[deserr(default)]
+    auto_restart_conditions: RestartConditionFields,
+    #[deserr(default)]
+    prefer_resume_over_restart: Option<bool>,
+}
+
+#[derive(Default, Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct RestartConditionFields {
+    #[deserr(default)]
+    min_trust_score: Option<u8>,
+    #[deserr(default)]
+    max_consecutive_crashes: Option<u32>,
+    #[deserr(default)]
+    cooldown_ms: Option<u64>,
+}
+
+impl Deserr<Violations> for CrashRecoveryPolicy {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let fields: RecoveryFields = Deserr::<Violations>::deserialize_from_value(value, location)?;
+        let RestartConditionFields { min_trust_score, max_consecutive_crashes, cooldown_ms } =
+            fields.auto_restart_conditions;
+        let (default, usual) = (Self::default(), AutoRestartConditions::default());
+        let policy = Self {
+            auto_restart: fields.auto_restart,
+            auto_restart_conditions: AutoRestartConditions {
+                min_trust_score: min_trust_score.unwrap_or(usual.min_trust_score),
+                max_consecutive_crashes: max_consecutive_crashes.unwrap_or(usual.max_consecutive_crashes),
+                cooldown_ms: cooldown_ms.unwrap_or(usual.cooldown_ms),
+            },
+            prefer_resume_over_restart: fields
+                .prefer_resume_over_restart
+                .unwrap_or(default.prefer_resume_over_restart),
+        };
+        policy.check().map_err(|wrong| violations_of(&wrong, location))?;
         Ok(policy)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::control_mode::{ControlMode, ModeRevision};
-use pilothouse_domain::decision::DecisionTimeoutPolicy;
+use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy, OrphanedDecisionPolicy};
 use pilothouse_domain::effect::pattern::ToolClassification;
 use pilothouse_domain::escalation::EscalationProtocol;
 use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, SpendingCap, Workstream};
@@ -43,6 +43,12 @@ pub struct ProjectView {
     /// What happens to decisions that are not made in time, where it differs from the defaults of a control mode.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub decision_timeout: BTreeMap<ControlMode, DecisionTimeoutPolicy>,
+    /// What happens to open decisions of agents whose sessions end, where it differs from the defaults of a control mode.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub orphaned_decisions: BTreeMap<ControlMode, OrphanedDecisionPolicy>,
+    /// What happens when an agent crashes. Absent if it is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash_recovery: Option<CrashRecoveryPolicy>,
     /// The effects of tools that the control plane does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_patterns: Vec<ToolClassification>,
@@ -189,6 +195,12 @@ impl ProjectView {
                 .iter()
                 .filter_map(|(mode, policy)| Some((*mode, policy.decision_timeout?)))
                 .collect(),
+            orphaned_decisions: definition
+                .policies
+                .iter()
+                .filter_map(|(mode, policy)| Some((*mode, policy.orphaned_decisions?)))
+                .collect(),
+            crash_recovery: definition.crash_recovery,
             escalation: definition
                 .policies
                 .into_iter()

@@ -23,6 +23,21 @@ pub fn ensure_not_braked(brakes: &OwnerBrakes, session: &AgentSession) -> Result
     brakes.on(session).map_or(Ok(()), |brake| Err(SessionError::Braked { brake_id: brake.id }))
 }
 
+/// Puts the hold of a brake on a session whose agent would receive something, if a brake stops it and has not held it yet. The commit
+/// must require that the brakes are unchanged: nothing would take this hold off again.
+///
+/// # Errors
+/// The session refuses the hold.
+pub fn hold_if_braked(
+    brakes: &OwnerBrakes,
+    session: &mut AgentSession,
+    ctx: &DomainContext<'_>,
+) -> Result<Option<Events>, SessionError> {
+    let can_act = session.run().is_some() && session.check(Operation::Hold).is_ok();
+    let brake = brakes.on(session).filter(|_| can_act && !session.is_held());
+    brake.map(|brake| session.hold(brake.id, brake.behavior, ctx)).transpose()
+}
+
 impl App {
     async fn load_with_brakes(
         &self,
@@ -83,20 +98,16 @@ impl App {
     ) -> Result<CommandResponse, Problem> {
         let load = async || self.load_with_brakes(command, id).await;
         let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
-            let session = &loaded.conversation.session;
-            let can_act = session.run().is_some() && session.check(Operation::Hold).is_ok();
-            let brake = brakes.on(session).filter(|_| can_act && !session.is_held());
+            let mut is_held = false;
             let under_brake = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
-                let mut events = match brake {
-                    Some(brake) => it.session.hold(brake.id, brake.behavior, ctx)?,
-                    None => Events::new(),
-                };
+                let held = hold_if_braked(&brakes, &mut it.session, ctx)?;
+                is_held = held.is_some();
+                let mut events = held.unwrap_or_default();
                 events.extend(decide(it, ctx)?);
                 Ok(events)
             };
             match self.decide_on_session(command, loaded, ctx, under_brake, &show)? {
-                Decision::Commit(mut commit, response) if brake.is_some() => {
-                    // The brake must not be released meanwhile: nothing would take this hold off again.
+                Decision::Commit(mut commit, response) if is_held => {
                     commit.unchanged_brakes(&command.owner, &brakes);
                     Ok(Decision::Commit(commit, response))
                 }

@@ -306,6 +306,8 @@ fn over(outcome: &DecisionOutcome) -> String {
     let at = outcome.ended_at.map(|at| format!(" at {at}")).unwrap_or_default();
     let by = match &outcome.resolved_by {
         Some(ResolvedBy::Owner { id }) => format!(" by {id}"),
+        Some(ResolvedBy::OrphanPolicy) => " by the policy for orphaned decisions".to_owned(),
+        Some(ResolvedBy::RecoveryPolicy) => " by the policy for crash recovery".to_owned(),
         Some(ResolvedBy::Timeout { .. }) => " by the timeout policy of the project".to_owned(),
         Some(ResolvedBy::DefaultAnswer) => " by the default answer of the session".to_owned(),
         None => String::new(),
@@ -315,6 +317,7 @@ fn over(outcome: &DecisionOutcome) -> String {
         DecisionStatus::Cancelled => format!("the decision was cancelled{at}"),
         DecisionStatus::Pending
         | DecisionStatus::Suspended
+        | DecisionStatus::Orphaned
         | DecisionStatus::Resolving
         | DecisionStatus::Resolved
         | DecisionStatus::AutoResolved => {

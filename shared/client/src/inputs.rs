@@ -29,6 +29,17 @@ pub struct PullBrake {
     /// Seconds until the server releases the brake; a person does if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_after_seconds: Option<u64>,
+    /// What else releases the brake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release_condition: Option<ReleaseCondition>,
+}
+
+/// What releases a brake, in addition to a person and a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum ReleaseCondition {
+    /// The approval of a decision in the inbox, which the brake opens.
+    Decision,
 }
 
 /// Releases a brake.

@@ -1,9 +1,10 @@
-//! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner.
+//! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner, and free
+//! decisions, which guard themselves (decision 82).
 
-use pilothouse_domain::decision::{Decision, DecisionLogEntry};
+use pilothouse_domain::decision::{Decision, DecisionLogEntry, FreeDecision};
 use pilothouse_domain::{DecisionId, UserId};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
+use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store, read};
@@ -13,12 +14,30 @@ impl Commit {
     /// Adds a decision that the session opened or ended. The version of the session guards it. Decisions that are over expire with
     /// the records of the agent.
     pub(crate) fn decision(&mut self, decision: &Decision) -> Result<(), StoreError> {
-        let mut row = item(layout::decision(decision.id), layout::DECISION, body(decision)?);
-        row.listing = Some(layout::listed_decision(decision));
-        row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
+        let mut row = decision_item(decision)?;
+        if decision.due_at().is_some() {
+            // It became free: its version guards it from now on.
+            row.version = 1;
+        }
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
     }
+
+    /// Adds a free decision, guarded by its loaded version.
+    pub fn free_decision(&mut self, loaded: &Loaded<FreeDecision>) -> Result<(), StoreError> {
+        let decision = loaded.value.decision();
+        self.push(guarded(decision_item(decision)?, loaded.version), Purpose::Guard);
+        DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
+    }
+}
+
+fn decision_item(decision: &Decision) -> Result<Item, StoreError> {
+    let mut row = item(layout::decision(decision.id), layout::DECISION, body(decision)?);
+    row.listing = Some(layout::listed_decision(decision));
+    row.due =
+        decision.due_at().map(|at| layout::aggregate_due(layout::DECISION, &decision.id.to_string(), at));
+    row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
+    Ok(row)
 }
 
 impl Store {
@@ -27,13 +46,29 @@ impl Store {
         read(item)
     }
 
-    /// A decision of `owner`. Another owner's decision costs the same read as a missing one.
-    pub async fn decision_of(&self, owner: &UserId, id: DecisionId) -> Result<Option<Decision>, StoreError> {
-        let decision = self.load::<Decision>(&layout::decision(id)).await?.map(|loaded| loaded.value);
-        Ok(decision.filter(|decision| decision.owner_id == *owner))
+    /// A free decision of any owner, for the system itself. `None` if a session guards the decision, or did until it was over.
+    pub async fn free_decision(&self, id: DecisionId) -> Result<Option<Loaded<FreeDecision>>, StoreError> {
+        let Some(loaded) = self.load::<Decision>(&layout::decision(id)).await? else { return Ok(None) };
+        let version = loaded.version;
+        Ok(FreeDecision::of(loaded.value).ok().map(|value| Loaded { value, version }))
     }
 
-    /// Open decisions of an owner: the most severe first, then those with the largest blast radius, then the oldest.
+    /// A decision of `owner` with the version of its item.
+    pub async fn loaded_decision(
+        &self,
+        owner: &UserId,
+        id: DecisionId,
+    ) -> Result<Option<Loaded<Decision>>, StoreError> {
+        let loaded = self.load::<Decision>(&layout::decision(id)).await?;
+        Ok(loaded.filter(|loaded| loaded.value.owner_id == *owner))
+    }
+
+    /// A decision of `owner`. Another owner's decision costs the same read as a missing one.
+    pub async fn decision_of(&self, owner: &UserId, id: DecisionId) -> Result<Option<Decision>, StoreError> {
+        Ok(self.loaded_decision(owner, id).await?.map(|loaded| loaded.value))
+    }
+
+    /// Pending and orphaned decisions of an owner: the most severe first, then those with the largest blast radius, then the oldest.
     pub async fn open_decisions(
         &self,
         owner: &UserId,

@@ -54,7 +54,7 @@
 //! unclaimed runs by owner (`WAITING#{owner}`).
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
-//! (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
+//! and free decisions (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
@@ -134,11 +134,14 @@ pub(crate) fn subagent(id: AgentSessionId, subagent: &SubAgentId) -> Key {
 
 pub(crate) const SUBAGENTS: &str = "SUB#";
 
+/// Prefix of the partitions of decisions.
+const DECISIONS: &str = "Q#";
+
 pub(crate) fn decision(id: DecisionId) -> Key {
-    Key::new(format!("Q#{id}"), "DECISION")
+    Key::new(format!("{DECISIONS}{id}"), "DECISION")
 }
 
-/// Open decisions of an owner, in the Listing index.
+/// Pending and orphaned decisions of an owner, in the Listing index.
 pub fn open_decisions_partition(owner: &UserId) -> String {
     format!("QO#{owner}")
 }
@@ -393,7 +396,11 @@ pub(crate) fn archived_part(kind: &str, id: &str, group: &str, record: &str) -> 
     Key::new(format!("A#{kind}#{id}"), archived_part_sort(group, record))
 }
 
+/// The aggregate with this key. A free decision counts as one of the kind [`DECISION`].
 pub(crate) fn aggregate_of(key: &Key) -> Option<AggregateRef> {
+    if let Some(id) = key.partition.strip_prefix(DECISIONS) {
+        return Some(AggregateRef { kind: DECISION.to_owned(), id: id.to_owned() });
+    }
     let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
     Some(AggregateRef { kind: kind.to_owned(), id: id.to_owned() })
 }

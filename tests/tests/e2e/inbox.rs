@@ -258,18 +258,23 @@ async fn inbox_is_followed_live_across_reconnections() {
 async fn listed(watch: &mut InboxWatch) -> Vec<String> {
     loop {
         if let InboxEvent::Listed(all) = timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
-            return all.iter().map(|decision| decision.session_id.to_string()).collect();
+            return all.iter().map(session_of).collect();
         }
     }
+}
+
+/// The id of the session of a decision.
+fn session_of(decision: &DecisionView) -> String {
+    decision.session.as_ref().unwrap().session_id.to_string()
 }
 
 /// Reads until the session has no pending decision: by its end, or by a list after a reconnection.
 async fn until_gone(watch: &mut InboxWatch, session: &str) {
     loop {
         match timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
-            InboxEvent::Listed(all) if all.iter().all(|one| one.session_id.to_string() != session) => return,
+            InboxEvent::Listed(all) if all.iter().all(|one| session_of(one) != session) => return,
             InboxEvent::Decision(one)
-                if one.session_id.to_string() == session && one.state != DecisionState::Pending =>
+                if session_of(&one) == session && one.state != DecisionState::Pending =>
             {
                 return;
             }
@@ -282,7 +287,7 @@ async fn until_gone(watch: &mut InboxWatch, session: &str) {
 async fn until_changed(watch: &mut InboxWatch, session: &str, state: DecisionStatus) -> DecisionView {
     loop {
         if let InboxEvent::Decision(decision) = timeout(PATIENCE, watch.next()).await.unwrap().unwrap()
-            && decision.session_id.to_string() == session
+            && session_of(&decision) == session
             && decision.state.status() == state
         {
             return *decision;

@@ -25,6 +25,7 @@ mod deliverables;
 mod delivery;
 mod docs;
 mod export;
+mod free_decisions;
 mod full_disk;
 mod grants;
 mod hibernation;

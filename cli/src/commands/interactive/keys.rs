@@ -24,6 +24,7 @@ pub(super) enum Answer {
     Choose(usize),
     /// Words.
     Text,
+    Dismiss,
 }
 
 impl Action {
@@ -34,6 +35,7 @@ impl Action {
             Key::Char('r') => Self::Answer(Answer::Reject),
             Key::Char('m') => Self::Answer(Answer::Modify),
             Key::Char('t') => Self::Answer(Answer::Text),
+            Key::Char('d') => Self::Answer(Answer::Dismiss),
             Key::Char(digit @ '1'..='9') => Self::Answer(Answer::Choose(usize::from(digit as u8 - b'1'))),
             Key::Char('n') | Key::Right => Self::Next,
             Key::Char('p') | Key::Left => Self::Previous,

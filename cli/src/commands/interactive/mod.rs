@@ -162,12 +162,12 @@ async fn send(
 }
 
 async fn last_lines(ctx: &Context, waiting: &WaitingDecisions) -> Option<String> {
-    let shown = waiting.shown()?;
+    let session = waiting.shown()?.session.as_ref()?.session_id;
     let filter = RecordFilter {
         page_query: PageQuery { limit: Some(LAST_LINES), cursor: None },
         ..RecordFilter::default()
     };
-    Some(match ctx.client.activity(shown.session_id, &filter).await {
+    Some(match ctx.client.activity(session, &filter).await {
         Ok(page) => page
             .items
             .iter()

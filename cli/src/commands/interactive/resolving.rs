@@ -48,6 +48,7 @@ pub(super) async fn resolution(
         Answer::Modify => ResolutionType::Modify,
         Answer::Choose(_) => ResolutionType::ChooseOption,
         Answer::Text => ResolutionType::Answer,
+        Answer::Dismiss => ResolutionType::Dismiss,
     };
     if !decision.resolutions.contains(&wanted) {
         return because("This decision does not take that answer; ? lists the keys.");
@@ -69,12 +70,14 @@ pub(super) async fn resolution(
             ResolveDecision { modified_input: Some(modified(decision, input).await?), ..resolution }
         }
         Answer::Choose(at) => {
-            let DecisionSubject::Option { options, assessment, .. } = &decision.subject else {
-                return because("There is no option.");
+            let Some(options) = decision.subject.options() else { return because("There is no option.") };
+            let assessment = match &decision.subject {
+                DecisionSubject::Option { assessment, .. } => assessment.as_deref(),
+                _ => None,
             };
             let Some(chosen) = options.get(at) else { return because("There is no such option.") };
             let mut rationale = None;
-            if assessment.as_ref().is_some_and(|it| it.requires_rationale) {
+            if assessment.is_some_and(|it| it.requires_rationale) {
                 let Some(why) = input.line("Why? (Esc goes back) ").await? else {
                     return because("Nothing was decided.");
                 };
@@ -82,6 +85,7 @@ pub(super) async fn resolution(
             }
             ResolveDecision { chosen_option_id: Some(chosen.id.clone()), rationale, ..resolution }
         }
+        Answer::Dismiss => resolution,
         Answer::Text => {
             let questions = questions(&decision.subject);
             let mut words = Vec::new();

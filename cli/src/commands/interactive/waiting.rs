@@ -44,7 +44,9 @@ fn place(decision: &DecisionView) -> (Reverse<Severity>, Reverse<BlastRadius>, T
 /// Whether an answer to `shown` may not be sent for `current`. A moved deadline changes nothing of the request.
 pub(super) fn asks_something_else(current: &DecisionView, shown: &DecisionView) -> bool {
     let request = |it: &DecisionView| (it.subject.clone(), it.severity, it.blast_radius);
-    current.state != DecisionState::Pending || request(current) != request(shown)
+    let waits = matches!(current.state, DecisionState::Pending | DecisionState::Orphaned { .. });
+    let is_orphaned = |it: &DecisionView| matches!(it.state, DecisionState::Orphaned { .. });
+    !waits || is_orphaned(current) != is_orphaned(shown) || request(current) != request(shown)
 }
 
 impl WaitingDecisions {

@@ -15,14 +15,17 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::unit_of_work::Decision;
-use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake};
+use pilothouse_domain::brake::{
+    Brake, BrakeBehavior, BrakeInitiator, BrakeScope, NewBrake, ReleaseCondition,
+};
+use pilothouse_domain::decision::FreeDecision;
 use pilothouse_domain::session::Operation;
 use pilothouse_domain::text::{BrakeReason, WorkstreamId};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, BrakeId, DomainContext, Project, ProjectAgent, ProjectAgentId, ProjectId,
-    UserId,
+    Timestamp, UserId,
 };
-use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
+use pilothouse_store::{Commit, LineScope, Loaded, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,6 +102,63 @@ pub struct PullBrake {
     #[deserr(default, try_from(Option<u64>) = timeout -> FieldError)]
     #[schemars(range(min = 1, max = 2_592_000))]
     pub release_after_seconds: Option<u64>,
+    /// What releases the brake, in addition to a person. `timer` is the same as `releaseAfterSeconds`, and only one of them can be
+    /// given. `decision` opens a decision in the inbox whose approval releases the brake. Default: `manual`.
+    #[deserr(default)]
+    pub release_condition: Option<ReleaseConditionInput>,
+}
+
+/// What releases a brake (S2 `BrakeReleaseCondition`).
+#[derive(Debug, Clone, Copy, Deserr, JsonSchema)]
+#[deserr(error = Violations, tag = "type", rename_all = camelCase, deny_unknown_fields)]
+#[serde(tag = "type")]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub enum ReleaseConditionInput {
+    /// Nothing else.
+    Manual,
+    /// The server, after a time.
+    #[deserr(rename_all = camelCase)]
+    #[schemars(rename_all = "camelCase")]
+    Timer {
+        /// The number of milliseconds: 1 to 2592000000.
+        #[deserr(try_from(u64) = milliseconds -> FieldError)]
+        #[schemars(range(min = 1, max = 2_592_000_000_u64))]
+        release_after_ms: u64,
+    },
+    /// The approval of a decision in the inbox, which the brake opens.
+    Decision,
+}
+
+/// Most milliseconds of a timer: 30 days.
+const LONGEST_TIMER: u64 = 2_592_000_000;
+
+fn milliseconds(value: u64) -> Result<u64, FieldError> {
+    let fits = (1..=LONGEST_TIMER).contains(&value);
+    if fits { Ok(value) } else { Err(FieldError(format!("must be 1 to {LONGEST_TIMER} milliseconds"))) }
+}
+
+impl PullBrake {
+    /// Refuses two timers, or a timer beside another condition.
+    fn check(&self) -> Result<(), Problem> {
+        match (self.release_after_seconds, self.release_condition) {
+            (Some(_), Some(_)) => {
+                Err(Problem::invalid("releaseAfterSeconds", "must not be given beside `releaseCondition`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn condition(&self, id: BrakeId, now: Timestamp) -> ReleaseCondition {
+        let timer = |after| ReleaseCondition::Timer { release_at: now + after };
+        match (self.release_after_seconds, self.release_condition) {
+            (Some(seconds), _) => timer(Duration::from_secs(seconds)),
+            (None, Some(ReleaseConditionInput::Timer { release_after_ms })) => {
+                timer(Duration::from_millis(release_after_ms))
+            }
+            (None, Some(ReleaseConditionInput::Decision)) => ReleaseCondition::decision(id),
+            (None, None | Some(ReleaseConditionInput::Manual)) => ReleaseCondition::Manual {},
+        }
+    }
 }
 
 /// What a brake depends on.
@@ -117,6 +177,7 @@ async fn pull_brake(
     body: Body<PullBrake>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash).as_stop();
+    body.input.check()?;
     let scope = body.input.scope.clone().resolved(&app, &command).await?;
     let id = OnceLock::new();
     let load = async || load(&app, &command, &scope, id.get().copied()).await;
@@ -128,14 +189,15 @@ async fn pull_brake(
         if let BrakeScope::Session { .. } = scope {
             sessions.first().ok_or_else(Problem::no_session)?.check(Operation::Hold)?;
         }
+        let id = *id.get_or_init(|| ctx.brake_id());
         let new = NewBrake {
-            id: *id.get_or_init(|| ctx.brake_id()),
+            id,
             owner_id: command.owner.clone(),
             initiator: BrakeInitiator::Owner,
             scope: scope.clone(),
             behavior: body.input.behavior.unwrap_or_default(),
             reason: body.input.reason.clone(),
-            release_at: body.input.release_after_seconds.map(|after| ctx.now + Duration::from_secs(after)),
+            release: body.input.condition(id, ctx.now),
             agents: sessions.iter().filter_map(|it| Some((it.id(), it.project()?.clone()))).collect(),
         };
         let (brake, events) = Brake::pull(new, &mut pool.value, ctx.now)?;
@@ -144,6 +206,9 @@ async fn pull_brake(
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &loaded, command.cause(), events)?;
         commit.pool(&command.owner, &pool)?;
+        if loaded.value.release_decision_id().is_some() {
+            commit.free_decision(&Loaded::new(FreeDecision::brake_release(&loaded.value)))?;
+        }
         Ok(Decision::Commit(commit, response))
     };
     let response = app.unit_of_work().run_command(&command, load, decide).await?;

@@ -16,9 +16,10 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::brake::{Brake, ReleasedBy};
+use pilothouse_domain::decision::{CancelReason, FreeDecision};
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DomainContext, ProjectAgent, ProjectAgentId};
-use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
+use pilothouse_store::{Commit, LineScope, Loaded, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 
 use crate::queries::brakes::sessions_of;
@@ -97,6 +98,8 @@ struct ReleaseState {
     sessions: Vec<AgentSession>,
     /// The sessions to release, with the agents of projects that they belong to; `None`: all.
     some: Option<BTreeMap<AgentSessionId, Option<ProjectMembership>>>,
+    /// The decision that releases the brake, if it has one.
+    decision: Option<Loaded<FreeDecision>>,
 }
 
 impl ReleaseBrake {
@@ -170,10 +173,14 @@ async fn release(
         let pool = app.store.pool_with(&command.owner, LineScope::Nothing).await?;
         let some = input.sessions(app, command).await?;
         let sessions = sessions_of(app, brake.value.session_ids()).await?;
-        Ok(ReleaseState { brake, pool, sessions, some })
+        let decision = match brake.value.release_decision_id() {
+            Some(id) => app.store.free_decision(id).await?,
+            None => None,
+        };
+        Ok(ReleaseState { brake, pool, sessions, some, decision })
     };
     let decide = |state: ReleaseState, ctx: &mut DomainContext<'_>| {
-        let ReleaseState { mut brake, mut pool, sessions, some } = state;
+        let ReleaseState { mut brake, mut pool, sessions, some, decision } = state;
         command.check_version(brake.version)?;
         let events = match &some {
             Some(some) => brake.value.release_sessions(some, &mut pool.value, ctx.now)?,
@@ -184,6 +191,11 @@ async fn release(
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &brake, command.cause(), events)?;
         commit.pool(&command.owner, &pool)?;
+        if let Some(mut decision) = decision.filter(|_| brake.value.released().is_some())
+            && decision.value.cancel(CancelReason::BrakeReleased, ctx.now).is_ok()
+        {
+            commit.free_decision(&decision)?;
+        }
         Ok(Decision::Commit(commit, response))
     };
     app.unit_of_work().run_command(command, load, decide).await

@@ -16,7 +16,8 @@ use pilothouse_app::http::request::DecisionOf;
 use pilothouse_app::unit_of_work;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
-    Decision, DecisionState, DecisionStatus, ProposedResolution, ResolutionType,
+    Decision, DecisionState, DecisionStatus, FreeDecision, FreeDecisionError, Misfit, ProposedResolution,
+    ResolutionType, ResolvedBy,
 };
 use pilothouse_domain::escalation::{
     DecidingRule, Listing, Policy, ReportedRisk, StandingApproval, ToolCall,
@@ -24,11 +25,12 @@ use pilothouse_domain::escalation::{
 use pilothouse_domain::text::Feedback;
 use pilothouse_domain::value::{Answer, ProjectMembership};
 use pilothouse_domain::{DecisionId, DomainContext, Project, ProjectAgent};
-use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, OwnerBrakes};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation, OwnerBrakes};
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::commands::requests::answer::OneAnswer;
+use crate::free_decisions::FreeState;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("decisions-resolve", Verb::Post, "/api/decisions/{id}/resolve", |verb| {
@@ -80,8 +82,14 @@ impl From<Resolve> for ProposedResolution {
     }
 }
 
+/// What resolving a decision depends on.
+enum ResolveState {
+    OfSession(Box<SessionState>),
+    Free(Box<FreeState>),
+}
+
 /// A decision with its session, and the brakes of its owner.
-struct ResolveState {
+struct SessionState {
     decision: Decision,
     loaded: LoadedConversation,
     brakes: OwnerBrakes,
@@ -117,11 +125,13 @@ impl StandingApprovalTarget {
         commit: &mut Commit,
         ctx: &DomainContext<'_>,
     ) -> Result<(), Problem> {
-        let Some(verdict) = decision.subject.verdict() else { return Ok(()) };
+        let Some((verdict, session_id)) = decision.subject.verdict().zip(decision.session_id()) else {
+            return Ok(());
+        };
         let mode = self.project.control_mode();
         let approval = StandingApproval {
             decision_id: decision.id,
-            session_id: decision.session_id,
+            session_id,
             tool: verdict.tool.clone(),
             effects: verdict.effects.clone(),
             mode_revision: mode.revision(),
@@ -176,18 +186,28 @@ async fn resolve_decision(
     let command = command.with_body(&body.hash);
     let proposed = ProposedResolution::from(body.input);
     let load = async || {
-        let decision = app.store.decision_of(&command.owner, id).await?.ok_or_else(Problem::no_decision)?;
-        let loaded = app.load_session(&command, decision.session_id).await?;
+        let loaded = app.store.loaded_decision(&command.owner, id).await?.ok_or_else(Problem::no_decision)?;
+        let decision = match FreeDecision::of(loaded.value) {
+            Ok(value) => {
+                let free = Loaded { value, version: loaded.version };
+                return Ok(ResolveState::Free(Box::new(FreeState::load(&app, free).await?)));
+            }
+            Err(decision) => *decision,
+        };
+        let session = decision.session_id().ok_or_else(Problem::no_session)?;
+        let loaded = app.load_session(&command, session).await?;
         let brakes = app.store.brakes(&command.owner).await?;
         let standing = if proposed.always_approve {
             StandingApprovalTarget::load(&app, &command, &decision).await?
         } else {
             None
         };
-        Ok(ResolveState { decision, loaded, brakes, standing })
+        Ok(ResolveState::OfSession(Box::new(SessionState { decision, loaded, brakes, standing })))
     };
-    let decide =
-        |state: ResolveState, ctx: &mut DomainContext<'_>| decide(&app, &command, &proposed, state, ctx);
+    let decide = |state: ResolveState, ctx: &mut DomainContext<'_>| match state {
+        ResolveState::OfSession(state) => decide(&app, &command, &proposed, *state, ctx),
+        ResolveState::Free(state) => decide_free(&app, &command, &proposed, *state, ctx),
+    };
     app.unit_of_work().run_command(&command, load, decide).await
 }
 
@@ -195,7 +215,7 @@ fn decide(
     app: &App,
     command: &CommandContext,
     proposed: &ProposedResolution,
-    ResolveState { decision, loaded, brakes, standing }: ResolveState,
+    SessionState { decision, loaded, brakes, standing }: SessionState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<unit_of_work::Decision<CommandResponse>, Problem> {
     let Some(open) = loaded.conversation.session.open_decision(decision.id) else {
@@ -205,13 +225,7 @@ fn decide(
             _ => Problem::DecisionOver(DecisionOutcome::of(&decision)),
         });
     };
-    let of_owner = open.subject.decide(proposed).map_err(|misfits| {
-        let violation = |misfit: pilothouse_domain::decision::Misfit| Violation {
-            field: misfit.field.to_owned(),
-            message: misfit.message,
-        };
-        Problem::Invalid(misfits.into_iter().map(violation).collect())
-    })?;
+    let of_owner = open.subject.decide(proposed).map_err(|misfits| unfit(&misfits))?;
     let decided = app.decide_on_session(
         command,
         loaded,
@@ -230,6 +244,34 @@ fn decide(
         }
         (decided, _) => Ok(decided),
     }
+}
+
+/// Resolves a decision that no session guards.
+fn decide_free(
+    app: &App,
+    command: &CommandContext,
+    proposed: &ProposedResolution,
+    state: FreeState,
+    ctx: &mut DomainContext<'_>,
+) -> Result<unit_of_work::Decision<CommandResponse>, Problem> {
+    command.check_version(state.decision.version)?;
+    let free = &state.decision.value;
+    let resolution = free.resolution(proposed).map_err(|refusal| match refusal {
+        FreeDecisionError::Unfit(misfits) => unfit(&misfits),
+        FreeDecisionError::Refused { .. } => Problem::DecisionOver(DecisionOutcome::of(free.decision())),
+    })?;
+    let by = ResolvedBy::Owner { id: command.owner.clone() };
+    let (commit, resolved) = state.resolve(app, &command.cause(), resolution, by, ctx)?;
+    let response = CommandResponse::new(StatusCode::OK, None, &DecisionView::of(resolved.decision()))?;
+    Ok(unit_of_work::Decision::Commit(commit, response))
+}
+
+fn unfit(misfits: &[Misfit]) -> Problem {
+    let violation = |Misfit { field, message }: &Misfit| Violation {
+        field: (*field).to_owned(),
+        message: message.clone(),
+    };
+    Problem::Invalid(misfits.iter().map(violation).collect())
 }
 
 fn resolved(conversation: &Conversation, id: DecisionId) -> Result<CommandResponse, Problem> {

@@ -6,7 +6,7 @@ use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
-use pilothouse_domain::decision::DecisionTimeoutPolicy;
+use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use pilothouse_domain::effect::{ActionKind, ToolGlob};
 use pilothouse_domain::escalation::{
     ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
@@ -52,6 +52,9 @@ pub struct BriefInput {
     /// What happens to decisions of the agent that are not made in time. Default: the policy of the project's control mode.
     #[deserr(default)]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
+    /// What happens when the agent crashes. Default: the policy of the project.
+    #[deserr(default)]
+    pub crash_recovery: Option<CrashRecoveryPolicy>,
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
@@ -195,6 +198,7 @@ impl BriefInput {
             escalation_protocol: self.escalation_protocol.clone(),
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
             decision_timeout: self.decision_timeout,
+            crash_recovery: self.crash_recovery,
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
             mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),

@@ -12,6 +12,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::decision::CrashRecoveryPolicy;
 use pilothouse_domain::project::{ModePolicies, ProjectBrief, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
 use pilothouse_domain::tick::TickConfig;
@@ -19,8 +20,8 @@ use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
 use super::input::{
-    DecisionTimeoutInput, EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput,
-    check_protocols, tool_patterns,
+    DecisionTimeoutInput, EscalationInput, OrphanedDecisionsInput, SpendingCapInput, ToolPatternInput,
+    WorkstreamInput, check_protocols, tool_patterns,
 };
 
 pub const FUNCTION: HttpFunction =
@@ -68,6 +69,13 @@ pub struct CreateProject {
     #[deserr(default)]
     #[schemars(default)]
     pub decision_timeout: DecisionTimeoutInput,
+    /// What happens to open decisions of agents whose sessions end, where it differs from the defaults of a control mode.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub orphaned_decisions: OrphanedDecisionsInput,
+    /// What happens when an agent crashes. Default: a person decides.
+    #[deserr(default)]
+    pub crash_recovery: Option<CrashRecoveryPolicy>,
     /// The effects of tools that the control plane does not know: at most 200 patterns. Default: none.
     #[deserr(default)]
     #[schemars(default)]
@@ -94,11 +102,14 @@ impl CreateProject {
                 constraints: self.constraints.clone(),
             },
             workstreams: self.workstreams.iter().cloned().map(Workstream::from).collect(),
-            policies: self.decision_timeout.over(self.escalation.over(ModePolicies::new())),
+            policies: self
+                .orphaned_decisions
+                .over(self.decision_timeout.over(self.escalation.over(ModePolicies::new()))),
             tool_patterns: tool_patterns(&self.tool_patterns)?,
             trust: self.trust.clone().map(|input| input.0).unwrap_or_default(),
             tick_config: self.tick_config.unwrap_or_default(),
             spending_cap: self.spending_cap.map(SpendingCapInput::checked).transpose()?,
+            crash_recovery: self.crash_recovery,
         };
         check_protocols(&definition)?;
         Ok(definition)

@@ -8,7 +8,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Usd;
 use pilothouse_domain::control_mode::ControlMode;
-use pilothouse_domain::decision::DecisionTimeoutPolicy;
+use pilothouse_domain::decision::{DecisionTimeoutPolicy, OrphanedDecisionPolicy};
 use pilothouse_domain::effect::pattern::{PatternViolation, ToolClassification, ToolClassifications};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::EscalationProtocol;
@@ -103,6 +103,11 @@ by_mode!(
     /// What happens to decisions that are not made in time, by control mode. Omitted modes keep their policies; `null` restores the
     /// default of a mode.
     DecisionTimeoutInput, DecisionTimeoutPolicy, decision_timeout
+);
+by_mode!(
+    /// What happens to open decisions of agents whose sessions end, by control mode. Omitted modes keep their policies; `null` restores
+    /// the default of a mode.
+    OrphanedDecisionsInput, OrphanedDecisionPolicy, orphaned_decisions
 );
 
 /// The effect of the tools whose names match a pattern.

@@ -11,6 +11,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
+use pilothouse_domain::decision::CrashRecoveryPolicy;
 use pilothouse_domain::project::{ProjectBrief, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
 use pilothouse_domain::tick::TickConfig;
@@ -18,8 +19,8 @@ use pilothouse_domain::{DomainContext, Project, ProjectId};
 use schemars::JsonSchema;
 
 use super::input::{
-    DecisionTimeoutInput, EscalationInput, SpendingCapInput, ToolPatternInput, WorkstreamInput,
-    check_protocols, tool_patterns,
+    DecisionTimeoutInput, EscalationInput, OrphanedDecisionsInput, SpendingCapInput, ToolPatternInput,
+    WorkstreamInput, check_protocols, tool_patterns,
 };
 use super::project_response;
 
@@ -62,6 +63,13 @@ pub struct UpdateProject {
     /// their policies.
     #[deserr(default)]
     pub decision_timeout: Option<DecisionTimeoutInput>,
+    /// What happens to open decisions of agents whose sessions end, where it differs from the defaults of a control mode. Omitted modes
+    /// keep their policies.
+    #[deserr(default)]
+    pub orphaned_decisions: Option<OrphanedDecisionsInput>,
+    /// What happens when an agent crashes. `null` restores the default: a person decides.
+    #[deserr(default)]
+    pub crash_recovery: Patch<CrashRecoveryPolicy>,
     /// The effects of tools that the control plane does not know: at most 200 patterns.
     #[deserr(default)]
     pub tool_patterns: Option<Vec<ToolPatternInput>>,
@@ -88,6 +96,9 @@ impl UpdateProject {
         if let Some(changes) = &self.decision_timeout {
             policies = changes.over(policies);
         }
+        if let Some(changes) = &self.orphaned_decisions {
+            policies = changes.over(policies);
+        }
         let definition = ProjectDefinition {
             brief: ProjectBrief {
                 name: self.name.clone().unwrap_or_else(|| brief.name.clone()),
@@ -105,6 +116,7 @@ impl UpdateProject {
                 .spending_cap
                 .try_map(SpendingCapInput::checked)?
                 .apply_to(&before.spending_cap),
+            crash_recovery: self.crash_recovery.apply_to(&before.crash_recovery),
         };
         check_protocols(&definition)?;
         Ok(definition)

@@ -1,5 +1,6 @@
 //! The clock: processes due deadlines (decisions 12, 13, 26). The sessions hold the deadlines; the Due index only locates them.
 
+mod decisions;
 pub mod orphans;
 pub mod schedules;
 pub mod watch;
@@ -20,7 +21,7 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{DeadlineKind, Observation, ProcessState};
 use pilothouse_domain::{AgentSessionId, AgentTemplate, Aggregate as _, Brake, DomainContext, Events, RunId};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{AggregateRef, Commit, LoadedConversation};
+use pilothouse_store::{AggregateRef, Commit, LoadedConversation, layout};
 
 use crate::events::intake::apply_ready;
 use crate::events::relay;
@@ -75,13 +76,14 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Processes the due deadline of an aggregate other than a session. Templates and brakes have deadlines.
+/// Processes the due deadline of an aggregate other than a session. Templates, brakes and free decisions have deadlines.
 async fn carry_out_aggregate(app: &App, aggregate: &AggregateRef) -> Result<(), Problem> {
     match aggregate.kind.as_str() {
         AgentTemplate::KIND => {
             schedules::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await
         }
         Brake::KIND => brakes::release_due(app, aggregate.id.parse().map_err(Problem::internal)?).await,
+        layout::DECISION => decisions::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await,
         _ => Ok(()),
     }
 }

@@ -27,31 +27,33 @@ const MAX_PAGES_READ: usize = 5;
 const COUNTED_PAGES: usize = 5;
 const COUNTED_OF_PAGE: usize = 200;
 
-/// Responds with 200 and a page. Pending decisions are the default: the most severe first, then those with the largest blast radius,
+/// Responds with 200 and a page. Pending and orphaned decisions are the default: the most severe first, then those with the largest blast radius,
 /// then the oldest. With another `state` the latest come first. `kind` and `session` filter. A filtered page may be short even if more
-/// pages follow. `counts=true` adds the numbers of pending decisions.
+/// pages follow. `counts=true` adds the numbers of pending and orphaned decisions.
 async fn list_decisions(
     State(app): State<App>,
     Owner(owner): Owner,
     page: PageRequest,
     parameters: Parameters,
 ) -> Result<Json<DecisionPage>, Problem> {
-    let state = one_of(&parameters, "state", &DecisionStatus::ALL)?.unwrap_or(DecisionStatus::Pending);
+    let state = one_of(&parameters, "state", &DecisionStatus::ALL)?;
     let kind = one_of(&parameters, "kind", &DecisionKind::ALL)?;
     let session: Option<AgentSessionId> = parameters.parsed("session")?;
     let counted = one_of(&parameters, "counts", &[true, false])?.unwrap_or(false);
     let partition = match state {
-        DecisionStatus::Pending => layout::open_decisions_partition(&owner),
-        DecisionStatus::Suspended => layout::suspended_decisions_partition(&owner),
+        None | Some(DecisionStatus::Pending | DecisionStatus::Orphaned) => {
+            layout::open_decisions_partition(&owner)
+        }
+        Some(DecisionStatus::Suspended) => layout::suspended_decisions_partition(&owner),
         _ => layout::ended_decisions_partition(&owner),
     };
     let text = |name| parameters.text(name).unwrap_or_default();
-    let scope =
-        Scope::new("decisions", partition).filtered(&format!("{state}&{}&{}", text("kind"), text("session")));
+    let filter = format!("{}&{}&{}", text("state"), text("kind"), text("session"));
+    let scope = Scope::new("decisions", partition).filtered(&filter);
     let wanted = |decision: &Decision| {
-        decision.status() == state
+        state.is_none_or(|state| decision.status() == state)
             && kind.is_none_or(|kind| decision.kind() == kind)
-            && session.is_none_or(|session| decision.session_id == session)
+            && session.is_none_or(|session| decision.session_id() == Some(session))
     };
     let mut after = scope.decode(&page)?;
     let mut items = Vec::new();
@@ -59,8 +61,10 @@ async fn list_decisions(
         // Never reads past the page, so that the position is that of the last item that was read.
         let room = page.limit - items.len();
         let listing = match state {
-            DecisionStatus::Pending => app.store.open_decisions(&owner, room, after).await?,
-            DecisionStatus::Suspended => app.store.suspended_decisions(&owner, room, after).await?,
+            None | Some(DecisionStatus::Pending | DecisionStatus::Orphaned) => {
+                app.store.open_decisions(&owner, room, after).await?
+            }
+            Some(DecisionStatus::Suspended) => app.store.suspended_decisions(&owner, room, after).await?,
             _ => app.store.ended_decisions(&owner, room, after).await?,
         };
         items.extend(listing.items.iter().filter(|decision| wanted(decision)).map(DecisionView::of));

@@ -73,6 +73,7 @@ fn change(recorded: &AggregateJournalEntry<ProjectAgentEvent>) -> Option<TrustCh
         | ProjectAgentEvent::SessionChanged { .. }
         | ProjectAgentEvent::BriefUpdated { .. }
         | ProjectAgentEvent::ToolApproved { .. }
+        | ProjectAgentEvent::Crashed { .. }
         | ProjectAgentEvent::TrustConfigured { .. } => None,
     })
 }

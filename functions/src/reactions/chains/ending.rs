@@ -3,9 +3,10 @@
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::decision::{CancelReason, FreeDecision};
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentSessionId, DomainContext};
-use pilothouse_store::Commit;
+use pilothouse_domain::{AgentSessionId, DomainContext, SessionChainId};
+use pilothouse_store::{Commit, Loaded};
 
 use super::{Member, cause};
 
@@ -69,4 +70,19 @@ fn cancellation(app: &App, member: Member, ctx: &mut DomainContext<'_>) -> Resul
     let mut commit = Commit::new();
     app.record(&mut commit, &mut loaded, cause("cancel-chain"), events)?;
     Ok(Some(commit))
+}
+
+/// Ends the decision about a chain that was cancelled in another way.
+pub(super) async fn end_decision(app: &App, id: SessionChainId) -> Result<(), Problem> {
+    let load = async || Ok(app.store.free_decision(FreeDecision::failed_handoff_of(id)).await?);
+    let decide = |decision: Option<Loaded<FreeDecision>>, ctx: &mut DomainContext<'_>| {
+        let Some(mut decision) = decision else { return Ok(Decision::Unchanged(())) };
+        if decision.value.cancel(CancelReason::ChainEnded, ctx.now).is_err() {
+            return Ok(Decision::Unchanged(()));
+        }
+        let mut commit = Commit::new();
+        commit.free_decision(&decision)?;
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }

@@ -5,10 +5,11 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::journal_views;
 use pilothouse_domain::chain::ChainError;
+use pilothouse_domain::decision::FreeDecision;
 use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::value::HandoffDocument;
-use pilothouse_domain::{AgentSession, DomainContext, Events, ProjectAgent};
-use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
+use pilothouse_domain::{AgentSession, DomainContext, Events, ProjectAgent, SessionChain};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 
@@ -31,6 +32,8 @@ pub(super) struct HandoverState {
     home: Option<WorkerKey>,
     /// The agent of a project whose work is continued.
     agent: Option<LoadedAggregate<ProjectAgent>>,
+    /// Whether the inbox has the decision about the chain, because it is full.
+    is_asked: bool,
 }
 
 impl HandoverState {
@@ -46,7 +49,12 @@ impl HandoverState {
             Some(membership) => app.store.aggregate(session.owner_id(), membership.agent_id).await?,
             None => None,
         };
-        Ok(Self { member, last_messages, pool, home, agent })
+        let chain = &member.chain.value;
+        let is_asked = chain.len() >= SessionChain::MAX_SESSIONS && {
+            let id = FreeDecision::failed_handoff_of(chain.id());
+            app.store.decision_of(chain.owner_id(), id).await?.is_some()
+        };
+        Ok(Self { member, last_messages, pool, home, agent, is_asked })
     }
 }
 
@@ -62,6 +70,7 @@ pub(super) fn hand_over(
         mut pool,
         home,
         agent,
+        is_asked,
     } = state;
     let owner = from.conversation.session.owner_id().clone();
     let mut of_predecessor = synthesize(&mut from.conversation.session, &last_messages, ctx);
@@ -72,7 +81,7 @@ pub(super) fn hand_over(
         Ok(handed) => handed,
         Err(full @ ChainError::Full { .. }) => {
             tracing::warn!(chain = %chain.value.id(), %full, "the chain is full; the work is not handed over");
-            return Ok(None);
+            return ask(&from.conversation.session, &chain.value, &full, is_asked, ctx);
         }
         Err(other) => return Err(other.into()),
     };
@@ -107,6 +116,23 @@ fn follow_brief(session: &mut AgentSession, brief: &AgentBrief) {
     if let Some(adapter) = brief.adapter.as_ref().filter(|adapter| **adapter != session.settings().adapter) {
         session.use_adapter(adapter.clone(), brief.provider_config.clone());
     }
+}
+
+/// Leaves it to a person what becomes of a chain that is full.
+fn ask(
+    session: &AgentSession,
+    chain: &SessionChain,
+    full: &ChainError,
+    is_asked: bool,
+    ctx: &DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
+    if is_asked {
+        return Ok(None);
+    }
+    let mut commit = Commit::new();
+    let decision = FreeDecision::handoff_failed(session, chain.id(), full, ctx.now);
+    commit.free_decision(&Loaded::new(decision))?;
+    Ok(Some(commit))
 }
 
 /// Builds a document from the records if the agent wrote none (decision 34).

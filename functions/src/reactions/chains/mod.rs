@@ -72,7 +72,7 @@ pub(super) async fn react_of_chain(app: &App, event: &ChainEvent) -> Result<(), 
     for chained in chain.value.sessions() {
         ending::cancel(app, chained.session_id).await?;
     }
-    Ok(())
+    ending::end_decision(app, *chain_id).await
 }
 
 struct Member {

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake};
+use crate::decision::FreeDecision;
 use crate::pool::SessionPool;
 use crate::text::BrakeReason;
 use crate::value::ProjectMembership;
-use crate::{AgentSessionId, Aggregate, BrakeId, Timestamp, UserId};
+use crate::{AgentSessionId, Aggregate, BrakeId, DecisionId, Timestamp, UserId};
 
 /// Who pulled a brake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,10 +31,24 @@ pub struct NewBrake {
     pub scope: BrakeScope,
     pub behavior: BrakeBehavior,
     pub reason: BrakeReason,
-    /// When the clock releases the brake.
-    pub release_at: Option<Timestamp>,
+    pub release: ReleaseCondition,
     /// The agents of projects that sessions belong to whose leases do not name them.
     pub agents: BTreeMap<AgentSessionId, ProjectMembership>,
+}
+
+/// What releases a brake, in addition to a person (S2 `BrakeReleaseCondition`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum ReleaseCondition {
+    /// The clock.
+    Timer {
+        release_at: Timestamp,
+    },
+    /// The approval of a decision in the inbox.
+    Decision {
+        release_decision_id: DecisionId,
+    },
+    Manual {},
 }
 
 /// A brake, in force or released.
@@ -48,8 +63,8 @@ pub struct Brake {
     behavior: BrakeBehavior,
     reason: BrakeReason,
     pulled_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    release_at: Option<Timestamp>,
+    #[serde(flatten)]
+    condition: ReleaseCondition,
     /// The sessions in scope that had a run when the brake was pulled, or the one in scope. The pool alone stops every other one.
     session_ids: BTreeSet<AgentSessionId>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -74,6 +89,15 @@ pub struct BrakeRelease {
 pub enum ReleasedBy {
     Owner,
     Timer,
+    /// The approval of a decision in the inbox.
+    Decision,
+}
+
+impl ReleaseCondition {
+    /// The approval of the decision that the brake `id` opens.
+    pub fn decision(id: BrakeId) -> Self {
+        Self::Decision { release_decision_id: FreeDecision::release_of(id) }
+    }
 }
 
 impl Brake {
@@ -86,7 +110,7 @@ impl Brake {
         pool: &mut SessionPool,
         now: Timestamp,
     ) -> Result<(Self, Vec<BrakeEvent>), BrakeError> {
-        let NewBrake { id, owner_id, initiator, scope, behavior, reason, release_at, agents } = new;
+        let NewBrake { id, owner_id, initiator, scope, behavior, reason, release, agents } = new;
         pool.pull_brake(PoolBrake::new(id, scope.clone(), behavior), initiator)?;
         let session_ids = match &scope {
             BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
@@ -113,7 +137,7 @@ impl Brake {
             behavior,
             reason,
             pulled_at: now,
-            release_at,
+            condition: release,
             session_ids,
             released_ids: BTreeSet::new(),
             release: None,
@@ -191,7 +215,18 @@ impl Brake {
 
     /// When the clock releases the brake.
     pub const fn release_at(&self) -> Option<Timestamp> {
-        self.release_at
+        match self.condition {
+            ReleaseCondition::Timer { release_at } => Some(release_at),
+            ReleaseCondition::Decision { .. } | ReleaseCondition::Manual {} => None,
+        }
+    }
+
+    /// The decision of the inbox whose approval releases the brake.
+    pub const fn release_decision_id(&self) -> Option<DecisionId> {
+        match self.condition {
+            ReleaseCondition::Decision { release_decision_id } => Some(release_decision_id),
+            ReleaseCondition::Timer { .. } | ReleaseCondition::Manual {} => None,
+        }
     }
 
     /// The release; `None` while the brake is in force.
@@ -233,6 +268,6 @@ impl Aggregate for Brake {
     }
 
     fn due_at(&self) -> Option<Timestamp> {
-        self.release_at.filter(|_| self.release.is_none())
+        self.release_at().filter(|_| self.release.is_none())
     }
 }

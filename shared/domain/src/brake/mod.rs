@@ -9,7 +9,7 @@ mod event;
 mod pool_brake;
 mod progress;
 
-pub use aggregate::{Brake, BrakeInitiator, BrakeRelease, NewBrake, ReleasedBy};
+pub use aggregate::{Brake, BrakeInitiator, BrakeRelease, NewBrake, ReleaseCondition, ReleasedBy};
 pub use error::BrakeError;
 pub use event::BrakeEvent;
 pub use pool_brake::PoolBrake;

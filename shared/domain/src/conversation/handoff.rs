@@ -1,8 +1,17 @@
 //! The work of a session that another one continues, or none (decisions 30, 34).
 
 use super::Conversation;
+use crate::session::SessionError;
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, DomainContext, Events, SessionEvent};
+
+/// The result of a restart; the caller commits all of it in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Restart {
+    pub new: Conversation,
+    pub of_new: Events,
+    pub of_failed: Events,
+}
 
 impl Conversation {
     /// Handles a handoff document that arrives after the continuation was created. If the continuation's agent has not started, the
@@ -18,6 +27,19 @@ impl Conversation {
         }
         let text = format!("A handoff document of session {from} came late.\n\n{}", late.document.to_text());
         self.enqueue_internal_parts(&text, ctx)
+    }
+
+    /// Starts the agent of a project again in a new session, which receives the messages that wait (decision 82).
+    ///
+    /// # Errors
+    /// The session did not fail, continues elsewhere, or has used up its budget.
+    pub fn restart(&mut self, ctx: &mut DomainContext<'_>) -> Result<Restart, SessionError> {
+        let id = ctx.session_id();
+        let (session, of_new) = self.session.restart(id, ctx)?;
+        let queue = self.queue.hand_off();
+        let message_ids = queue.messages().iter().map(|message| message.message_id).collect();
+        let of_failed = vec![SessionEvent::Restarted { continuation: id, message_ids }];
+        Ok(Restart { new: Self::new(session, queue), of_new, of_failed })
     }
 
     /// Cancels all messages, as no session continues the work.

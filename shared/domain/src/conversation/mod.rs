@@ -7,6 +7,7 @@
 //! | `facts` | the effect of a fact of the agent ([`Conversation::observe`]) |
 //! | `settle` | the consequences of a change ([`Conversation::settle`]) |
 //! | `delivery` | messages on their way to the agent |
+//! | `orphans` | decisions of sessions that have ended |
 //! | `requests` | answers of the owner |
 //! | `handoff` | late handoff documents; messages that no session takes over |
 //! | `run_end` | the messages of a run that ends |
@@ -14,6 +15,7 @@
 mod delivery;
 mod facts;
 mod handoff;
+mod orphans;
 mod requests;
 mod run_end;
 mod settle;
@@ -37,6 +39,7 @@ pub struct Conversation {
 
 pub use delivery::{EnqueueError, NewMessage};
 pub use facts::{FactOutcome, FactResult};
+pub use handoff::Restart;
 
 impl Conversation {
     pub const fn new(session: AgentSession, queue: SessionMessageQueue) -> Self {

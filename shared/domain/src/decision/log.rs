@@ -144,7 +144,7 @@ impl BrakeActor {
             },
             BrakeEvent::SessionsReleased { .. } => Self::Owner,
             BrakeEvent::Released { by, .. } => match by {
-                ReleasedBy::Owner => Self::Owner,
+                ReleasedBy::Owner | ReleasedBy::Decision => Self::Owner,
                 ReleasedBy::Timer => Self::Timer,
             },
         }
@@ -158,12 +158,13 @@ impl DecisionLogEntry {
         let at = match &decision.state {
             DecisionState::Resolving { ruling }
             | DecisionState::Resolved { ruling, delivery: None | Some(ResolutionDelivery::Message) }
-            | DecisionState::AutoResolved { ruling, delivery: ResolutionDelivery::Message } => {
+            | DecisionState::AutoResolved { ruling, delivery: None | Some(ResolutionDelivery::Message) } => {
                 ruling.resolved_at
             }
             DecisionState::Expired { ended_at } => *ended_at,
             DecisionState::Pending
             | DecisionState::Suspended { .. }
+            | DecisionState::Orphaned { .. }
             | DecisionState::AutoResolved { .. }
             | DecisionState::Cancelled { .. }
             | DecisionState::Resolved {
@@ -176,7 +177,7 @@ impl DecisionLogEntry {
             owner_id: decision.owner_id.clone(),
             project_id: project.project_id,
             agent_id: Some(project.agent_id),
-            session_id: Some(decision.session_id),
+            session_id: decision.session_id(),
             at,
             logged: LoggedDecision::Decision {
                 decision_id: decision.id,

@@ -2,16 +2,26 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `free` | decisions without a session that guards them |
 //! | `log` | the decision log of a project |
+//! | `operation` | which operation leads from which status of a free decision to which |
+//! | `orphan` | what becomes of decisions whose session ended |
 //! | `outcome` | which outcome for trust a decision, a failure or a completed session has |
 //! | `record` | a decision of the inbox with its state |
+//! | `recovery` | how an agent of a project continues after a crash |
 //! | `resolution` | what a person may answer |
+//! | `subject` | what a decision is about |
 //! | `timeout` | what a timeout does in a project |
 
+mod free;
 mod log;
+mod operation;
+mod orphan;
 mod outcome;
 mod record;
+mod recovery;
 mod resolution;
+mod subject;
 mod timeout;
 
 use schemars::JsonSchema;
@@ -19,14 +29,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
+pub(crate) use free::id_of;
+pub use free::{FreeDecision, FreeDecisionError};
 pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
+pub use operation::{FreeOperation, FreeStatus};
+pub use orphan::{InvalidOrphanPolicy, OrphanAction, OrphanActions, OrphanStage, OrphanedDecisionPolicy};
 pub use record::{
-    CancelReason, Decision, DecisionState, DecisionStatus, DecisionSubject, ResolutionDelivery, ResolvedBy,
+    CancelReason, Decision, DecisionSession, DecisionState, DecisionStatus, ResolutionDelivery, ResolvedBy,
     Ruling, decision_id,
+};
+pub use recovery::{
+    AutoRestartConditions, AutomaticRecovery, ChainOutcome, CrashRecoveryPolicy, InvalidRecoveryPolicy,
+    Recovery,
 };
 pub use resolution::{
     ApprovalTerms, DecisionOption, Misfit, OwnerDecision, ProposedResolution, Resolution, ResolutionType,
 };
+pub use subject::DecisionSubject;
 pub use timeout::{
     DecisionTimeout, DecisionTimeoutPolicy, InvalidTimeout, OnTimeout, TimedDecision, TimedOut,
     TimeoutAction, TimeoutEffect, TimeoutOverrides, TimeoutRule, TimeoutTerms,
@@ -42,11 +61,25 @@ pub enum DecisionKind {
     Question,
     Plan,
     OutputReview,
+    /// The release of a brake.
+    BrakeRelease,
+    /// How an agent of a project continues after it failed.
+    CrashRecovery,
+    /// What becomes of a chain whose work cannot be handed over.
+    HandoffFailed,
 }
 
 impl DecisionKind {
-    pub const ALL: [Self; 5] =
-        [Self::Option, Self::ToolApproval, Self::Question, Self::Plan, Self::OutputReview];
+    pub const ALL: [Self; 8] = [
+        Self::Option,
+        Self::ToolApproval,
+        Self::Question,
+        Self::Plan,
+        Self::OutputReview,
+        Self::BrakeRelease,
+        Self::CrashRecovery,
+        Self::HandoffFailed,
+    ];
 }
 
 named!(DecisionKind {
@@ -55,4 +88,7 @@ named!(DecisionKind {
     Question => "question",
     Plan => "plan",
     OutputReview => "output_review",
+    BrakeRelease => "brake_release",
+    CrashRecovery => "crash_recovery",
+    HandoffFailed => "handoff_failed",
 });

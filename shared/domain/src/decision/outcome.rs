@@ -29,9 +29,20 @@ impl TrustOutcome {
             }
             // An answer in words neither approves nor rejects. S2's table has no outcome for questions, plans, and options without a
             // recommendation.
-            (S::ToolApproval { .. } | S::OutputReview { .. }, R::Answer { .. } | R::ChooseOption { .. })
+            (
+                S::ToolApproval { .. } | S::OutputReview { .. },
+                R::Answer { .. } | R::ChooseOption { .. } | R::Dismiss,
+            )
             | (S::OutputReview { .. }, R::Modify { .. })
-            | (S::Option { .. } | S::Question { .. } | S::Plan { .. }, _) => None,
+            | (
+                S::Option { .. }
+                | S::Question { .. }
+                | S::Plan { .. }
+                | S::BrakeRelease { .. }
+                | S::CrashRecovery { .. }
+                | S::HandoffFailed { .. },
+                _,
+            ) => None,
         }
     }
 
@@ -70,6 +81,7 @@ impl ReportedOutcome {
         let ruling = decision.state.ruling()?;
         let outcome = match ruling.resolved_by {
             ResolvedBy::DefaultAnswer | ResolvedBy::Timeout { .. } => TrustOutcome::DecisionAutoResolved,
+            ResolvedBy::OrphanPolicy | ResolvedBy::RecoveryPolicy => return None,
             ResolvedBy::Owner { .. } => TrustOutcome::of_resolution(&decision.subject, &ruling.resolution)?,
         };
         Some(Self { outcome, decision_id: Some(decision.id), action: JudgedAction::of_decision(decision) })
@@ -87,7 +99,10 @@ impl JudgedAction {
             DecisionSubject::Option { .. }
             | DecisionSubject::Question { .. }
             | DecisionSubject::Plan { .. }
-            | DecisionSubject::OutputReview { .. } => None,
+            | DecisionSubject::OutputReview { .. }
+            | DecisionSubject::BrakeRelease { .. }
+            | DecisionSubject::CrashRecovery { .. }
+            | DecisionSubject::HandoffFailed { .. } => None,
         }
     }
 }

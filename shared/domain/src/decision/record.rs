@@ -5,25 +5,25 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::resolution::Resolution;
-use super::{DecisionKind, DecisionOption, DecisionTimeout, TimeoutRule};
-use crate::effect::{BlastRadius, Effect, Severity};
+use super::{DecisionKind, DecisionSubject, DecisionTimeout, OrphanStage, ResolutionType, TimeoutRule};
+use crate::effect::{BlastRadius, Severity};
 use crate::names::named;
-use crate::value::{
-    AskedVerdict, OptionAssessment, OptionProposal, ProjectMembership, Question, SessionOutput, ToolApproval,
-};
-use crate::{AgentSessionId, BrakeId, DecisionId, OutputId, RunId, Timestamp, ToolCallId, UserId};
+use crate::value::ProjectMembership;
+use crate::{AgentSessionId, BrakeId, DecisionId, RunId, Timestamp, UserId};
 
 /// A decision that waits for a person, or did.
 ///
-/// The session is the source of truth. This is a copy that the transaction of each change writes without a condition.
+/// If it belongs to a session, the session is the source of truth. This is then a copy that the transaction of each change writes
+/// without a condition. Otherwise it is [free](super::FreeDecision), and guards itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     pub id: DecisionId,
     pub owner_id: UserId,
-    pub session_id: AgentSessionId,
-    pub session_name: String,
-    /// The agent of a project that asked.
+    /// The session that it is about. Releases of brakes have none.
+    #[serde(flatten)]
+    pub session: Option<DecisionSession>,
+    /// The agent of a project that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectMembership>,
     #[serde(flatten)]
@@ -45,47 +45,17 @@ pub struct Decision {
     pub state: DecisionState,
 }
 
-/// What is to be decided.
+/// The session that a decision is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum DecisionSubject {
-    /// The agent proposes options, of which one is chosen.
-    Option {
-        /// Id of the request in the session's `pendingRequests`.
-        request_id: ToolCallId,
-        question: String,
-        options: Vec<DecisionOption>,
-        /// How the agent assesses the options, if it proposed them with `request_decision`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        assessment: Option<Box<OptionAssessment>>,
-    },
-    /// A tool call needs permission.
-    ToolApproval {
-        /// Id of the request in the session's `pendingRequests`.
-        request_id: ToolCallId,
-        /// Text of the question that asks for the permission.
-        question: String,
-        #[serde(flatten)]
-        approval: ToolApproval,
-    },
-    /// Questions that need an answer.
-    Question {
-        /// Id of the request in the session's `pendingRequests`.
-        request_id: ToolCallId,
-        questions: Vec<Question>,
-    },
-    /// A plan needs approval.
-    Plan {
-        /// Id of the request in the session's `pendingRequests`.
-        request_id: ToolCallId,
-        /// Revision of the plan.
-        version: u32,
-    },
-    /// An output needs a review.
-    OutputReview { output_id: OutputId, output: SessionOutput },
+#[serde(rename_all = "camelCase")]
+pub struct DecisionSession {
+    /// The id of the session. Absent for the release of a brake.
+    pub session_id: AgentSessionId,
+    /// The name of the session. Absent like `sessionId`.
+    pub session_name: String,
 }
 
-/// State of a decision. All states but `pending`, `suspended` and `resolving` are final.
+/// State of a decision. All states but `pending`, `suspended`, `orphaned` and `resolving` are final.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum DecisionState {
@@ -93,6 +63,14 @@ pub enum DecisionState {
     Pending,
     /// A brake stops the session. The decision is pending again after the release.
     Suspended { brake_id: BrakeId, since: Timestamp },
+    /// The session of a project's agent ended before a person decided (S2, "In-flight decisions on agent kill").
+    Orphaned {
+        since: Timestamp,
+        /// How the session ended.
+        reason: CancelReason,
+        #[serde(flatten)]
+        stage: OrphanStage,
+    },
     /// It is decided, and the command with the resolution was sent to the agent.
     Resolving {
         #[serde(flatten)]
@@ -102,16 +80,17 @@ pub enum DecisionState {
     Resolved {
         #[serde(flatten)]
         ruling: Ruling,
-        /// How the resolution reached the agent; absent for reviews of an output.
+        /// How the resolution reached an agent; absent if no agent waits for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delivery: Option<ResolutionDelivery>,
     },
-    /// A timeout decided, by the policy of the project.
+    /// A policy of the project decided.
     AutoResolved {
         #[serde(flatten)]
         ruling: Ruling,
-        /// How the resolution reached the agent.
-        delivery: ResolutionDelivery,
+        /// How the resolution reached the agent; absent if no agent waits for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delivery: Option<ResolutionDelivery>,
     },
     /// Nobody decided in time.
     Expired { ended_at: Timestamp },
@@ -125,6 +104,7 @@ pub enum DecisionState {
 pub enum DecisionStatus {
     Pending,
     Suspended,
+    Orphaned,
     Resolving,
     Resolved,
     AutoResolved,
@@ -135,6 +115,7 @@ pub enum DecisionStatus {
 named!(DecisionStatus {
     Pending => "pending",
     Suspended => "suspended",
+    Orphaned => "orphaned",
     Resolving => "resolving",
     Resolved => "resolved",
     AutoResolved => "auto_resolved",
@@ -143,9 +124,10 @@ named!(DecisionStatus {
 });
 
 impl DecisionStatus {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Suspended,
+        Self::Orphaned,
         Self::Resolving,
         Self::Resolved,
         Self::AutoResolved,
@@ -176,6 +158,10 @@ pub enum ResolvedBy {
     Timeout {
         rule: TimeoutRule,
     },
+    /// The project's policy for orphaned decisions applied.
+    OrphanPolicy,
+    /// The policy for crash recovery of the project or the agent applied.
+    RecoveryPolicy,
 }
 
 /// How a resolution reached the agent.
@@ -203,6 +189,12 @@ pub enum CancelReason {
     SessionCancelled,
     SessionFailed,
     SessionEnded,
+    /// The brake was released in another way.
+    BrakeReleased,
+    /// The session was retried in another way.
+    Retried,
+    /// The chain was cancelled in another way.
+    ChainEnded,
 }
 
 /// The id of the decision about `request`, which `run` made in a session. Requests that were stored without their run have none.
@@ -220,79 +212,24 @@ impl Decision {
         self.state.status()
     }
 
+    pub fn session_id(&self) -> Option<AgentSessionId> {
+        self.session.as_ref().map(|session| session.session_id)
+    }
+
+    /// The types of resolution that the decision takes while it waits. A call that nothing waits for any more cannot be changed, and what
+    /// nobody needs to decide any more can be dismissed.
+    pub fn resolutions(&self) -> Vec<ResolutionType> {
+        let mut fits = self.subject.resolutions().to_vec();
+        if self.status() == DecisionStatus::Orphaned {
+            fits.retain(|resolution| *resolution != ResolutionType::Modify);
+            fits.push(ResolutionType::Dismiss);
+        }
+        fits
+    }
+
     /// Severity and blast radius for the order of the inbox. What was not classified counts as medium and small.
     pub fn rank(&self) -> (Severity, BlastRadius) {
         (self.severity.unwrap_or(Severity::Medium), self.blast_radius.unwrap_or(BlastRadius::Small))
-    }
-}
-
-impl DecisionSubject {
-    pub const fn kind(&self) -> DecisionKind {
-        match self {
-            Self::Option { .. } => DecisionKind::Option,
-            Self::ToolApproval { .. } => DecisionKind::ToolApproval,
-            Self::Question { .. } => DecisionKind::Question,
-            Self::Plan { .. } => DecisionKind::Plan,
-            Self::OutputReview { .. } => DecisionKind::OutputReview,
-        }
-    }
-
-    /// The verdict that requires a permission.
-    pub fn verdict(&self) -> Option<&AskedVerdict> {
-        match self {
-            Self::ToolApproval { approval, .. } => approval.verdict.as_deref(),
-            Self::Option { .. } | Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
-                None
-            }
-        }
-    }
-
-    /// The subject of questions: options that the agent proposes, a permission, one question with options to choose from, or any
-    /// other questions.
-    pub fn of_questions(
-        request_id: ToolCallId,
-        questions: &[Question],
-        approval: Option<&ToolApproval>,
-        proposal: Option<&OptionProposal>,
-    ) -> Self {
-        match (questions, approval, proposal) {
-            ([question], None, Some(proposal)) => Self::Option {
-                request_id,
-                question: question.question.clone(),
-                options: proposal.options.iter().map(DecisionOption::proposed).collect(),
-                assessment: Some(Box::new(proposal.assessment.clone())),
-            },
-            ([question], Some(approval), _) => Self::ToolApproval {
-                request_id,
-                question: question.question.clone(),
-                approval: approval.clone(),
-            },
-            ([question], None, None) if question.options.len() > 1 && !question.multi_select => {
-                Self::Option {
-                    request_id,
-                    question: question.question.clone(),
-                    options: DecisionOption::number(&question.options),
-                    assessment: None,
-                }
-            }
-            _ => Self::Question { request_id, questions: questions.to_vec() },
-        }
-    }
-
-    /// The strictest classification of the action, or the agent's assessment within its bounds. Calls outside of projects are not
-    /// classified, which counts as high and unknown.
-    pub fn classification(&self) -> Option<(Severity, BlastRadius)> {
-        match self {
-            Self::ToolApproval { approval, .. } => Some(approval.verdict.as_ref().map_or(
-                (Effect::UNCLASSIFIED.severity, Effect::UNCLASSIFIED.blast_radius),
-                |verdict| {
-                    let levels = verdict.effects.levels();
-                    (levels.severity, levels.blast_radius)
-                },
-            )),
-            Self::Option { assessment, .. } => assessment.as_ref().and_then(|it| it.levels()),
-            Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => None,
-        }
     }
 }
 
@@ -301,6 +238,7 @@ impl DecisionState {
         match self {
             Self::Pending => DecisionStatus::Pending,
             Self::Suspended { .. } => DecisionStatus::Suspended,
+            Self::Orphaned { .. } => DecisionStatus::Orphaned,
             Self::Resolving { .. } => DecisionStatus::Resolving,
             Self::Resolved { .. } => DecisionStatus::Resolved,
             Self::AutoResolved { .. } => DecisionStatus::AutoResolved,
@@ -312,7 +250,7 @@ impl DecisionState {
     /// Whether the state cannot change any more.
     pub const fn is_final(&self) -> bool {
         match self {
-            Self::Pending | Self::Suspended { .. } | Self::Resolving { .. } => false,
+            Self::Pending | Self::Suspended { .. } | Self::Orphaned { .. } | Self::Resolving { .. } => false,
             Self::Resolved { .. }
             | Self::AutoResolved { .. }
             | Self::Expired { .. }
@@ -325,14 +263,18 @@ impl DecisionState {
             Self::Resolving { ruling }
             | Self::Resolved { ruling, .. }
             | Self::AutoResolved { ruling, .. } => Some(ruling),
-            Self::Pending | Self::Suspended { .. } | Self::Expired { .. } | Self::Cancelled { .. } => None,
+            Self::Pending
+            | Self::Suspended { .. }
+            | Self::Orphaned { .. }
+            | Self::Expired { .. }
+            | Self::Cancelled { .. } => None,
         }
     }
 
     /// When the decision was taken, expired or was cancelled.
     pub const fn ended_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Pending | Self::Suspended { .. } => None,
+            Self::Pending | Self::Suspended { .. } | Self::Orphaned { .. } => None,
             Self::Resolving { ruling }
             | Self::Resolved { ruling, .. }
             | Self::AutoResolved { ruling, .. } => Some(ruling.resolved_at),

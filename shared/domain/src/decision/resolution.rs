@@ -64,6 +64,8 @@ pub enum Resolution {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rationale: Option<String>,
     },
+    /// Nothing is decided, because nobody needs it any more.
+    Dismiss,
 }
 
 impl Resolution {
@@ -74,6 +76,7 @@ impl Resolution {
             Self::Approve { .. } => ResolutionType::Approve,
             Self::Modify { .. } => ResolutionType::Modify,
             Self::Reject { .. } => ResolutionType::Reject,
+            Self::Dismiss => ResolutionType::Dismiss,
         }
     }
 
@@ -92,6 +95,7 @@ pub enum ResolutionType {
     Approve,
     Modify,
     Reject,
+    Dismiss,
 }
 
 named!(ResolutionType {
@@ -100,10 +104,12 @@ named!(ResolutionType {
     Approve => "approve",
     Modify => "modify",
     Reject => "reject",
+    Dismiss => "dismiss",
 });
 
 impl ResolutionType {
-    pub const ALL: [Self; 5] = [Self::Answer, Self::ChooseOption, Self::Approve, Self::Modify, Self::Reject];
+    pub const ALL: [Self; 6] =
+        [Self::Answer, Self::ChooseOption, Self::Approve, Self::Modify, Self::Reject, Self::Dismiss];
 }
 
 /// A resolution as a person sends it. It may not fit the decision.
@@ -163,9 +169,11 @@ impl DecisionSubject {
             Self::ToolApproval { approval, .. } if approval.modifiable => {
                 &[ResolutionType::Approve, ResolutionType::Modify, ResolutionType::Reject]
             }
-            Self::ToolApproval { .. } | Self::Plan { .. } | Self::OutputReview { .. } => {
-                &[ResolutionType::Approve, ResolutionType::Reject]
-            }
+            Self::ToolApproval { .. }
+            | Self::Plan { .. }
+            | Self::OutputReview { .. }
+            | Self::BrakeRelease { .. } => &[ResolutionType::Approve, ResolutionType::Reject],
+            Self::CrashRecovery { .. } | Self::HandoffFailed { .. } => &[ResolutionType::ChooseOption],
         }
     }
 
@@ -174,7 +182,7 @@ impl DecisionSubject {
     /// # Errors
     /// Every part of the resolution that does not fit.
     pub fn decide(&self, proposed: &ProposedResolution) -> Result<OwnerDecision, Vec<Misfit>> {
-        let mut misfits = self.misfits(proposed);
+        let mut misfits = self.misfits(proposed, self.resolutions());
         let decision = if misfits.is_empty() { self.fitting(proposed) } else { None };
         if decision.is_none() && misfits.is_empty() {
             misfits.push(misfit("resolutionType", "does not fit this decision"));
@@ -232,11 +240,11 @@ impl DecisionSubject {
         })
     }
 
-    fn misfits(&self, proposed: &ProposedResolution) -> Vec<Misfit> {
+    /// The parts of a resolution that do not fit. `fits` are the types that do.
+    pub(super) fn misfits(&self, proposed: &ProposedResolution, fits: &[ResolutionType]) -> Vec<Misfit> {
         use ResolutionType as T;
         let ProposedResolution { resolution_type, chosen_option_id, answers, rationale, .. } = proposed;
         let mut misfits = Vec::new();
-        let fits = self.resolutions();
         if !fits.contains(resolution_type) {
             let names: Vec<_> = fits.iter().map(ToString::to_string).collect();
             let message = format!("must be {} for a decision of kind {}", names.join(" or "), self.kind());
@@ -245,7 +253,7 @@ impl DecisionSubject {
         match (resolution_type, chosen_option_id) {
             (T::ChooseOption, None) => misfits.push(misfit("chosenOptionId", "is required")),
             (T::ChooseOption, Some(id)) => {
-                if let Self::Option { options, .. } = self
+                if let Some(options) = self.options()
                     && options.iter().all(|option| option.id != *id)
                 {
                     let ids: Vec<_> = options.iter().map(|option| option.id.as_str()).collect();
@@ -315,7 +323,12 @@ impl DecisionSubject {
         let asked: Vec<&str> = match self {
             Self::Option { question, .. } => vec![question],
             Self::Question { questions, .. } => questions.iter().map(|q| q.question.as_str()).collect(),
-            Self::ToolApproval { .. } | Self::Plan { .. } | Self::OutputReview { .. } => return Vec::new(),
+            Self::ToolApproval { .. }
+            | Self::Plan { .. }
+            | Self::OutputReview { .. }
+            | Self::BrakeRelease { .. }
+            | Self::CrashRecovery { .. }
+            | Self::HandoffFailed { .. } => return Vec::new(),
         };
         let count = |question: &str| answers.iter().filter(|answer| answer.question == question).count();
         let missing = asked.iter().filter(|question| count(question) != 1);
@@ -354,6 +367,6 @@ impl DecisionSubject {
     }
 }
 
-fn misfit(field: &'static str, message: impl Into<String>) -> Misfit {
+pub(super) fn misfit(field: &'static str, message: impl Into<String>) -> Misfit {
     Misfit { field, message: message.into() }
 }

@@ -282,7 +282,12 @@ impl TimedDecision<'_> {
                         && !matches!(effect.action_kind, ActionKind::Delete | ActionKind::Deploy)
                 })
             }),
-            DecisionKind::Question | DecisionKind::Plan | DecisionKind::OutputReview => false,
+            DecisionKind::Question
+            | DecisionKind::Plan
+            | DecisionKind::OutputReview
+            | DecisionKind::BrakeRelease
+            | DecisionKind::CrashRecovery
+            | DecisionKind::HandoffFailed => false,
         };
         answerable && harmless(self.severity, self.blast_radius)
     }

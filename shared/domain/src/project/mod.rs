@@ -28,7 +28,9 @@ pub use policy::{ModePolicies, ModePolicy};
 pub use spending::SpendingCap;
 
 use crate::control_mode::{ControlMode, ControlModeSetting};
-use crate::decision::{DecisionTimeoutPolicy, TimeoutOverrides, TimeoutTerms};
+use crate::decision::{
+    CrashRecoveryPolicy, DecisionTimeoutPolicy, OrphanedDecisionPolicy, TimeoutOverrides, TimeoutTerms,
+};
 use crate::effect::pattern::ToolClassifications;
 use crate::escalation::EscalationProtocol;
 use crate::text::WorkstreamId;
@@ -67,6 +69,9 @@ pub struct ProjectDefinition {
     pub tick_config: TickConfig,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spending_cap: Option<SpendingCap>,
+    /// What happens when an agent crashes, unless its brief says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash_recovery: Option<CrashRecoveryPolicy>,
 }
 
 impl Project {
@@ -173,6 +178,18 @@ impl Project {
         let mode = self.control_mode.mode();
         let project = self.definition.policies.get(&mode).and_then(|policy| policy.decision_timeout);
         TimeoutTerms::new(mode, &TimeoutOverrides { decision: None, brief, project }, ticks)
+    }
+
+    /// What happens to decisions whose session has ended.
+    pub fn orphan_policy(&self) -> OrphanedDecisionPolicy {
+        let mode = self.control_mode.mode();
+        let own = self.definition.policies.get(&mode).and_then(|policy| policy.orphaned_decisions);
+        own.unwrap_or_else(|| OrphanedDecisionPolicy::of_mode(mode))
+    }
+
+    /// What happens after a crash of an agent with the policy `brief`.
+    pub fn crash_recovery(&self, brief: Option<CrashRecoveryPolicy>) -> CrashRecoveryPolicy {
+        brief.or(self.definition.crash_recovery).unwrap_or_default()
     }
 
     /// Records that a person advanced the ticks, which the clock stores.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::control_mode::ControlMode;
-use crate::decision::DecisionTimeoutPolicy;
+use crate::decision::{DecisionTimeoutPolicy, OrphanedDecisionPolicy};
 use crate::escalation::EscalationProtocol;
 
 /// What a project changes for one mode.
@@ -18,6 +18,9 @@ pub struct ModePolicy {
     /// What happens to decisions that nobody makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
+    /// What happens to open decisions of an agent whose session ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphaned_decisions: Option<OrphanedDecisionPolicy>,
 }
 
 /// Policies by mode. A mode that is missing has its defaults.

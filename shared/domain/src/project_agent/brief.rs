@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::mcp::{McpServer, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
-use crate::decision::DecisionTimeoutPolicy;
+use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
     EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
 };
@@ -43,6 +43,9 @@ pub struct AgentBrief {
     /// What happens to decisions of the agent that are not made in time, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
+    /// What happens when the agent crashes, instead of the project's policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash_recovery: Option<CrashRecoveryPolicy>,
     /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preference: Option<ModelId>,

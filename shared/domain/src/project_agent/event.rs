@@ -19,6 +19,12 @@ aggregate_events! {
         SessionChanged = "ProjectAgentSessionChangedEvent" { from: AgentSessionId, to: AgentSessionId },
         /// A person approved all further calls of a tool in the current session.
         ToolApproved = "ProjectAgentToolApprovedEvent" { decision_id: DecisionId, tool: String },
+        /// The session of the agent failed. `consecutive` crashes came without a completed turn between them.
+        Crashed = "ProjectAgentCrashedEvent" {
+            session_id: AgentSessionId,
+            consecutive: u32,
+            decision_id: DecisionId,
+        },
         BriefUpdated = "ProjectAgentBriefUpdatedEvent" { version: u32 },
         /// An outcome changed the trust of the agent. `caused_by` is the journal entry of the session with the outcome.
         TrustChanged = "ProjectAgentTrustChangedEvent" {

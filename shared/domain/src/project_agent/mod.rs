@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `brief` | what the agent is, may do, and must follow |
+//! | `crash` | its crashes, and the decision about the latest one |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
@@ -10,6 +11,7 @@
 
 mod brief;
 mod bypass;
+mod crash;
 mod event;
 mod mcp;
 mod prompt;
@@ -18,6 +20,7 @@ mod provider_config;
 use serde::{Deserialize, Serialize};
 
 pub use brief::{AgentBrief, BriefViolation};
+use crash::Crashes;
 pub use event::ProjectAgentEvent;
 pub use mcp::{McpServer, McpServerTool, McpViolation};
 pub use prompt::brief_prompt;
@@ -60,6 +63,8 @@ pub struct ProjectAgent {
     /// What a person approved for all further calls of a session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     approvals: Vec<StandingApproval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crashes: Option<Crashes>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -115,6 +120,7 @@ impl ProjectAgent {
             calibration: trust.clone(),
             started_at_tick: tick,
             approvals: Vec::new(),
+            crashes: None,
             created_at: ctx.now,
             updated_at: ctx.now,
         };

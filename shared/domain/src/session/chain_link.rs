@@ -77,6 +77,11 @@ impl ChainLink {
         self.chain_id = Some(chain_id);
     }
 
+    /// Records that another session starts again with the same work, outside of any chain.
+    pub(super) const fn restart(&mut self, continuation: AgentSessionId) {
+        self.continuation = Some(continuation);
+    }
+
     /// Whether the agent wrote its document.
     pub(super) fn has_own_document(&self) -> bool {
         self.handoff_document.as_ref().is_some_and(|known| !known.document.synthesized)

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
-    ApprovalTerms, CancelReason, Decision, DecisionState, DecisionSubject, DecisionTimeout, OwnerDecision,
-    Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
+    ApprovalTerms, CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout,
+    OwnerDecision, Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
 
@@ -77,8 +77,10 @@ impl AgentSession {
         Decision {
             id: decision_id(self.id, run, request),
             owner_id: self.owner_id.clone(),
-            session_id: self.id,
-            session_name: self.definition.name.as_str().to_owned(),
+            session: Some(DecisionSession {
+                session_id: self.id,
+                session_name: self.definition.name.as_str().to_owned(),
+            }),
             project: self.project().cloned(),
             subject,
             severity,
@@ -161,11 +163,18 @@ impl AgentSession {
         }
     }
 
-    /// Closes all requests without a decision.
+    /// Closes all requests without a decision. If a session of a project ends, its decisions become free (decision 82).
     pub(super) fn close_requests(&mut self, reason: CancelReason, now: Timestamp) -> Events {
+        let is_end = matches!(reason, CancelReason::SessionCancelled | CancelReason::SessionFailed);
+        let orphans = is_end && self.project().is_some();
         let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
-        for decision in open {
-            self.record_end(decision, DecisionState::Cancelled { ended_at: now, reason });
+        for mut decision in open {
+            if orphans {
+                decision.orphan(reason, now);
+                self.decision_changes.record(decision);
+            } else {
+                self.record_end(decision, DecisionState::Cancelled { ended_at: now, reason });
+            }
         }
         self.requests.close_all()
     }
@@ -208,7 +217,9 @@ impl AgentSession {
                 self.add_grant(&decision);
             }
             let state = match ruling.resolved_by {
-                ResolvedBy::Timeout { .. } => DecisionState::AutoResolved { ruling, delivery },
+                ResolvedBy::Timeout { .. } | ResolvedBy::OrphanPolicy | ResolvedBy::RecoveryPolicy => {
+                    DecisionState::AutoResolved { ruling, delivery: Some(delivery) }
+                }
                 ResolvedBy::Owner { .. } | ResolvedBy::DefaultAnswer => {
                     DecisionState::Resolved { ruling, delivery: Some(delivery) }
                 }

@@ -243,6 +243,15 @@ aggregate_events! {
             tool_call_id: ToolCallId,
             tool: String,
         },
+        /// The agent of a project started again in another session, which has the messages that were waiting.
+        Restarted = "SessionRestartedEvent" { continuation: AgentSessionId, message_ids: Vec<MessageId> },
+        /// The agent took over a decision of another agent, whose session ended (decision 82).
+        DecisionTakenOver = "SessionDecisionTakenOverEvent" {
+            decision_id: DecisionId,
+            from_session_id: AgentSessionId,
+        },
+        /// A person resolved a decision whose session ended. The agent receives the resolution as a message.
+        OrphanResolved = "SessionOrphanResolvedEvent" { decision_id: DecisionId },
         /// A request was denied, because too many were open.
         RequestDenied = "SessionRequestDeniedEvent" {
             request_id: ToolCallId,

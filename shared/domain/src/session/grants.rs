@@ -32,7 +32,8 @@ impl Grant {
             Resolution::Approve { always_approve: true }
             | Resolution::Answer { .. }
             | Resolution::ChooseOption { .. }
-            | Resolution::Reject { .. } => return None,
+            | Resolution::Reject { .. }
+            | Resolution::Dismiss => return None,
         };
         let (decision_id, tool) = (decision.id, verdict.tool.clone());
         Some(Self { decision_id, tool, input_hash, granted_at: ruling.resolved_at })

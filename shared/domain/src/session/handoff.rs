@@ -1,6 +1,8 @@
 //! Handoff documents and continuations (S0 8.4, 8.10, decisions 30, 33 to 35).
 
-use super::{AgentSession, AgentSessionStatus, ChainPlace, Continues, NewSession, State};
+use super::{
+    AgentSession, AgentSessionStatus, ChainPlace, Continues, NewSession, Operation, SessionError, State,
+};
 use crate::value::{HandoffDocument, HandoffSource, RecordedHandoff};
 use crate::{AgentSessionId, DomainContext, Events, MessageId, SessionChainId, SessionEvent, Timestamp, Usd};
 
@@ -111,6 +113,40 @@ impl AgentSession {
         let document = self.chain.handoff_document().cloned();
         session.chain.join(chain_id, Continues { session_id: self.id, position, document });
         (session, events)
+    }
+
+    /// Creates the session with which the agent of a project starts again after a crash (decision 82). It inherits all but the
+    /// conversation, and its budget counts what was spent so far. The failed session cannot be retried any more.
+    ///
+    /// # Errors
+    /// The session did not fail, continues elsewhere, or has used up its budget.
+    pub(crate) fn restart(
+        &mut self,
+        id: AgentSessionId,
+        ctx: &DomainContext<'_>,
+    ) -> Result<(Self, Events), SessionError> {
+        self.check(Operation::Retry)?;
+        if let Some(continuation) = self.chain.continuation() {
+            return Err(SessionError::Continued { continuation });
+        }
+        self.spending.ensure_budget()?;
+        let new = NewSession {
+            id,
+            owner_id: self.owner_id.clone(),
+            template_id: self.definition.template_id,
+            name: Some(self.definition.name.clone()),
+            working_directory: self.definition.working_directory.clone(),
+            objective: self.definition.objective.clone(),
+            model_id: self.definition.model_id.clone(),
+            budget: self.budget().continued(self.budget().account_usd()),
+            auto_continue: self.auto_continue.clone(),
+            settings: self.definition.settings.clone(),
+        };
+        let (mut session, events) = Self::create(new, ctx);
+        session.definition = self.definition.continued(self.definition.objective.clone());
+        self.chain.restart(id);
+        self.touch_control();
+        Ok((session, events))
     }
 
     /// Puts a new session into a chain that its owner named. What the chain spent counts for its budget (decision 33).

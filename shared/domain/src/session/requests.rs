@@ -141,7 +141,7 @@ fn call_message(decision: &Decision) -> Option<String> {
             let why = rationale.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             format!("Your call of the tool {tool}{shown} is denied{why}. Do not make it again.")
         }
-        Resolution::Answer { .. } | Resolution::ChooseOption { .. } => return None,
+        Resolution::Answer { .. } | Resolution::ChooseOption { .. } | Resolution::Dismiss => return None,
     })
 }
 

@@ -6,6 +6,7 @@
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 mod decision_properties;
+mod free_decisions;
 mod inbox;
 mod pool_model;
 mod project_account;

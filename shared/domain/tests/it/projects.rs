@@ -52,6 +52,7 @@ fn definition(workstreams: &[&str]) -> ProjectDefinition {
         trust: TrustCalibrationProfile::default(),
         tick_config: TickConfig::default(),
         spending_cap: None,
+        crash_recovery: None,
     }
 }
 
@@ -146,7 +147,11 @@ fn policies_of_the_current_mode_replace_its_defaults() {
     let mut definition = definition(&["api"]);
     definition.policies.insert(
         ControlMode::Ecosystem,
-        ModePolicy { escalation: Some(strict.clone()), decision_timeout: Some(timeout) },
+        ModePolicy {
+            escalation: Some(strict.clone()),
+            decision_timeout: Some(timeout),
+            ..ModePolicy::default()
+        },
     );
     now(|ctx| project.update(definition, ctx)).unwrap();
     assert_eq!(project.escalation(), EscalationProtocol::of_mode(ControlMode::Adaptive));

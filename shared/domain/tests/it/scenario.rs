@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use pilothouse_domain::brake::{
-    Brake, BrakeBehavior, BrakeInitiator, BrakeScope, HoldStage, NewBrake, ReleasedBy,
+    Brake, BrakeBehavior, BrakeInitiator, BrakeScope, HoldStage, NewBrake, ReleaseCondition, ReleasedBy,
 };
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::decision::OwnerDecision;
@@ -238,7 +238,7 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
         scope,
         behavior,
         reason: BrakeReason::parse("Something is wrong").unwrap(),
-        release_at: None,
+        release: ReleaseCondition::Manual {},
         agents: BTreeMap::new(),
     }
 }

@@ -1,0 +1,102 @@
+//! The recovery of an agent of a project after a crash (S2, "Crash recovery"): a retry of its session, or a new session. Neither passes a
+//! brake: both wait for a slot of the pool.
+
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_domain::decision::{Decision, Recovery, Resolution};
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::project::ProjectError;
+use pilothouse_domain::{DomainContext, Project, ProjectAgent};
+use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
+
+#[derive(Debug, Clone)]
+pub(super) struct RecoveryState {
+    failed: LoadedConversation,
+    agent: LoadedAggregate<ProjectAgent>,
+    project: LoadedAggregate<Project>,
+    /// Whether the spending cap of the project refuses another session.
+    is_spent: bool,
+    pool: LoadedPool,
+    /// The worker that has the folders of the session.
+    home: Option<WorkerKey>,
+}
+
+impl RecoveryState {
+    pub(super) async fn load(app: &App, decision: &Decision) -> Result<Self, Problem> {
+        let missing = || Problem::internal("the session or the agent of a decision is missing");
+        let (session, membership) =
+            decision.session_id().zip(decision.project.as_ref()).ok_or_else(missing)?;
+        let agent = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await?;
+        let project = app.store.any_aggregate::<Project>(membership.project_id).await?;
+        let failed = app.store.conversation(session).await?;
+        let ((agent, project), failed) = agent.zip(project).zip(failed).ok_or_else(missing)?;
+        let is_spent = match app.ensure_covers_start(&project.value).await {
+            Ok(()) => false,
+            Err(Problem::Project(_)) => true,
+            Err(other) => return Err(other),
+        };
+        let pool = app.store.pool(&decision.owner_id).await?;
+        let home = app.store.home(session).await?;
+        Ok(Self { failed, agent, project, is_spent, pool, home })
+    }
+
+    pub(super) fn recover(
+        self,
+        app: &App,
+        cause: &Cause,
+        resolution: &Resolution,
+        commit: &mut Commit,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<(), Problem> {
+        let Resolution::ChooseOption { chosen_option_id, .. } = resolution else {
+            return Err(Problem::internal("a recovery without a choice"));
+        };
+        match Recovery::of_option(chosen_option_id) {
+            Some(Recovery::Resume) => self.resume(app, cause, commit, ctx),
+            Some(Recovery::Restart) => self.restart(app, cause, commit, ctx),
+            Some(Recovery::Abandon) => Ok(()),
+            None => Err(Problem::internal(format!("{chosen_option_id} is no recovery"))),
+        }
+    }
+
+    fn resume(
+        mut self,
+        app: &App,
+        cause: &Cause,
+        commit: &mut Commit,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<(), Problem> {
+        let retried = self.failed.conversation.session.retry(None, false, ctx)?;
+        let events = app.with_consequences(&mut self.failed.conversation, retried, ctx);
+        app.record(commit, &mut self.failed, cause.clone(), events)
+    }
+
+    fn restart(
+        mut self,
+        app: &App,
+        cause: &Cause,
+        commit: &mut Commit,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<(), Problem> {
+        self.project.value.ensure_open()?;
+        if let Some(cap) = self.project.value.definition().spending_cap.filter(|_| self.is_spent) {
+            return Err(ProjectError::SpendingCapReached { cap: cap.usd() }.into());
+        }
+        let restart = self.failed.conversation.restart(ctx)?;
+        let mut new = LoadedConversation::new(restart.new);
+        let (_, allocated) = self.pool.value.allocate(&mut new.conversation.session, ctx)?;
+        let mut of_new = app.with_consequences(&mut new.conversation, restart.of_new, ctx);
+        of_new.extend(allocated);
+        let id = new.conversation.session.id();
+        let of_agent = self.agent.value.continue_in(id, ctx);
+        app.record(commit, &mut self.failed, cause.clone(), restart.of_failed)?;
+        app.record(commit, &mut new, cause.clone(), of_new)?;
+        app.record_aggregate(commit, &self.agent, cause.clone(), of_agent)?;
+        commit.pool(self.agent.value.owner_id(), &self.pool)?;
+        if let Some(worker) = self.home {
+            // The new session works in the directory on that worker (decision 23).
+            commit.home(id, &worker)?;
+        }
+        Ok(())
+    }
+}
