@@ -215,6 +215,8 @@ mod tests {
             status: None,
             activity: Vec::new(),
             ignored_reason: None,
+            repairs: Vec::new(),
+            decisions: Vec::new(),
             traceparent: None,
         }
     }

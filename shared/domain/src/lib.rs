@@ -31,6 +31,7 @@
 //! | [`project_account`] | what the agents of a project draw from its spending cap |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
+//! | [`routing`] | the types of agents' events, and the workspaces that show them (S2) |
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
 //! | [`deadline`] | how long the control plane waits for each answer |
 //! | [`effect`] | what a tool call does, how bad it can be and how far it reaches (S2) |
@@ -63,6 +64,7 @@ pub mod project_account;
 pub mod project_agent;
 pub mod queue;
 pub mod rate;
+pub mod routing;
 pub mod session;
 pub mod skill;
 mod string_value;

@@ -56,7 +56,10 @@ mod tests {
         is_that_of_json::<crate::effect::BlastRadius>();
         is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::control_mode::ControlMode>();
+        is_that_of_json::<crate::journal::RepairRule>();
         is_that_of_json::<crate::project::AgentStatus>();
+        is_that_of_json::<crate::routing::AgentEventType>();
+        is_that_of_json::<crate::routing::Workspace>();
         is_that_of_json::<crate::session::AgentSessionStatus>();
         is_that_of_json::<crate::session::LifecycleCommand>();
         is_that_of_json::<crate::session::RunCause>();

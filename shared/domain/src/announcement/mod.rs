@@ -135,6 +135,8 @@ mod tests {
             status: None,
             activity: Vec::new(),
             ignored_reason: None,
+            repairs: Vec::new(),
+            decisions: Vec::new(),
             traceparent: None,
         }
     }

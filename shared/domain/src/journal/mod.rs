@@ -5,16 +5,19 @@
 //! Sequences count a session's entries from 1 without gaps, and serve as cursors of its live stream.
 
 mod aggregate;
+mod repair;
 
 pub use aggregate::{AggregateJournalEntry, AnyAggregateEntry};
+pub use repair::RepairRule;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::decision::DecisionStatus;
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::{ActivityItem, ProjectMembership};
-use crate::{AgentSessionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
+use crate::{AgentSessionId, DecisionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,9 +42,23 @@ pub struct JournalEntry {
     /// Why an event of the agent changed nothing, or what it waits for (decision 17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_reason: Option<String>,
+    /// How the event of the agent was repaired before it was applied (decision 83).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<RepairRule>,
+    /// The decisions that the change opened or ended, if the session belongs to a project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<DecisionChange>,
     /// Trace context of the cause, passed on to everything that follows from this entry.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
+}
+
+/// A decision with the state to which a change of its session moved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionChange {
+    pub id: DecisionId,
+    pub state: DecisionStatus,
 }
 
 /// What caused an entry.
@@ -105,6 +122,8 @@ impl JournalEntry {
             status: Some(session.status()),
             activity,
             ignored_reason: None,
+            repairs: Vec::new(),
+            decisions: session.take_decision_changes(),
             traceparent: None,
         }
     }

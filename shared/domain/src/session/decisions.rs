@@ -1,7 +1,7 @@
 //! Decisions of the inbox that a session opens and ends (decision 74). Requests and the output are the truth; this module records
 //! which decisions a change opened or ended, and the commit stores them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
@@ -9,12 +9,17 @@ use crate::decision::{
     ApprovalTerms, CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout,
     OwnerDecision, Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
+use crate::journal::DecisionChange;
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
 
 /// The decisions that the current change opened or ended, in their latest state. They are not part of the session's state: they are
 /// not stored with it, and sessions that differ only in them are equal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DecisionChanges(BTreeMap<DecisionId, Decision>);
+pub(super) struct DecisionChanges {
+    latest: BTreeMap<DecisionId, Decision>,
+    /// Those that no journal entry names yet.
+    unjournaled: BTreeSet<DecisionId>,
+}
 
 impl PartialEq for DecisionChanges {
     fn eq(&self, _: &Self) -> bool {
@@ -25,8 +30,9 @@ impl PartialEq for DecisionChanges {
 impl DecisionChanges {
     /// Records a decision. The first final state of a change stays.
     fn record(&mut self, decision: Decision) {
-        if !self.0.get(&decision.id).is_some_and(|recorded| recorded.state.is_final()) {
-            self.0.insert(decision.id, decision);
+        if !self.latest.get(&decision.id).is_some_and(|recorded| recorded.state.is_final()) {
+            self.unjournaled.insert(decision.id);
+            self.latest.insert(decision.id, decision);
         }
     }
 }
@@ -49,7 +55,18 @@ impl TakenAnswer {
 impl AgentSession {
     /// The decisions that were opened or ended since the session was loaded.
     pub fn changed_decisions(&self) -> impl Iterator<Item = &Decision> {
-        self.decision_changes.0.values()
+        self.decision_changes.latest.values()
+    }
+
+    /// The decisions that were opened or ended since the last journal entry. Those of sessions without a project are not journaled,
+    /// because only the streams of projects need them.
+    pub(crate) fn take_decision_changes(&mut self) -> Vec<DecisionChange> {
+        let ids = std::mem::take(&mut self.decision_changes.unjournaled);
+        if self.project().is_none() {
+            return Vec::new();
+        }
+        let state = |id| self.decision_changes.latest.get(&id).map(|decision| decision.status());
+        ids.into_iter().filter_map(|id| Some(DecisionChange { id, state: state(id)? })).collect()
     }
 
     /// The open decision with this id; `None` if it is over.
