@@ -148,6 +148,8 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &commands::projects::control_mode::FUNCTION,
     &queries::projects::decision_log::FUNCTION,
     &queries::projects::portfolio::FUNCTION,
+    &queries::projects::state::FUNCTION,
+    &realtime::projects::FUNCTION,
     &queries::project_agents::health::FUNCTION,
     &queries::project_agents::brief_schema::FUNCTION,
     &queries::trust::get::FUNCTION,

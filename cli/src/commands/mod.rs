@@ -24,6 +24,7 @@ pub mod parse;
 pub mod plan;
 pub mod pool;
 pub mod project;
+pub mod project_watch;
 pub mod ps;
 pub mod queue;
 pub mod records;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::files::read_json;
 use super::inbox::named;
+use super::project_watch::WatchProject;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -38,6 +39,8 @@ pub enum Project {
     Mode(Mode),
     /// Show the decisions about the agents' tool calls with their reasons
     Log(Log),
+    /// Watch the agents, decisions, brakes and trust live
+    Watch(WatchProject),
     /// Cancel the sessions of the active agents
     Kill(ProjectArg),
     /// Archive a project: no agents start in it any more
@@ -155,6 +158,7 @@ impl Project {
                 let page = ctx.client.decision_log(id, &query).await?;
                 ctx.print(&page, |page, style, now| output::decision_log::list(&page.items, style, now))?;
             }
+            Self::Watch(watch) => return watch.run(ctx).await,
             Self::Kill(ProjectArg { project }) => {
                 let killed = ctx.client.kill_agents(resolve_project(ctx, &project).await?).await?;
                 ctx.print(&killed, |killed, style, now| {

@@ -15,6 +15,7 @@ pub mod messages;
 pub mod money;
 pub mod plan;
 pub mod pool;
+pub mod project_stream;
 pub mod projects;
 pub mod queue;
 pub mod requests;

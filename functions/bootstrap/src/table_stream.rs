@@ -63,7 +63,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
                 reactions.extend(messages.reaction.map(|message| (at, message)));
                 announcements.extend(messages.announcement.map(|message| (at, message)));
                 deadlines.extend(messages.deadline.map(|message| (at, message)));
-                if let Some(push) = messages.push {
+                for push in messages.pushes {
                     pushes.entry(push).or_insert(at);
                 }
             }

@@ -1,9 +1,12 @@
 use async_trait::async_trait;
 use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
-use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_domain::{
+    AgentSessionId, Aggregate as _, Brake, Project, ProjectAgent, ProjectAgentId, ProjectId, UserId,
+};
 use pilothouse_sqlite::Watch;
 use pilothouse_store::layout::{
-    ended_decisions_partition, feed_partition, open_decisions_partition, session_partition,
+    aggregate_journal_partition, aggregate_partition, ended_decisions_partition, feed_partition,
+    open_decisions_partition, session_partition,
 };
 use pilothouse_store::sqlite::SqliteTable;
 
@@ -28,6 +31,18 @@ impl ChangeNotifier for TableChangeNotifier {
     fn subscribe_to_inbox(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
         let (open, ended) = (open_decisions_partition(owner), ended_decisions_partition(owner));
         Box::new(EitherWatch(self.0.watch(&open), self.0.watch(&ended)))
+    }
+
+    fn subscribe_to_project(&self, id: ProjectId) -> Box<dyn ChangeSubscription> {
+        Box::new(PartitionWatch(self.0.watch(&aggregate_journal_partition::<Project>(id))))
+    }
+
+    fn subscribe_to_agent(&self, id: ProjectAgentId) -> Box<dyn ChangeSubscription> {
+        Box::new(PartitionWatch(self.0.watch(&aggregate_journal_partition::<ProjectAgent>(id))))
+    }
+
+    fn subscribe_to_brakes(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
+        Box::new(PartitionWatch(self.0.watch(&aggregate_partition(owner, Brake::KIND))))
     }
 }
 

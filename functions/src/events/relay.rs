@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use pilothouse_app::function::requirements::RELAY;
 use pilothouse_app::function::{EventFunction, Subscription, Trigger};
+use pilothouse_app::project_stream::ProjectSource;
 use pilothouse_app::queues::DeadlineOf;
 use pilothouse_broker::OutgoingMessage;
+use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::Decision;
-use pilothouse_domain::{AgentSessionId, Timestamp};
+use pilothouse_domain::journal::AnyAggregateEntry;
+use pilothouse_domain::{AgentSessionId, Aggregate as _, Brake, ProjectAgent, SessionEvent, Timestamp};
 use pilothouse_store::table::Item;
 use pilothouse_store::{AggregateRef, Store, StoreError, layout};
 
@@ -32,7 +35,7 @@ pub struct RelayedMessages {
     pub announcement: Option<OutgoingMessage>,
     pub deadline: Option<OutgoingMessage>,
     /// What connections may follow.
-    pub push: Option<PushOf>,
+    pub pushes: Vec<PushOf>,
 }
 
 /// Derives the messages and notifications from `item`, which was just written. Fails if the item cannot
@@ -41,12 +44,9 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
     match item.kind.as_str() {
         layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
             let (reaction, announcement) = messages_for_entry(item)?;
-            Ok(RelayedMessages {
-                reaction,
-                announcement,
-                push: layout::session_of(&item.key).map(PushOf::from),
-                ..RelayedMessages::default()
-            })
+            let mut pushes: Vec<_> = layout::session_of(&item.key).map(PushOf::from).into_iter().collect();
+            pushes.extend(push_for_project(item)?);
+            Ok(RelayedMessages { reaction, announcement, pushes, ..RelayedMessages::default() })
         }
         layout::SESSION => Ok(RelayedMessages {
             deadline: layout::session_of(&item.key)
@@ -60,12 +60,55 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
             let due = item.due.as_ref().and_then(layout::due_at);
             Ok(RelayedMessages {
                 deadline: due.and_then(|due| deadline_of_aggregate(&decision, due, now)),
-                push: Some(PushOf::Decision { owner_id, decision_id: id }),
+                pushes: vec![PushOf::Decision { owner_id, decision_id: id }],
                 ..RelayedMessages::default()
             })
         }
+        // The journals of these do not name the project.
+        ProjectAgent::KIND | Brake::KIND => Ok(RelayedMessages {
+            pushes: push_for_project(item)?.into_iter().collect(),
+            ..RelayedMessages::default()
+        }),
         _ => Ok(RelayedMessages::default()),
     }
+}
+
+/// The push for the connections that follow the project of a written item.
+///
+/// A brake on all sessions, on a session or on an agent names no project. It is pushed with the first hold or release of a session.
+fn push_for_project(item: &Item) -> Result<Option<PushOf>, StoreError> {
+    let of = |project_id, source| Some(PushOf::Project { project_id, source: Some(source) });
+    Ok(match item.kind.as_str() {
+        layout::JOURNAL => {
+            let entry = Store::read_entry(item)?;
+            let is_hold = |event: &SessionEvent| {
+                matches!(event, SessionEvent::Held { .. } | SessionEvent::HoldReleased { .. })
+            };
+            let brakes = entry.events.iter().any(is_hold);
+            entry.project.and_then(|project| {
+                // Everything is read after a hold, because the brake changed, too.
+                let source = (!brakes).then_some(ProjectSource::Session(entry.session_id));
+                Some(PushOf::Project { project_id: project.project_id, source })
+            })
+        }
+        layout::AGGREGATE_JOURNAL => match Store::read_aggregate_entry(item)? {
+            AnyAggregateEntry::Project(entry) => {
+                entry.aggregate_id.parse().ok().and_then(|id| of(id, ProjectSource::Project))
+            }
+            _ => None,
+        },
+        ProjectAgent::KIND => {
+            let agent: ProjectAgent = Store::read_item(item)?;
+            of(agent.project_id(), ProjectSource::Agent(agent.id()))
+        }
+        Brake::KIND => match Store::read_item::<Brake>(item)?.scope() {
+            BrakeScope::Project { project_id } | BrakeScope::Workstream { project_id, .. } => {
+                of(*project_id, ProjectSource::Brakes)
+            }
+            BrakeScope::All {} | BrakeScope::Session { .. } | BrakeScope::Agent { .. } => None,
+        },
+        _ => None,
+    })
 }
 
 /// Returns the messages for the reactions to a journal entry and for its publication. Fails if the entry cannot be parsed;

@@ -1,4 +1,4 @@
-//! Live streams: of a session (S0 8.9), of notifications, and of the inbox (decision 80).
+//! Live streams: of a session (S0 8.9), of a project (decision 83), of notifications, and of the inbox (decision 80).
 //!
 //! The stream of a session is derived from the journal: messages are built from its entries in order, and cursors are positions in it. A client
 //! that reconnects with its last cursor resumes exactly there.
@@ -13,6 +13,8 @@
 //! On the embedded server a client receives each message once. In `aws` it receives each message at least once and in order, and
 //! ignores messages whose cursor it has passed.
 //!
+//! The stream of a project works in the same way, with several journals: [`projects`] on the embedded server, [`push_projects`] in `aws`.
+//!
 //! The stream of the inbox has no cursor. It sends each decision that changed, as it is then: [`decisions`] on the embedded server,
 //! [`push_decisions`] in `aws`.
 
@@ -23,8 +25,10 @@ pub mod decisions;
 mod frame;
 pub mod notifications;
 pub mod open;
+pub mod projects;
 pub mod push;
 mod push_decisions;
+mod push_projects;
 pub mod push_queue;
 mod pusher;
 mod socket;

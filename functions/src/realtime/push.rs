@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::frame::frame;
 use super::push_decisions::push_decision;
+use super::push_projects::push_project;
 use super::pusher::{PushError, PushTarget};
 use crate::realtime::push_queue::{self, PushOf};
 
@@ -42,7 +43,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 /// The most entries that one push sends to a connection.
 const READ: usize = 200;
 /// The time that one push spends on one connection, unless a single message takes longer.
-const TURN: Duration = Duration::from_secs(2);
+pub(super) const TURN: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Processes a batch of the pushes queue: one push for each session and each decision in it.
@@ -66,6 +67,9 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
                 PushOf::Session { session_id } => push(&app, &connections, *session_id).await,
                 PushOf::Decision { owner_id, decision_id } => {
                     push_decision(&app, &connections, owner_id, *decision_id).await
+                }
+                PushOf::Project { project_id, source } => {
+                    push_project(&app, &connections, *project_id, *source).await
                 }
             };
             (of, pushed)
@@ -92,7 +96,7 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
+pub(super) enum Served {
     /// The connection has received everything, is gone, or was closed.
     Whole,
     /// The connection has more entries to receive.

@@ -2,9 +2,10 @@
 
 use pilothouse_app::FreshIds;
 use pilothouse_app::http::Problem;
+use pilothouse_app::project_stream::ProjectSource;
 use pilothouse_app::queues;
 use pilothouse_broker::{Broker, OutgoingMessage};
-use pilothouse_domain::{AgentSessionId, DecisionId, IdSource as _, UserId};
+use pilothouse_domain::{AgentSessionId, DecisionId, IdSource as _, ProjectId, UserId};
 use pilothouse_store::{Followed, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ pub enum PushOf {
     Session { session_id: AgentSessionId },
     /// A decision of the owner's inbox changed.
     Decision { owner_id: UserId, decision_id: DecisionId },
+    /// Something of a project changed; everything, if `source` is absent.
+    Project {
+        project_id: ProjectId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<ProjectSource>,
+    },
 }
 
 impl From<AgentSessionId> for PushOf {
@@ -31,6 +38,7 @@ impl PushOf {
         match self {
             Self::Session { session_id } => Followed::Session(*session_id),
             Self::Decision { owner_id, .. } => Followed::Inbox(owner_id.clone()),
+            Self::Project { project_id, .. } => Followed::Project(*project_id),
         }
     }
 
@@ -39,6 +47,7 @@ impl PushOf {
         match self {
             Self::Session { session_id } => session_id.to_string(),
             Self::Decision { owner_id, .. } => group_of(owner_id),
+            Self::Project { project_id, .. } => project_id.to_string(),
         }
     }
 }

@@ -15,7 +15,8 @@ use pilothouse_domain::{
     UserId,
 };
 use pilothouse_functions::reactions;
-use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation};
+use pilothouse_store::table::{Condition, Key, Table as _, Write};
+use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation, layout};
 use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -26,7 +27,7 @@ pub(crate) struct ProjectFixture {
     pub(crate) agent: ProjectAgentId,
     pub(crate) session: AgentSessionId,
     clock: TestClock,
-    _engines: EmbeddedEngines,
+    engines: EmbeddedEngines,
 }
 
 pub(crate) fn owner() -> UserId {
@@ -83,7 +84,7 @@ impl ProjectFixture {
             agent: id(&spawned["agent"]["id"]).parse().unwrap(),
             session: id(&spawned["session"]["id"]).parse().unwrap(),
             clock,
-            _engines: engines,
+            engines,
         }
     }
 
@@ -161,6 +162,12 @@ impl ProjectFixture {
         assert_eq!(status, 200, "{body}");
         self.react_to("brake", &brake, 2).await;
         brake
+    }
+
+    /// Removes an entry of the session's journal, as the retention of records does.
+    pub(crate) async fn expire_entry(&self, sequence: u64) {
+        let key = Key::new(layout::session_partition(self.session), format!("J#{sequence:016}"));
+        self.engines.table.transact(vec![Write::Delete(key, Condition::Always)]).await.unwrap();
     }
 
     async fn process(&self, message: OutgoingMessage) {

@@ -11,6 +11,7 @@ mod free_decisions;
 mod portfolio;
 mod routes;
 mod spending;
+mod stream;
 mod ticks;
 
 use fixture::{ProjectFixture, permission};

@@ -13,9 +13,12 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
-use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, EventId, IdSource as _, UserId};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, Deadlines, EventId, IdSource as _, SessionEvent, UserId,
+};
 use pilothouse_functions::realtime::{open, push, push_queue, subscribe};
 use pilothouse_store::commit::LoadedConversation;
+use pilothouse_store::sqlite::SqliteTable;
 use pilothouse_store::{Commit, ConnectionId};
 use pilothouse_test_support::{EmbeddedEngines, TestClock, new_session};
 use serde_json::json;
@@ -23,7 +26,7 @@ use serde_json::json;
 pub(crate) struct StreamFixture {
     pub(crate) app: App,
     clock: TestClock,
-    _engines: EmbeddedEngines,
+    engines: EmbeddedEngines,
 }
 
 pub(crate) fn owner(name: &str) -> UserId {
@@ -41,7 +44,11 @@ impl StreamFixture {
         let options = QueueOptions { visibility: Duration::from_mins(3), max_receives: None };
         engines.broker.create(&queues::pushes(), options).await.unwrap();
         let app = App::new(engines.parts());
-        Self { app, clock, _engines: engines }
+        Self { app, clock, engines }
+    }
+
+    pub(crate) const fn table(&self) -> &SqliteTable {
+        &self.engines.table
     }
 
     pub(crate) fn pass(&self, time: Duration) {
@@ -91,6 +98,12 @@ impl StreamFixture {
         let loaded = self.app.store.conversation(session).await.unwrap().unwrap();
         let line = |n| ActivityItem::new(ActivityItemType::Notice, &format!("line {n}"), self.app.now());
         self.commit(loaded, pilothouse_domain::Events::default(), (0..lines).map(line).collect()).await
+    }
+
+    /// Commits an entry with an event that is a status of the agent.
+    pub(crate) async fn happens_event(&self, session: AgentSessionId) {
+        let loaded = self.app.store.conversation(session).await.unwrap().unwrap();
+        self.commit(loaded, vec![SessionEvent::QuotaReset {}], Vec::new()).await;
     }
 
     /// Opens a connection of `owner` with a token that is valid for an hour.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use pilothouse_api::decisions::InboxMessage;
+use pilothouse_api::project_stream::ProjectMessage;
 use pilothouse_api::stream::{StreamBody, StreamMessage, parse_cursor};
 use pilothouse_app::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
 use pilothouse_store::ConnectionId;
@@ -64,6 +65,12 @@ impl Gateway {
 
     pub(crate) fn inbox(&self, id: &ConnectionId) -> Vec<InboxMessage> {
         self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+    }
+
+    /// The messages about a project, without the confirmations of subscriptions.
+    pub(crate) fn project(&self, id: &ConnectionId) -> Vec<ProjectMessage> {
+        let texts = self.texts(id).into_iter().filter(|text| !text.contains("\"subscribed\""));
+        texts.map(|text| serde_json::from_str(&text).unwrap()).collect()
     }
 
     /// The last message, if it is a problem.

@@ -5,5 +5,6 @@ mod concurrent;
 mod fixture;
 mod gateway;
 mod inbox;
+mod projects;
 mod pushing;
 mod subscribing;

@@ -20,6 +20,7 @@ pub mod operations;
 pub mod patch;
 pub mod pool;
 pub mod portfolio;
+pub mod project_stream;
 pub mod projects;
 pub mod records;
 pub mod sessions;

@@ -1,7 +1,7 @@
 //! The live stream (S0 8.9): activity, status, usage, queue changes and log chunks, each with a cursor.
 
-use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::{AgentSessionId, ProjectId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,20 +71,24 @@ pub struct QueueChange {
     pub message_id: Option<pilothouse_domain::MessageId>,
 }
 
-/// A client's request on the WebSocket of the `aws` profile to follow a session or the inbox. Send it again to continue from
+/// A client's request on the WebSocket of the `aws` profile to follow a session, a project or the inbox. Send it again to continue from
 /// another cursor, or to follow something else. Sending it regularly keeps an idle connection open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscribe {
     /// The action: `subscribe`.
     pub action: SubscribeAction,
-    /// The session to follow. Absent if `topic` is given.
+    /// The session to follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<AgentSessionId>,
-    /// What to follow instead of a session.
+    /// The project to follow instead, as messages of the type `ProjectMessage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<ProjectId>,
+    /// What to follow instead of a session or a project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<SubscribeTopic>,
-    /// The last cursor that the client saw. Absent: start at the first entry of the session.
+    /// The last cursor that the client saw. Absent: start at the first entry of the session, or with the
+    /// state of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -93,7 +97,7 @@ pub struct Subscribe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscribeAction {
-    /// Follow a session or a topic.
+    /// Follow a session, a project or a topic.
     Subscribe,
 }
 
@@ -105,11 +109,13 @@ pub enum SubscribeTopic {
     Decisions,
 }
 
-/// The response on the WebSocket of the `aws` profile to a subscription that is refused. It has no cursor because it is not part
-/// of a session's stream.
+/// The response on the WebSocket of the `aws` profile to a subscription that is refused, or that follows a project. It has no cursor
+/// because it is not part of a stream.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum SubscriptionResponse {
     /// The session does not exist, the cursor is invalid, or the request cannot be parsed.
     Problem(ProblemDocument),
+    /// The connection follows the project.
+    Subscribed {},
 }

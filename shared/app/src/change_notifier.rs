@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_domain::{AgentSessionId, ProjectAgentId, ProjectId, UserId};
 
 /// Notifies subscribers that a journal has changed. Subscribers read the journal from the store.
 pub trait ChangeNotifier: Send + Sync + 'static {
@@ -12,6 +12,20 @@ pub trait ChangeNotifier: Send + Sync + 'static {
 
     /// Subscribes to changes of an owner's decisions.
     fn subscribe_to_inbox(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
+        Box::new(Never)
+    }
+
+    fn subscribe_to_project(&self, _id: ProjectId) -> Box<dyn ChangeSubscription> {
+        Box::new(Never)
+    }
+
+    /// Subscribes to changes of an agent of a project.
+    fn subscribe_to_agent(&self, _id: ProjectAgentId) -> Box<dyn ChangeSubscription> {
+        Box::new(Never)
+    }
+
+    /// Subscribes to changes of an owner's brakes.
+    fn subscribe_to_brakes(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
         Box::new(Never)
     }
 }

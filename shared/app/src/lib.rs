@@ -36,6 +36,7 @@ pub mod openapi;
 pub mod paging;
 pub mod placement;
 pub mod problem;
+pub mod project_stream;
 pub mod projects;
 pub mod queues;
 pub mod record_views;

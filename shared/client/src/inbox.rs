@@ -82,6 +82,7 @@ impl InboxStream {
         let subscribe = Subscribe {
             action: SubscribeAction::Subscribe,
             session_id: None,
+            project_id: None,
             topic: Some(SubscribeTopic::Decisions),
             after: None,
         };

@@ -78,6 +78,7 @@ impl Subscription {
         self.renewal.request(&Subscribe {
             action: SubscribeAction::Subscribe,
             session_id: Some(self.session),
+            project_id: None,
             topic: None,
             after: self.after.clone(),
         })
@@ -111,7 +112,7 @@ pub(super) fn error_from_frame(text: &str, source: serde_json::Error) -> ApiErro
             ApiError::Stream(problem.detail)
         }
         Ok(SubscriptionResponse::Problem(problem)) => ApiError::Problem(Box::new(problem)),
-        Err(_) => match serde_json::from_str::<Notice>(text) {
+        Ok(SubscriptionResponse::Subscribed {}) | Err(_) => match serde_json::from_str::<Notice>(text) {
             Ok(notice) => ApiError::Stream(notice.message),
             Err(_) => ApiError::Decode { status: 101, source },
         },

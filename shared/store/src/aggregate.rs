@@ -164,6 +164,17 @@ impl Store {
         .await
     }
 
+    /// Journal entries of an aggregate after the entry `after`, in order. Commits without events have none. A result shorter than
+    /// `limit` means that there are no more. The caller has checked the owner.
+    pub async fn aggregate_journal_after<A: Aggregate>(
+        &self,
+        id: A::Id,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AggregateJournalEntry<A::Event>>, StoreError> {
+        self.entries_after(layout::aggregate_journal_partition::<A>(id), after, limit).await
+    }
+
     /// Aggregates that are due by `at`, with their due times. The index may lag: load them before deciding.
     pub async fn due_aggregates(
         &self,

@@ -3,7 +3,7 @@
 //! API Gateway identifies a connection only by its id. There are two items for each: the connection under its id, and a watcher in
 //! the partition of what it follows. The relay finds watchers there with a consistent read.
 
-use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use pilothouse_domain::{AgentSessionId, ProjectId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::Loaded;
@@ -31,9 +31,10 @@ pub enum Followed {
     Session(AgentSessionId),
     /// The decisions of an owner.
     Inbox(UserId),
+    Project(ProjectId),
 }
 
-/// A connection that follows something, with its cursor. The cursor has no meaning for an inbox.
+/// A connection that follows something, with its cursor. An inbox has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watcher {
@@ -44,6 +45,9 @@ pub struct Watcher {
     pub after: u64,
     /// Number of messages of the next entry that were sent.
     pub seen: usize,
+    /// The cursor in the stream of a project, which has several journals. Absent until its state was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_cursor: Option<String>,
     /// Whether the client received the marker of the end of the past entries.
     pub caught_up: bool,
 }

@@ -62,8 +62,8 @@ use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{
-    AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, DecisionId, EventId, MessageId, ProjectAgentId,
-    ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
+    AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, DecisionId, EventId, MessageId, Project,
+    ProjectAgentId, ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
 };
 
 use crate::connections::Followed;
@@ -290,11 +290,12 @@ pub(crate) fn calls(id: AgentSessionId) -> Key {
 
 pub(crate) const WATCHERS: &str = "CONN#";
 
-/// Where the connections are that follow a session or an inbox.
+/// Where the connections are that follow a session, an inbox or a project.
 pub(crate) fn watchers_partition(followed: &Followed) -> String {
     match followed {
         Followed::Session(id) => session_partition(*id),
         Followed::Inbox(owner) => owner_partition(owner),
+        Followed::Project(id) => aggregate_journal_partition::<Project>(*id),
     }
 }
 

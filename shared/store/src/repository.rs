@@ -7,7 +7,9 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
 use pilothouse_domain::session::{AgentSession, SubAgentSession, SubAgentStatus};
-use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, SubAgentId, Timestamp, UserId};
+use pilothouse_domain::{
+    AgentSessionId, Aggregate, Deadlines, MessageId, RunId, SubAgentId, Timestamp, UserId,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -292,20 +294,23 @@ impl Store {
         after: u64,
         limit: usize,
     ) -> Result<Vec<JournalEntry>, StoreError> {
+        self.entries_after(layout::session_partition(id), after, limit).await
+    }
+
+    /// The journal entries in a partition after the entry `after`.
+    pub(crate) async fn entries_after<E: DeserializeOwned>(
+        &self,
+        partition: String,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<E>, StoreError> {
         let mut entries = Vec::new();
         if after >= layout::MAX_SEQUENCE {
             return Ok(entries);
         }
         let range =
             SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
-        let mut query = Query {
-            index: None,
-            partition: layout::session_partition(id),
-            range,
-            descending: false,
-            limit,
-            after: None,
-        };
+        let mut query = Query { index: None, partition, range, descending: false, limit, after: None };
         // A page may end at its size before its limit.
         loop {
             let listing = self.list(query.clone()).await?;
@@ -485,6 +490,11 @@ impl Store {
     pub async fn set_relay_position(&self, after: u64) -> Result<(), StoreError> {
         let item = write(layout::relay(), "place", &RelayPosition { after })?;
         Ok(self.table.put_all(vec![item]).await?)
+    }
+
+    /// Parses the item of an aggregate.
+    pub fn read_item<A: Aggregate>(item: &Item) -> Result<A, StoreError> {
+        read(item)
     }
 
     /// Parses an entry of the feed.

@@ -42,6 +42,8 @@ mod liveness;
 mod money;
 mod notifications;
 mod pool;
+mod project_stream;
+mod project_watch;
 mod projects;
 mod queries;
 mod quota;

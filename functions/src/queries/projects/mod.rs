@@ -5,3 +5,4 @@ pub mod decision_log;
 pub mod get;
 pub mod list;
 pub mod portfolio;
+pub mod state;

@@ -1,0 +1,249 @@
+//! Maps a journal entry of a session to S2's events. An exhaustive table for raw events is here; the one for events of the domain is
+//! [`EventClass::of`].
+
+use pilothouse_api::project_stream::AgentEventContent as C;
+use pilothouse_domain::effect::Severity;
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::routing::{ErrorCategory, ErrorTraits, EventClass, ToolCallPhase};
+use pilothouse_domain::text::cut;
+use pilothouse_domain::{SessionEvent, Timestamp};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::AssistantContent;
+use serde_json::{Value, json};
+
+use crate::journal_views;
+use crate::texts::activity_of;
+
+/// Most characters of a text in an event. The records of the session have all of it.
+const MAX_TEXT: usize = 4000;
+/// Most bytes of the input of a tool call.
+const MAX_INPUT: usize = 8 * 1024;
+
+/// The events of an entry, in order. Decisions are not among them.
+pub(super) fn contents(entry: &JournalEntry) -> Vec<C> {
+    let raw = journal_views::raw_event(entry);
+    let counts = entry.ignored_reason.as_deref().is_none_or(|reason| reason == "deferred");
+    let mut contents: Vec<C> = raw.as_ref().filter(|_| counts).and_then(of_raw).into_iter().collect();
+    contents.extend(entry.events.iter().filter_map(|event| of_event(event, raw.as_ref(), entry.at)));
+    contents
+}
+
+/// The event for a raw event that no event of the domain shows.
+fn of_raw(event: &RawEvent) -> Option<C> {
+    use RawEvent as E;
+    match event {
+        E::AssistantMessage { content, .. } | E::SubagentMessage { content, .. } => match content {
+            // Text is what the agent did not report by a tool (S2, "Event validation pipeline").
+            AssistantContent::Text { text } => Some(C::Status { message: cut(&text.text(), MAX_TEXT) }),
+            AssistantContent::Thinking { text } => {
+                Some(logged(event, json!({ "thinking": cut(&text.text(), MAX_TEXT) })))
+            }
+            AssistantContent::ToolUse { .. } => None,
+        },
+        E::UsageUpdate(usage) => serde_json::to_value(usage).ok().map(|usage| logged(event, usage)),
+        E::LogChunk { stream, content } => {
+            Some(logged(event, json!({ "stream": stream, "content": cut(content, MAX_TEXT) })))
+        }
+        E::Notice { name, summary, .. } => Some(of_notice(name, cut(summary, MAX_TEXT))),
+        // Events of the domain and decisions show them, or they acknowledge a command.
+        E::ToolResult { .. }
+        | E::ContextNearingLimit { .. }
+        | E::ContextExhausted {}
+        | E::HandoffDocument(_)
+        | E::VoluntaryHandoff { .. }
+        | E::SessionEnd(_)
+        | E::InterruptAck(_)
+        | E::PauseAck(_)
+        | E::ResumeAck(_)
+        | E::StopAck(_)
+        | E::ReloadConfigAck(_)
+        | E::AdjustAck(_)
+        | E::SidecarReady { .. }
+        | E::BeginAck(_)
+        | E::AnswerAck(_)
+        | E::ValidationAck(_)
+        | E::ValidationResult { .. }
+        | E::MessageAck { .. }
+        | E::CommandRefused { .. }
+        | E::TurnStarted { .. }
+        | E::TurnCompleted { .. }
+        | E::AgentSettings { .. }
+        | E::QuestionAsked { .. }
+        | E::BudgetExceeded { .. }
+        | E::QuotaExceeded { .. }
+        | E::Deliverables { .. }
+        | E::TaskList { .. }
+        | E::SubagentStarted { .. }
+        | E::SubagentEnded { .. }
+        | E::Heartbeat { .. }
+        | E::RunExited(_) => None,
+    }
+}
+
+fn logged(event: &RawEvent, payload: Value) -> C {
+    C::RawProvider { event_type: event.name().to_owned(), payload }
+}
+
+/// Adapters report under these names what fails and what is denied.
+fn of_notice(name: &str, message: String) -> C {
+    match name {
+        "permission_denied" => {
+            C::Guardrail { guardrail_name: "permission".to_owned(), tripped: true, message }
+        }
+        "api_error" | "command_failed" | "compaction_failed" | "conversation_lost" => {
+            let category =
+                if name == "api_error" { ErrorCategory::Provider } else { ErrorCategory::Internal };
+            C::Error {
+                message,
+                traits: ErrorTraits { severity: Severity::Medium, recoverable: true, category },
+            }
+        }
+        _ => C::Status { message },
+    }
+}
+
+fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Option<C> {
+    let class = EventClass::of(event)?;
+    let words = || {
+        let line = activity_of(event, at);
+        line.map_or_else(|| event.name().to_owned(), |line| line.detail.unwrap_or(line.summary))
+    };
+    Some(match class {
+        EventClass::Status => C::Status { message: words() },
+        EventClass::ToolCall(phase) => return tool_call(event, phase, raw),
+        EventClass::Completion(outcome) => C::Completion { summary: words(), outcome },
+        EventClass::Error(traits) => C::Error { message: words(), traits },
+        EventClass::Delegation(action) => {
+            C::Delegation { action, child_agent_id: child_of(event), reason: words() }
+        }
+        EventClass::Lifecycle(action) => C::Lifecycle { action, reason: words() },
+        EventClass::Progress => progress(event, words()),
+    })
+}
+
+fn tool_call(event: &SessionEvent, phase: ToolCallPhase, raw: Option<&RawEvent>) -> Option<C> {
+    let (call, tool_name, sub_agent_id) = match event {
+        SessionEvent::ToolCallStarted { tool_call_id, tool_name, sub_agent_id } => {
+            (tool_call_id, Some(tool_name.clone()), sub_agent_id)
+        }
+        SessionEvent::ToolCallCompleted { tool_call_id, tool_name, sub_agent_id, .. } => {
+            (tool_call_id, tool_name.clone(), sub_agent_id)
+        }
+        _ => return None,
+    };
+    let (mut input, mut output) = (None, None);
+    match raw {
+        Some(
+            RawEvent::AssistantMessage {
+                content: AssistantContent::ToolUse { tool_call_id, input: given, .. },
+                ..
+            }
+            | RawEvent::SubagentMessage {
+                content: AssistantContent::ToolUse { tool_call_id, input: given, .. },
+                ..
+            },
+        ) if tool_call_id == call => {
+            input = Some(given.clone()).filter(|input| input.to_string().len() <= MAX_INPUT);
+        }
+        Some(RawEvent::ToolResult { tool_call_id, content, .. }) if tool_call_id == call => {
+            output = Some(cut(&content.text(), MAX_TEXT));
+        }
+        _ => {}
+    }
+    let (tool_call_id, sub_agent_id) = (call.clone(), sub_agent_id.clone());
+    Some(C::ToolCall { tool_call_id, tool_name, phase, input, output, sub_agent_id })
+}
+
+fn child_of(event: &SessionEvent) -> Option<String> {
+    use SessionEvent as E;
+    match event {
+        E::SubAgentStarted { sub_agent_id, .. }
+        | E::SubAgentCompleted { sub_agent_id }
+        | E::SubAgentFailed { sub_agent_id, .. } => Some(sub_agent_id.to_string()),
+        E::WorkHandedOn { continuation, .. } => Some(continuation.to_string()),
+        _ => None,
+    }
+}
+
+fn progress(event: &SessionEvent, description: String) -> C {
+    let (operation_id, done, all) = match event {
+        SessionEvent::TaskListUpdated { task_count, completed_count } => {
+            ("tasks", *completed_count as u64, *task_count as u64)
+        }
+        SessionEvent::DeliverablesChanged { pending, passed, blocked } => {
+            let counts = [pending, passed, blocked].map(|count| u64::from(*count));
+            ("deliverables", counts[1], counts.iter().sum())
+        }
+        _ => ("work", 0, 0),
+    };
+    let percent = (done * 100).checked_div(all).and_then(|percent| u8::try_from(percent.min(100)).ok());
+    C::Progress { operation_id: operation_id.to_owned(), description, progress_pct: percent }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// The type of the event for a raw event; `-` if it has none.
+    fn type_of(raw: Value) -> String {
+        let raw: RawEvent = serde_json::from_value(raw).unwrap();
+        of_raw(&raw).map_or_else(|| "-".to_owned(), |content| content.event_type().to_string())
+    }
+
+    #[test]
+    fn raw_events_have_the_types_of_the_specification() {
+        let said = |kind| json!({ "type": "assistant_message", "content": { "kind": kind, "text": "I think A is best" } });
+        let notice = |name| json!({ "type": "notice", "name": name, "summary": "s" });
+        let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": {} });
+        for (raw, expected) in [
+            (said("text"), "status"),
+            (said("thinking"), "raw_provider"),
+            (
+                json!({ "type": "subagent_message", "subagentId": "s", "content": { "kind": "text", "text": "x" } }),
+                "status",
+            ),
+            (json!({ "type": "assistant_message", "content": call }), "-"),
+            (json!({ "type": "tool_result", "toolCallId": "c", "content": "x" }), "-"),
+            (json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), "raw_provider"),
+            (notice("permission_denied"), "guardrail"),
+            (notice("api_error"), "error"),
+            (notice("compacted"), "status"),
+            (json!({ "type": "task_list", "tasks": [] }), "-"),
+            (json!({ "type": "turn_started", "turnId": "t" }), "-"),
+        ] {
+            assert_eq!(type_of(raw.clone()), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn tool_call_has_its_input_and_its_output() {
+        let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": { "command": "ls" } });
+        let raw: RawEvent =
+            serde_json::from_value(json!({ "type": "assistant_message", "content": call })).unwrap();
+        let event = json!({ "type": "ToolCallStartedEvent", "toolCallId": "c", "toolName": "Bash", "subAgentId": null });
+        let event: SessionEvent = serde_json::from_value(event).unwrap();
+        let at = Timestamp::from_millis(0);
+        let Some(C::ToolCall { input, phase, .. }) = of_event(&event, Some(&raw), at) else { panic!() };
+        assert_eq!((input.unwrap()["command"].as_str(), phase), (Some("ls"), ToolCallPhase::Requested));
+        let raw = json!({ "type": "tool_result", "toolCallId": "c", "content": "a.txt", "isError": true });
+        let raw: RawEvent = serde_json::from_value(raw).unwrap();
+        let event = json!({ "type": "ToolCallCompletedEvent", "toolCallId": "c", "toolName": "Bash", "status": "Error", "subAgentId": null });
+        let event: SessionEvent = serde_json::from_value(event).unwrap();
+        let Some(C::ToolCall { output, phase, .. }) = of_event(&event, Some(&raw), at) else { panic!() };
+        assert_eq!((output.as_deref(), phase), (Some("a.txt"), ToolCallPhase::Failed));
+    }
+
+    #[test]
+    fn progress_is_a_percentage() {
+        let of = |count, done| {
+            let event = SessionEvent::TaskListUpdated { task_count: count, completed_count: done };
+            let Some(C::Progress { progress_pct, .. }) = of_event(&event, None, Timestamp::from_millis(0))
+            else {
+                panic!()
+            };
+            progress_pct
+        };
+        assert_eq!((of(3, 1), of(2, 2), of(0, 0)), (Some(33), Some(100), None));
+    }
+}
