@@ -52,6 +52,10 @@ pub fn notifications(notifications: &[Notification], style: Style, now: Timestam
 pub fn raw_event(event: &RawEventView, style: Style) -> String {
     let outcome = match event.outcome {
         RawEventOutcome::Applied => String::new(),
+        RawEventOutcome::Repaired => {
+            let rules: Vec<_> = event.repairs.iter().map(ToString::to_string).collect();
+            format!(" (repaired: {})", rules.join(", "))
+        }
         RawEventOutcome::Deferred => " (deferred)".to_owned(),
         RawEventOutcome::Ignored => {
             format!(" (ignored: {})", event.ignored_reason.as_deref().unwrap_or_default())

@@ -1,5 +1,6 @@
 //! Records of a session's journal in the API: activity, messages, tool calls, logs.
 
+use pilothouse_domain::journal::RepairRule;
 use pilothouse_domain::value::{
     ActivityItem, AgentMessageSource, DeliverableCounts, DeliverableState, ToolCallStatus,
 };
@@ -136,6 +137,9 @@ pub struct RawEventView {
     /// The violations of the event's schema, if it was quarantined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
+    /// How the event was repaired before it was applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<RepairRule>,
     /// The names of the domain events that the event caused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
@@ -144,7 +148,7 @@ pub struct RawEventView {
     /// The blob with the full event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
-    /// The event as the sidecar sent it.
+    /// The event as the sidecar sent it, after `repairs`.
     pub body: Value,
 }
 
@@ -154,6 +158,8 @@ pub struct RawEventView {
 pub enum RawEventOutcome {
     /// The event was applied.
     Applied,
+    /// The event did not fit its schema, was repaired by the rules in `repairs`, and applied (decision 83).
+    Repaired,
     /// The event is held until a request in progress resolves (decision 17).
     Deferred,
     /// The event was recorded and changed nothing (decision 17).

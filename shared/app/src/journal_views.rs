@@ -34,6 +34,7 @@ pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
         (Some(_), _) => RawEventOutcome::Quarantined,
         (None, Some("deferred")) => RawEventOutcome::Deferred,
         (None, Some(_)) => RawEventOutcome::Ignored,
+        (None, None) if !entry.repairs.is_empty() => RawEventOutcome::Repaired,
         (None, None) => RawEventOutcome::Applied,
     };
     let ignored_reason = entry.ignored_reason.clone().filter(|_| outcome == RawEventOutcome::Ignored);
@@ -47,6 +48,7 @@ pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
         outcome,
         ignored_reason,
         errors: errors.unwrap_or_default(),
+        repairs: entry.repairs.clone(),
         events: entry.events.iter().map(|event| event.name().to_owned()).collect(),
         truncated: cut_to(entry).is_some(),
         blob: cut_to(entry),

@@ -251,6 +251,27 @@ async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
     assert_eq!(told.count(), 3, "{activity:#?}");
 }
 
+/// An event that nearly fits its schema counts, and its record names the rules (S2, "Event validation pipeline").
+#[tokio::test]
+async fn repairable_event_counts_and_names_its_rules() {
+    let server = Server::start(1).await;
+    let tasks = json!({ "id": 1, "subject": "Test", "status": "Pending" });
+    let session = started(
+        &server,
+        &script(&[turn(&[json!({ "malformed": { "type": "taskList", "tasks": tasks } }), say("two")])]),
+    )
+    .await;
+    session.until_status("Idle").await;
+    let listed = session.api.get(&session.path("/task-list")).await.expect(200).body["tasks"].clone();
+    assert_eq!(listed[0]["subject"], "Test", "{listed:#}");
+    let path = format!("/api/agents/sessions/{}/events", session.id);
+    let events = session.api.all(&path).await;
+    let repaired: Vec<_> = events.iter().filter(|event| event["outcome"] == "repaired").collect();
+    assert_eq!(repaired.len(), 1, "{events:#?}");
+    assert_eq!(repaired[0]["repairs"], json!(["type_name", "text_field", "list_field"]));
+    assert_eq!(repaired[0]["eventType"], "task_list");
+}
+
 /// A live but silent sidecar becomes unreachable first, and is stopped after a deadline (decisions 13, 15).
 #[tokio::test]
 async fn silent_sidecar_is_stopped() {

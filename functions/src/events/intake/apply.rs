@@ -330,6 +330,7 @@ impl<'a> Batch<'a> {
         let delivered = events.iter().any(|event| matches!(event, SessionEvent::MessageDelivered { .. }));
         let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
 
+        let repairs = body.repairs.clone();
         let body = self.fit(body.value.clone()).await?;
         let cause = self.cause(run, Some(sequence), body);
         self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
@@ -338,6 +339,7 @@ impl<'a> Batch<'a> {
         let session = &mut self.loaded.conversation.session;
         let mut entry = texts::record(session, id, now, cause, events, mapping.line.into_iter().collect());
         entry.ignored_reason = ignored;
+        entry.repairs = repairs;
         entry.traceparent = self.traceparent;
         self.commit.entry(&entry, view.as_ref())?;
         self.changed = true;

@@ -1,9 +1,12 @@
 //! The body of an event, parsed once.
 
+use pilothouse_domain::journal::RepairRule;
 use pilothouse_domain::text::cut;
 use pilothouse_wire::RawEvent;
 use serde::Deserialize as _;
 use serde_json::Value;
+
+use super::repair::{Repaired, repair};
 
 #[derive(Debug, Clone)]
 pub(super) struct EventBody {
@@ -12,6 +15,8 @@ pub(super) struct EventBody {
     pub(super) value: Value,
     /// The event, or why the text is not one.
     pub(super) event: Result<RawEvent, String>,
+    /// How `value` and `event` were repaired.
+    pub(super) repairs: Vec<RepairRule>,
 }
 
 impl EventBody {
@@ -24,7 +29,14 @@ impl EventBody {
             }
             Err(error) => (Value::Null, Err(error)),
         };
-        Self { text, value, event: event.map_err(|error| cut(&error.to_string(), 1000)) }
+        let (value, event, repairs) = match event {
+            Ok(event) => (value, Ok(event), Vec::new()),
+            Err(error) => match repair(&value) {
+                Some(Repaired { value, event, rules }) => (value, Ok(event), rules),
+                None => (value, Err(cut(&error.to_string(), 1000)), Vec::new()),
+            },
+        };
+        Self { text, value, event, repairs }
     }
 
     pub(super) fn kind(&self) -> &str {

@@ -7,6 +7,7 @@ mod apply;
 mod body;
 mod event_body;
 mod open;
+mod repair;
 mod verdict;
 
 use std::collections::{BTreeMap, HashSet};
