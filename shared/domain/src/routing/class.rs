@@ -87,6 +87,7 @@ pub enum LifecycleAction {
 impl EventClass {
     /// The class of an event. `None` if another event of the same change shows it: the agent's own event, a decision, or a step of the
     /// control plane that changes nothing for the owner.
+    #[allow(clippy::too_many_lines)] // one line per event, in one table
     pub const fn of(event: &SessionEvent) -> Option<Self> {
         use DelegationAction as D;
         use LifecycleAction as L;

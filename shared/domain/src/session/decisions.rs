@@ -65,7 +65,7 @@ impl AgentSession {
         if self.project().is_none() {
             return Vec::new();
         }
-        let state = |id| self.decision_changes.latest.get(&id).map(|decision| decision.status());
+        let state = |id| self.decision_changes.latest.get(&id).map(Decision::status);
         ids.into_iter().filter_map(|id| Some(DecisionChange { id, state: state(id)? })).collect()
     }
 
