@@ -87,7 +87,7 @@ fn output() -> SessionOutput {
         files_changed: 2,
         tests_added: 3,
         all_tests_passing: true,
-        commit_sha: None,
+        ..SessionOutput::default()
     }
 }
 

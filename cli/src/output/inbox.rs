@@ -139,7 +139,14 @@ pub(super) fn content(subject: &DecisionSubject, session: Option<&DecisionSessio
         }
         DecisionSubject::OutputReview { output, .. } => {
             let tests = if output.all_tests_passing { "pass" } else { "do not all pass" };
-            format!("  {} changed; its tests {tests}\n", count(output.files_changed as usize, "file"))
+            let counted =
+                format!("  {} changed; its tests {tests}\n", count(output.files_changed as usize, "file"));
+            let result = output.result.iter().map(|it| format!("  result: {}\n", line(&it.to_string(), 200)));
+            let violations = output.violations.iter().map(|it| {
+                let text = format!("{} {}", it.place(), it.message);
+                format!("  {} {}\n", style.bold("violates its schema:"), line(&text, 160))
+            });
+            std::iter::once(counted).chain(result).chain(violations).collect()
         }
         DecisionSubject::BrakeRelease { brake_id, scope, brake_reason } => format!(
             "  Release brake {brake_id} on {}\n  pulled because: {}\n",

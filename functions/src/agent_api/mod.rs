@@ -19,7 +19,7 @@ use pilothouse_domain::agent_api::{self, AgentItem};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
-use pilothouse_domain::value::{ActivityItem, ActivityItemType};
+use pilothouse_domain::value::{ActivityItem, ActivityItemType, ProjectMembership};
 use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp, UserId};
 use pilothouse_store::{Commit, JournalView, LoadedConversation};
 use serde_json::Value;
@@ -49,17 +49,31 @@ async fn change(
 }
 
 /// Like [`change`], but `show` also receives the events.
+async fn change_with_events(
+    state: State<App>,
+    caller: &AgentCaller,
+    path_session: AgentSessionId,
+    activity: AgentActivity,
+    mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
+) -> Result<CommandResponse, Problem> {
+    let decide = |it: &mut Conversation, (), ctx: &mut DomainContext<'_>| decide(it, ctx);
+    change_with(state, caller, path_session, activity, async |_, _| Ok(()), decide, show).await
+}
+
+/// Like [`change_with_events`], but `decide` also receives what `load` returns.
 ///
 /// The key must belong to a session with a live run (decision 8). Any other session in the path is answered with 404. A
 /// successful call counts against [`agent_api::AGENT_API_RATE_LIMIT`] and adds a line to the activity stream. A refused call
 /// and a call that an idempotency record answers do neither. The table stores the count, so the limit holds across all
 /// servers and functions.
-async fn change_with_events(
+async fn change_with<S, F: Future<Output = Result<S, Problem>>>(
     State(app): State<App>,
     caller: &AgentCaller,
     path_session: AgentSessionId,
     activity: AgentActivity,
-    mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    load: impl Fn(UserId, Option<ProjectMembership>) -> F,
+    mut decide: impl FnMut(&mut Conversation, S, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
     let call = AgentCall {
@@ -69,8 +83,8 @@ async fn change_with_events(
         function: activity.function,
         request: &activity.request_hash,
     };
-    let decide = |mut loaded: LoadedConversation, (), ctx: &mut DomainContext<'_>| {
-        let events = decide(&mut loaded.conversation, ctx)?;
+    let decide = |mut loaded: LoadedConversation, more: S, ctx: &mut DomainContext<'_>| {
+        let events = decide(&mut loaded.conversation, more, ctx)?;
         let events = app.with_consequences(&mut loaded.conversation, events, ctx);
         let response = show(&loaded.conversation, &events)?;
         let line = ActivityItem::new(ActivityItemType::Message, &activity.summary, ctx.now);
@@ -88,7 +102,7 @@ async fn change_with_events(
         commit.conversation(&loaded, &app.deadlines)?;
         Ok(Decision::Commit(commit, response))
     };
-    call.run(async |_| Ok(()), decide).await
+    call.run(load, decide).await
 }
 
 struct AgentCall<'a> {
@@ -103,7 +117,7 @@ impl AgentCall<'_> {
     /// Runs the call as one unit of work. `load` loads what the decision needs in addition to the session of the caller.
     async fn run<S, F: Future<Output = Result<S, Problem>>>(
         self,
-        load: impl Fn(UserId) -> F,
+        load: impl Fn(UserId, Option<ProjectMembership>) -> F,
         mut decide: impl FnMut(
             LoadedConversation,
             S,
@@ -129,7 +143,8 @@ impl AgentCall<'_> {
                 };
                 let mut calls = app.store.calls(caller.session).await?;
                 calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, app.now())?;
-                Ok((loaded, calls, load(owner.clone()).await?))
+                let project = loaded.conversation.session.project().cloned();
+                Ok((loaded, calls, load(owner.clone(), project).await?))
             }
         };
         let decide = |(loaded, calls, more), ctx: &mut DomainContext<'_>| {

@@ -3,15 +3,18 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
+use pilothouse_api::agent::SubmittedOutput;
 use pilothouse_api::input::Violations;
 use pilothouse_app::App;
 use pilothouse_app::command::CommandResponse;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
-use pilothouse_domain::value::{CommitSha, SessionOutput};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::value::{CommitSha, ProjectMembership, SessionOutput};
+use pilothouse_domain::{Events, SessionEvent, UserId};
 use schemars::JsonSchema;
-use serde_json::json;
+use serde_json::Value;
 
 use super::AgentActivity;
 
@@ -22,7 +25,7 @@ pub const FUNCTION: HttpFunction =
     .agent()
     .summary("Submit the output of the session")
     .input::<SubmitOutput>()
-    .statuses(&[202]);
+    .output::<SubmittedOutput>(&[202]);
 
 /// The output of a session.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -40,22 +43,29 @@ pub struct SubmitOutput {
     /// The Git commit that contains the work.
     #[deserr(default)]
     pub commit_sha: Option<CommitSha>,
+    /// The result of an agent whose brief has an `outputSchema`: at most 32 KiB.
+    #[deserr(default)]
+    pub result: Option<Value>,
 }
 
-/// Responds with 202. The output takes effect at the end of the turn (decision 18).
+/// Responds with 202. The output takes effect at the end of the turn (decision 18). With `accepted: false`, it has no effect: the result
+/// violates the schema of the brief, and the agent has to correct it (decision 84).
 async fn submit_output(
-    state: State<App>,
+    State(app): State<App>,
     caller: AgentCaller,
     Session(id): Session,
     body: Body<SubmitOutput>,
 ) -> Result<CommandResponse, Problem> {
-    let input = body.input;
+    let SubmitOutput { output_line_count, files_changed, tests_added, all_tests_passing, commit_sha, result } =
+        body.input;
     let output = SessionOutput {
-        output_line_count: input.output_line_count,
-        files_changed: input.files_changed,
-        tests_added: input.tests_added,
-        all_tests_passing: input.all_tests_passing,
-        commit_sha: input.commit_sha,
+        output_line_count,
+        files_changed,
+        tests_added,
+        all_tests_passing,
+        commit_sha,
+        result,
+        violations: Vec::new(),
     };
     let activity = AgentActivity {
         function: "agent-output",
@@ -64,13 +74,38 @@ async fn submit_output(
         body: serde_json::to_value(&output).map_err(Problem::internal)?,
         view: None,
     };
-    super::change(
-        state,
+    let schema = app.clone();
+    let load = async |owner: UserId, project: Option<ProjectMembership>| {
+        schema.output_schema(&owner, project.as_ref()).await
+    };
+    super::change_with(
+        State(app),
         &caller,
         id,
         activity,
-        |it, ctx| Ok(it.session.submit_output(output.clone(), ctx)?),
-        |it| CommandResponse::new(StatusCode::ACCEPTED, None, &json!({ "status": it.session.status() })),
+        load,
+        |it, schema, ctx| {
+            let mut output = output.clone();
+            output.check_result(schema.as_ref());
+            Ok(it.session.submit_output(output, ctx)?)
+        },
+        |it, events| CommandResponse::new(StatusCode::ACCEPTED, None, &submitted(it, events)),
     )
     .await
+}
+
+fn submitted(it: &Conversation, events: &Events) -> SubmittedOutput {
+    let returned = events.iter().find_map(|event| match event {
+        SessionEvent::OutputReturned { violations, corrections_left } => {
+            Some((violations.clone(), *corrections_left))
+        }
+        _ => None,
+    });
+    let (violations, corrections_left) = returned.unzip();
+    SubmittedOutput {
+        status: it.session.status(),
+        accepted: violations.is_none(),
+        violations: violations.unwrap_or_default(),
+        corrections_left,
+    }
 }

@@ -40,7 +40,7 @@ pub(super) async fn change(
         function: skill_change.function,
         request: &request,
     };
-    let load = async |owner: UserId| {
+    let load = async |owner: UserId, _| {
         let skill = app.store.aggregate::<AgentSkill>(&owner, skill_change.skill).await?;
         skill.ok_or_else(Problem::no_skill)
     };

@@ -1,6 +1,8 @@
 //! Responses of the agent API.
 
 use pilothouse_domain::escalation::VerdictKind;
+use pilothouse_domain::output_schema::OutputViolation;
+use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentLearningId, AgentTaskId, VerdictId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,22 @@ pub struct ToolVerdict {
     /// Why the call is denied, for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// The response to an output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubmittedOutput {
+    /// The status of the session.
+    pub status: AgentSessionStatus,
+    /// Whether the output takes effect.
+    pub accepted: bool,
+    /// How the result violates the schema of the brief, if the output is not accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<OutputViolation>,
+    /// How often such an output will be returned before it is reviewed with its violations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrections_left: Option<u8>,
 }
 
 /// The response to creating a task.

@@ -57,6 +57,7 @@ pub mod ids;
 pub mod journal;
 pub mod money;
 mod names;
+pub mod output_schema;
 pub mod placement;
 pub mod pool;
 pub mod project;

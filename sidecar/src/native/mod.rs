@@ -17,7 +17,7 @@
 //! | [`emit`], [`usage`], [`logs`] | translate the agent's events to raw events |
 //! | [`setup`], [`options`], [`prompt`], [`toolbox`], [`allowed`], [`servers`] | assemble the agent |
 //! | [`saved_state`] | state that outlives a run, besides the conversation |
-//! | [`output`], [`handoff`] | results of a turn |
+//! | [`handoff`] | the document of a turn that hands the work over |
 
 mod additions;
 mod adjust;
@@ -34,7 +34,6 @@ mod governor;
 mod logs;
 mod messages;
 mod options;
-mod output;
 mod prompt;
 mod saved_state;
 mod setup;

@@ -23,7 +23,6 @@ use super::additions::{Additions, Launch};
 use super::allowed::allow_list;
 use super::governor::DriverGovernor;
 use super::options::Options;
-use super::output::{self, SubmitTool, Submitted};
 use super::prompt;
 use super::saved_state::SavedState;
 use super::toolbox::Toolbox;
@@ -31,7 +30,7 @@ use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::kit::handoff;
 use crate::kit::models;
 use crate::kit::notices::notice;
-use crate::own_tools::{OwnTools, PlanMode, Requests};
+use crate::own_tools::{Destination, OwnTools, PlanMode, Requests, SubmitTool, Submitted, submit_output};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
 
@@ -73,7 +72,7 @@ impl Setup {
         Ok(Self {
             outputs,
             notices: Mutex::default(),
-            own_names: names.chain([output::NAME.to_owned()]).collect(),
+            own_names: names.chain([submit_output::NAME.to_owned()]).collect(),
             requests,
             submitted: Submitted::default(),
             plan_mode,
@@ -195,7 +194,7 @@ impl Setup {
         };
         let mut tools = toolbox.working(self.builtin(folder, additions)?);
         let submit = SubmitTool::new(
-            self.submitted.clone(),
+            Destination::Turn(self.submitted.clone()),
             self.processes.clone(),
             self.thread.clone(),
             folder.to_owned(),

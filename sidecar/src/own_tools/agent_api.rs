@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::broker::BrokerError;
 use crate::broker::control_plane::{TIMEOUT, http_client, is_plain, shared_client};
 use crate::clock;
+use crate::redaction::Redactor;
 
 /// Attempts of a request without a response. All carry the same idempotency key, so the request takes effect once.
 const MAX_TRIES: u32 = 3;
@@ -29,6 +30,8 @@ pub struct AgentApi {
     base: String,
     key: String,
     session: AgentSessionId,
+    /// Secrets that an agent repeats must not reach the control plane.
+    redactor: Redactor,
 }
 
 /// The parts of a problem document (RFC 9457) that the sidecar or an agent needs.
@@ -60,20 +63,20 @@ impl Problem {
 }
 
 impl AgentApi {
-    /// Creates a client with the key of the session of `launch`.
-    pub fn new(launch: &SidecarLaunch) -> Result<Self, BrokerError> {
+    /// Creates a client with the key of the session of `launch`. `redactor` removes secrets from what the agent submits.
+    pub fn new(launch: &SidecarLaunch, redactor: Redactor) -> Result<Self, BrokerError> {
         let (access, session) = (&launch.agent_api, launch.request.session_id);
         let http = match &launch.broker {
             BrokerAccess::Gateway { url, http2: true, .. } if *url == access.url => shared_client()?,
             _ => http_client(!is_plain(&access.url))?,
         };
         let base = format!("{}/api/agent", access.url.trim_end_matches('/'));
-        Ok(Self { http, base, key: access.api_key.clone(), session })
+        Ok(Self { http, base, key: access.api_key.clone(), session, redactor })
     }
 
     /// Creates a client with the token of the run, which the agent does not have.
     pub fn for_run(launch: &SidecarLaunch) -> Result<Self, BrokerError> {
-        Ok(Self { key: launch.broker.token().as_str().to_owned(), ..Self::new(launch)? })
+        Ok(Self { key: launch.broker.token().as_str().to_owned(), ..Self::new(launch, Redactor::default())? })
     }
 
     pub const fn session(&self) -> AgentSessionId {
@@ -89,6 +92,17 @@ impl AgentApi {
     /// Posts `body` to a path below `/api/agent`. Returns the text that `done` makes of the response, or a sentence
     /// that instructs the agent.
     pub async fn post(&self, path: &str, body: &Value, done: impl FnOnce(&Value) -> String) -> ToolOutput {
+        self.post_checked(path, body, |response| ToolOutput::text(done(response))).await
+    }
+
+    /// Like [`Self::post`], where `done` may find that nothing was done.
+    pub async fn post_checked(
+        &self,
+        path: &str,
+        body: &Value,
+        done: impl FnOnce(&Value) -> ToolOutput,
+    ) -> ToolOutput {
+        let body = &self.redactor.value(body);
         let idempotency_key = Uuid::now_v7().to_string();
         let mut pause = FIRST_PAUSE;
         let mut tried = 1;
@@ -105,7 +119,7 @@ impl AgentApi {
         match response {
             Ok(response) if response.status().is_success() => {
                 let body = response.json().await.unwrap_or(Value::Null);
-                ToolOutput::text(done(&body))
+                done(&body)
             }
             Ok(response) => refused(response).await,
             // Without the URL and the cause, which the agent must not see.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`deliverable`], [`handoff`] | tools that the sidecar implements itself |
 //! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | tools that call the agent API |
+//! | [`submit_output`] | reports what the agent produced |
 //! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
 //! | [`request_decision`], `proposal` | options of which the owner chooses |
 //! | [`requests`], `open_question` | open requests to the owner |
@@ -29,6 +30,7 @@ pub mod request_decision;
 pub mod requests;
 pub mod server;
 pub mod socket;
+pub mod submit_output;
 pub mod todo;
 
 use std::path::Path;
@@ -44,6 +46,7 @@ use crate::process::{AgentUser, Processes, agent_folder};
 pub use plan::PlanMode;
 pub use requests::Requests;
 pub use server::{McpServerConfig, ToolServer};
+pub use submit_output::{Destination, SubmitTool, Submitted};
 
 /// Name of the sidecar's MCP server.
 pub const SERVER_NAME: &str = "pilothouse";
@@ -51,6 +54,8 @@ pub const SERVER_NAME: &str = "pilothouse";
 #[derive(Clone)]
 pub struct OwnTools {
     shared: Vec<SharedTool>,
+    /// For agents that are served over MCP.
+    submit: Option<SharedTool>,
     /// Of the served tools that wait for the owner.
     requests: Requests,
     deliverables: Deliverables,
@@ -72,16 +77,33 @@ impl OwnTools {
         let folder = Path::new(&launch.request.working_directory);
         let deliverables = Deliverables::new(folder, events.clone(), processes)
             .map_err(|e| AdapterError::Agent(format!("failed to track its deliverables: {e}")))?;
-        let api = agent_api::AgentApi::new(launch).map_err(|e| AdapterError::Configuration(e.to_string()))?;
+        let api = agent_api::AgentApi::new(launch, events.redactor().clone())
+            .map_err(|e| AdapterError::Configuration(e.to_string()))?;
         let shared: Vec<SharedTool> = vec![
             Arc::new(deliverable::DeliverableTool::new(deliverables.clone())),
             Arc::new(handoff::HandoffTool::new(events.clone())),
             Arc::new(memory_pill::MemoryPillTool::new(api.clone())),
             Arc::new(create_task::CreateTaskTool::new(api.clone())),
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
-            Arc::new(log_decision::LogDecisionTool::new(api)),
+            Arc::new(log_decision::LogDecisionTool::new(api.clone())),
         ];
-        Ok(Self { shared, requests: Requests::default(), deliverables, events, processes: processes.clone() })
+        // A brief may ask for a result. Without a project there is no brief.
+        let submit = if launch.request.authorize_tools {
+            let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
+            let destination = Destination::AgentApi(api);
+            let tool = SubmitTool::new(destination, processes.clone(), thread, folder.to_owned());
+            Some(Arc::new(tool) as SharedTool)
+        } else {
+            None
+        };
+        Ok(Self {
+            shared,
+            submit,
+            requests: Requests::default(),
+            deliverables,
+            events,
+            processes: processes.clone(),
+        })
     }
 
     pub fn shared(&self) -> Vec<SharedTool> {
@@ -117,6 +139,7 @@ impl OwnTools {
     pub fn served(&self) -> Vec<SharedTool> {
         let mut tools = self.shared();
         tools.push(self.request_decision(&self.requests));
+        tools.extend(self.submit.clone());
         tools
     }
 

@@ -93,6 +93,15 @@ impl Redactor {
         Ok(clean(&search, &mut value).then(|| value.to_string()))
     }
 
+    /// The value without secrets.
+    pub fn value(&self, value: &Value) -> Value {
+        let mut value = value.clone();
+        if let Some(search) = self.search() {
+            clean(&search, &mut value);
+        }
+        value
+    }
+
     pub fn event(&self, event: RawEvent) -> serde_json::Result<RawEvent> {
         let Some(search) = self.search() else { return Ok(event) };
         let mut value = serde_json::to_value(&event)?;

@@ -205,3 +205,40 @@ async fn task_at_its_cap_is_finished_after_a_raise() {
     let statuses: Vec<_> = calls.iter().map(|call| call["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["Success", "Success"], "{calls:#?}");
 }
+
+/// A result that violates the schema of the brief is an error of the tool, and Claude Code calls it again.
+#[tokio::test]
+async fn claude_code_corrects_a_result_that_violates_its_schema() {
+    let Some(binary) = binary() else { return };
+    let server = Server::start(1).await;
+    let submit = |result: Value| {
+        Step::tool("mcp__pilothouse__submit_output", json!({ "allTestsPassing": true, "result": result }))
+    };
+    let steps = [submit(json!({ "total": "seven" })), submit(json!({ "total": 7 })), Step::text("Counted.")];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let shop = crate::projects::project(&server.api(), "Shop").await;
+    let mut options = work(&server, &model, &binary, &server.work_folder(), &[])["adapterOptions"].take();
+    options["startInPlanMode"] = json!(false);
+    let schema =
+        json!({ "type": "object", "required": ["total"], "properties": { "total": { "type": "integer" } } });
+    let body = json!({
+        "projectId": shop["id"],
+        "brief": { "role": "Counter", "workstream": "api", "adapter": "claude", "modelPreference": "claude-sonnet-4-5",
+            "providerConfig": options, "outputSchema": schema },
+        "objective": "Count the tea.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
+    });
+    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
+    let session = Session::new(server.api(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned);
+    let view = session.until("output", |view| view["hasPendingReview"] == true).await;
+    assert_eq!(
+        (&view["output"]["result"], &view["metrics"]["turnCount"]),
+        (&json!({ "total": 7 }), &json!(1))
+    );
+    let calls = session.tool_calls().await;
+    assert_eq!(
+        (&calls[0]["status"], &calls[1]["status"]),
+        (&json!("Error"), &json!("Success")),
+        "{calls:#?}"
+    );
+    assert!(calls[0]["result"].to_string().contains("- /total must be of type integer"), "{calls:#?}");
+}

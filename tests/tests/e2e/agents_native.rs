@@ -194,3 +194,42 @@ async fn unpriced_model_requires_unmetered_spend() {
 async fn within<T>(waits: impl Future<Output = T>) -> T {
     tokio::time::timeout(pilothouse_tests::PATIENCE, waits).await.expect("the model is called")
 }
+
+/// A result that violates the schema of the brief is returned to the agent, which corrects it.
+#[tokio::test]
+async fn native_agent_corrects_a_result_that_violates_its_schema() {
+    let submit =
+        |result: Value| Step::tool("submit_output", json!({ "allTestsPassing": true, "result": result }));
+    let steps = [
+        submit(json!({ "total": "seven" })),
+        Step::text("Submitted."),
+        submit(json!({ "total": 7 })),
+        Step::text("Corrected."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let api = server.api();
+    let project = json!({ "name": "Shop", "workstreams": [{ "id": "shop", "name": "The shop" }] });
+    let project = api.post("/api/projects", project).await.expect(201).body;
+    let schema =
+        json!({ "type": "object", "required": ["total"], "properties": { "total": { "type": "integer" } } });
+    let body = json!({
+        "projectId": project["id"],
+        "brief": { "role": "Counter", "workstream": "shop", "adapter": "native", "outputSchema": schema },
+        "objective": "Count the tea.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
+    });
+    let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
+    let session = Session::new(api, spawned["session"]["id"].as_str().unwrap().to_owned(), spawned);
+    let view = session.until("output", |view| view["hasPendingReview"] == true).await;
+    assert_eq!(
+        (&view["output"]["result"], &view["output"]["violations"]),
+        (&json!({ "total": 7 }), &Value::Null)
+    );
+    let prompts = model.prompts();
+    assert!(prompts[0].text().contains("\"integer\""), "the agent knows the schema");
+    assert!(
+        prompts[2].text().contains("- /total must be of type integer"),
+        "the agent learns of the violation"
+    );
+}

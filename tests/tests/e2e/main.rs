@@ -50,6 +50,7 @@ mod quota;
 mod recordings;
 mod recovery;
 mod requests;
+mod results;
 mod scripts;
 mod security;
 mod server;

@@ -11,6 +11,7 @@ use pilothouse_domain::effect::{ActionKind, ToolGlob};
 use pilothouse_domain::escalation::{
     ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
 };
+use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{AgentBrief, McpServer, McpServerTool};
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
@@ -66,6 +67,11 @@ pub struct BriefInput {
     #[deserr(default)]
     #[schemars(default)]
     pub mcp_servers: Vec<McpServerInput>,
+    /// The JSON Schema of the agent's result: at most 16 KiB, in the keywords that the control plane enforces. A result that violates
+    /// it is returned to the agent twice, then it is reviewed with its violations. Default: the agent submits no result.
+    #[deserr(default)]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    pub output_schema: Option<Value>,
     /// The adapter that drives the agent. Default: that of the template, or the default adapter.
     #[deserr(default)]
     pub adapter: Option<AdapterName>,
@@ -202,6 +208,7 @@ impl BriefInput {
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
             mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),
+            output_schema: self.output_schema.clone().map(OutputSchema::new),
             adapter: self.adapter.clone(),
             provider_config: self.provider_config.clone().unwrap_or_default(),
         };

@@ -314,6 +314,7 @@ impl<'a> Batch<'a> {
         let session = &self.loaded.conversation.session;
         verdict::attach(self.app, session, event, &mut mapping.facts).await?;
         verdict::attach_timeout(self.app, session, &mut mapping.facts).await?;
+        verdict::check_outputs(self.app, session, &mut mapping.facts).await?;
         if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
             (&mut mapping.view, event)
         {

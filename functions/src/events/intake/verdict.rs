@@ -1,5 +1,5 @@
 //! What the intake adds to a request: the verdict that a permission names (decision 75), and the timeout of a request in a project
-//! (decision 77).
+//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 84).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -44,6 +44,23 @@ pub(super) async fn attach_timeout(
             let now = app.now();
             let ticks = time.clock(now)?.read_for(membership.agent_id, now);
             *timeout = Some(Box::new(time.project.value.timeout_terms(brief, ticks)));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the results of outputs against the schema of the brief. What the sidecar reports about that does not count.
+pub(super) async fn check_outputs(
+    app: &App,
+    session: &AgentSession,
+    facts: &mut [AgentFact],
+) -> Result<(), Problem> {
+    for fact in facts {
+        if let AgentFact::TurnCompleted { output: Some(output), .. }
+        | AgentFact::SessionEnded { output: Some(output), .. } = fact
+        {
+            let schema = app.output_schema(session.owner_id(), session.project()).await?;
+            output.check_result(schema.as_ref());
         }
     }
     Ok(())

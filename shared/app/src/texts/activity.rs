@@ -1,6 +1,7 @@
 //! Lines of the activity stream: the text for each event.
 
 use pilothouse_domain::brake::BrakeBehavior;
+use pilothouse_domain::output_schema::OutputViolation;
 use pilothouse_domain::session::Disk;
 use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
@@ -35,6 +36,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
                 if *all_tests_passing { "pass" } else { "do not all pass" }
             ),
         ),
+        E::OutputReturned { violations, corrections_left } => {
+            (T::Notice, output_returned(violations, *corrections_left))
+        }
         E::Approved { .. } => (T::StatusChange, "Completed: output approved".to_owned()),
         E::Closed {} => (T::StatusChange, "Completed: closed".to_owned()),
         E::Rejected { reason, .. } => (
@@ -242,6 +246,18 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
     } else {
         ""
     }))
+}
+
+fn output_returned(violations: &[OutputViolation], corrections_left: u8) -> String {
+    let first = violations.first().map(|first| format!(": {} {}", first.place(), first.message));
+    let more = match violations.len() {
+        0 | 1 => String::new(),
+        all => format!(", and {} more", all - 1),
+    };
+    format!(
+        "The output does not match the schema and is returned to the agent ({corrections_left} more corrections){}{more}",
+        first.unwrap_or_default()
+    )
 }
 
 fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuations: u32) -> String {

@@ -95,4 +95,5 @@ pub(super) const OWN_TOOLS: &[(&str, Rule)] = &[
     ("record_learning", Rule::Fixed(RECORDS)),
     ("log_decision", Rule::Fixed(RECORDS)),
     ("request_decision", Rule::Fixed(INERT)),
+    ("submit_output", Rule::Fixed(RECORDS)),
 ];

@@ -1,10 +1,15 @@
 //! Consequences of a change, which are committed together with it.
 
 use super::Conversation;
+use crate::output_schema::OutputViolation;
 use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentFact, InFlightStep, RunCause, SessionError};
+use crate::text::cut;
 use crate::value::{AutoContinueEnd, MessageSource};
 use crate::{DomainContext, Events, SessionEvent};
+
+/// In characters.
+const MAX_RETURNED_OUTPUT: usize = 4000;
 
 impl Conversation {
     /// Applies what follows from a change before it is committed: deferred facts and cancellations, the pause at the budget cap,
@@ -57,6 +62,10 @@ impl Conversation {
         }
         if !status.is_intermediate() && self.session.take_cancel_accepted() {
             return self.session.request_cancel(false, ctx);
+        }
+        if let Some(violations) = self.session.take_due_correction() {
+            let text = returned_output(&violations);
+            return Ok(self.enqueue_internal(MessageSource::System, &text, None, ctx));
         }
         let held = self.session.apply_hold(ctx)?;
         if !held.is_empty() {
@@ -209,4 +218,14 @@ impl Conversation {
     fn ignored(fact: &str, reason: String) -> SessionEvent {
         SessionEvent::FactIgnored { fact: fact.to_owned(), reason }
     }
+}
+
+/// The message about an output whose result violates the schema of the brief.
+fn returned_output(violations: &[OutputViolation]) -> String {
+    let listed: Vec<_> = violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
+    let text = format!(
+        "Your output does not match the JSON Schema of your brief:\n\n{}\n\nCorrect the result and submit it again.",
+        listed.join("\n")
+    );
+    cut(&text, MAX_RETURNED_OUTPUT)
 }

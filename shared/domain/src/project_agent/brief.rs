@@ -12,6 +12,7 @@ use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
     EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
 };
+use crate::output_schema::{OutputSchema, SchemaViolation};
 use crate::project::Project;
 use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
 
@@ -55,6 +56,9 @@ pub struct AgentBrief {
     /// MCP servers for the agent, in addition to those of its template and skills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp_servers: Vec<McpServer>,
+    /// The JSON Schema that the result of the agent has to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<OutputSchema>,
     /// The adapter that drives the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterName>,
@@ -84,6 +88,8 @@ pub enum BriefViolation {
     Mcp(McpViolation),
     #[error(transparent)]
     Guardrail(GuardrailViolation),
+    #[error(transparent)]
+    OutputSchema(SchemaViolation),
     #[error(transparent)]
     ProviderConfig(ProviderConfigViolation),
 }
@@ -130,6 +136,10 @@ impl AgentBrief {
         found.extend(guardrails.map(|(path, violation)| {
             (format!("guardrailPolicy.{path}"), BriefViolation::Guardrail(violation))
         }));
+        let schema = self.output_schema.iter().flat_map(OutputSchema::violations);
+        found.extend(schema.map(|(path, violation)| {
+            (below("outputSchema", &path), BriefViolation::OutputSchema(violation))
+        }));
         let config = check_provider_config(&self.provider_config).into_iter();
         found.extend(config.map(|(path, violation)| (path, BriefViolation::ProviderConfig(violation))));
         if found.is_empty() { Ok(()) } else { Err(found) }
@@ -159,4 +169,8 @@ impl AgentBrief {
             found.push((format!("readableWorkstreams[{at}]"), violation));
         }
     }
+}
+
+fn below(root: &str, path: &str) -> String {
+    if path.is_empty() { root.to_owned() } else { format!("{root}.{path}") }
 }

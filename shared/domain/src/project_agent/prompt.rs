@@ -39,6 +39,15 @@ pub fn brief_prompt(project: &Project, agent: &ProjectAgent) -> String {
         section(&mut text, "# Rules that you must follow");
         list(&mut text, "", &constraints);
     }
+    if let Some(schema) = &brief.output_schema {
+        section(&mut text, "# Your result");
+        section(
+            &mut text,
+            "When your work is done, call the tool `submit_output` with a `result` that matches this JSON Schema. A result that \
+             does not match it is returned to you.",
+        );
+        section(&mut text, format!("```json\n{:#}\n```", schema.as_value()));
+    }
     text
 }
 

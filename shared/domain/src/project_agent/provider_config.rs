@@ -49,7 +49,7 @@ const SHADOWED: &[(&str, &str)] = &[
     ("maxcontexttokens", "the context policy of the session"),
     ("contextbudgettokens", "the context policy of the session"),
     ("maxturns", "the budget of the session"),
-    ("outputschema", "description"),
+    ("outputschema", "outputSchema"),
     ("guardrailpolicy", "guardrailPolicy"),
     ("delegationpolicy", "allowedTools"),
     ("sessionpolicy", "the options of the session"),

@@ -10,6 +10,7 @@ use crate::brake::BrakeBehavior;
 use crate::decision::{DecisionKind, TimedOut};
 use crate::effect::Severity;
 use crate::event::aggregate_events;
+use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
@@ -70,6 +71,8 @@ aggregate_events! {
             tests_added: u32,
             all_tests_passing: bool,
         },
+        /// The result of an output violates the schema of the brief, and the agent has to correct it (decision 84).
+        OutputReturned = "SessionOutputReturnedEvent" { violations: Vec<OutputViolation>, corrections_left: u8 },
         /// The output was approved. It is contained in the commit `commit_sha`.
         Approved = "AgentSessionApprovedEvent" { output_id: OutputId, commit_sha: Option<CommitSha> },
         /// The session was closed without output.

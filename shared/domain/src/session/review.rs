@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, Failure, Operation, SessionError, State};
 use crate::decision::{CancelReason, Resolution};
+use crate::output_schema::OutputViolation;
 use crate::text::Feedback;
 use crate::value::{CommitSha, FailureReason, SessionOutcome, SessionOutput};
 use crate::{DomainContext, Events, OutputId, SessionEvent, Timestamp};
@@ -18,6 +19,12 @@ pub(super) struct Review {
     /// Output that takes effect at the end of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) staged: Option<SessionOutput>,
+    /// How often the current output was returned to the agent, because its result violates the schema of the brief.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    corrections: u8,
+    /// The violations that the agent has to learn of in a message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    correction_due: Vec<OutputViolation>,
     /// How the last turn ended (S4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_outcome: Option<SessionOutcome>,
@@ -42,6 +49,11 @@ pub struct RecordedOutput {
     pub output: SessionOutput,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde needs
+const fn is_zero(count: &u8) -> bool {
+    *count == 0
+}
+
 impl Review {
     pub(super) const fn output(&self) -> Option<&RecordedOutput> {
         match &self.latest {
@@ -57,6 +69,7 @@ impl Review {
     /// Records an output, which waits for the owner's decision.
     fn record(&mut self, recorded: RecordedOutput) {
         self.latest = Some(LatestOutput { recorded, is_pending: true });
+        self.corrections = 0;
     }
 
     /// Ends the review: the owner decided, or the output may only be viewed.
@@ -69,6 +82,7 @@ impl Review {
     pub(super) fn forget_outputs(&mut self) {
         self.latest = None;
         self.staged = None;
+        self.corrections = 0;
     }
 
     /// The commit of the output that waits for a decision, if `named` is that output.
@@ -84,6 +98,32 @@ impl Review {
 }
 
 impl AgentSession {
+    /// How often an output whose result violates the schema is returned to the agent. After that it is reviewed with its violations
+    /// (decision 84).
+    pub const MAX_CORRECTIONS: u8 = 2;
+
+    /// Returns an output to the agent. `None` if its result is valid, or if it was returned too often.
+    fn return_output(&mut self, output: &SessionOutput) -> Option<SessionEvent> {
+        if output.violations.is_empty() || self.review.corrections >= Self::MAX_CORRECTIONS {
+            return None;
+        }
+        self.review.corrections += 1;
+        let corrections_left = Self::MAX_CORRECTIONS - self.review.corrections;
+        Some(SessionEvent::OutputReturned { violations: output.violations.clone(), corrections_left })
+    }
+
+    /// Like [`Self::return_output`], at the end of a turn: a message tells the agent of the violations.
+    pub(super) fn return_output_by_message(&mut self, output: &SessionOutput) -> Option<SessionEvent> {
+        let returned = self.return_output(output)?;
+        self.review.correction_due.clone_from(&output.violations);
+        Some(returned)
+    }
+
+    pub(crate) fn take_due_correction(&mut self) -> Option<Vec<OutputViolation>> {
+        let due = std::mem::take(&mut self.review.correction_due);
+        (!due.is_empty()).then_some(due)
+    }
+
     pub(crate) fn record_output(
         &mut self,
         output: SessionOutput,
@@ -112,18 +152,22 @@ impl AgentSession {
         self.review.record(RecordedOutput { output_id, recorded_at: now, output });
     }
 
-    /// Takes output from the agent API. It takes effect at the end of the turn, or at once if no turn is open (decision 18).
+    /// Takes output from the agent API. It takes effect at the end of the turn, or at once if no turn is open (decision 18). An output
+    /// whose result violates the schema has no effect but [`SessionEvent::OutputReturned`], until it was returned too often.
     pub fn submit_output(
         &mut self,
         output: SessionOutput,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let status = self.status();
-        if status == AgentSessionStatus::Idle {
-            return self.complete_turn(Some(output), SessionOutcome::Completed, ctx);
-        }
         if status.is_terminal() || status == AgentSessionStatus::Queued {
             return Err(SessionError::InvalidTransition { operation: Operation::RecordOutput, status });
+        }
+        if let Some(returned) = self.return_output(&output) {
+            return Ok(vec![returned]);
+        }
+        if status == AgentSessionStatus::Idle {
+            return self.complete_turn(Some(output), SessionOutcome::Completed, ctx);
         }
         self.review.staged = Some(output);
         Ok(Vec::new())

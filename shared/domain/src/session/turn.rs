@@ -102,14 +102,16 @@ impl AgentSession {
         outcome: SessionOutcome,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let output = output.or_else(|| self.review.staged.clone());
+        let mut output = output.or_else(|| self.review.staged.clone());
         let operation =
             if output.is_some() { Operation::RecordOutput } else { Operation::RecordTurnCompleted };
         self.check(operation)?;
         let was_idle = self.status() == AgentSessionStatus::Idle;
         self.transition(operation, State::Idle)?;
         self.review.staged = None;
-        let mut events = Vec::new();
+        let returned = output.as_ref().and_then(|output| self.return_output_by_message(output));
+        output = output.filter(|_| returned.is_none());
+        let mut events = Vec::from_iter(returned);
         if !was_idle {
             self.delivery.close_turn();
             self.review.last_outcome = Some(outcome);

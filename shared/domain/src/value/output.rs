@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::output_schema::{OutputSchema, OutputViolation};
 use crate::string_value::string_value;
 
 /// A full git commit hash: 40 hexadecimal digits.
@@ -45,4 +47,31 @@ pub struct SessionOutput {
     /// The commit that contains the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_sha: Option<CommitSha>,
+    /// The result of an agent whose brief has an `outputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// How the result violates the schema. The control plane sets it (decision 84).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<OutputViolation>,
+}
+
+impl SessionOutput {
+    /// Most bytes of a result as JSON. It is stored with the session.
+    pub const MAX_RESULT_BYTES: usize = 32 * 1024;
+
+    /// Records how the result violates the schema of the agent's brief. A result that is too large is left out.
+    pub fn check_result(&mut self, schema: Option<&OutputSchema>) {
+        let bytes = self.result.as_ref().map_or(0, |result| result.to_string().len());
+        if bytes > Self::MAX_RESULT_BYTES {
+            self.result = None;
+            let message = format!(
+                "must have at most {} KiB, but has {}",
+                Self::MAX_RESULT_BYTES / 1024,
+                bytes.div_ceil(1024)
+            );
+            self.violations = vec![OutputViolation { path: String::new(), message }];
+            return;
+        }
+        self.violations = schema.map(|schema| schema.check(self.result.as_ref())).unwrap_or_default();
+    }
 }

@@ -18,6 +18,7 @@ mod liveness;
 mod lost_resume;
 mod money;
 mod outcomes;
+mod outputs;
 mod pool;
 mod quota;
 mod reload;

@@ -1,5 +1,7 @@
 //! `submit_output`: the agent reports the result of its turn for its owner to review (S0 8.5). Numbers that git
 //! provides are counted instead of taken from the agent.
+//!
+//! The native agent's output ends its turn. Other agents do not end their turns with an output, so theirs goes to the agent API.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,17 +11,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
 use pilothouse_agent::tool::{Tool, ToolContext, ToolOutput};
+use pilothouse_domain::output_schema::OutputViolation;
 use pilothouse_domain::value::{CommitSha, SessionOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use crate::own_tools::arguments;
+use super::agent_api::AgentApi;
+use super::arguments;
 use crate::process::Processes;
 use crate::process::in_process::AgentThread;
 
-pub(super) const NAME: &str = "submit_output";
+pub const NAME: &str = "submit_output";
 
 const DESCRIPTION: &str = "Submits what you produced to your owner for review. Call it once, when the work is done and \
 checked, as the last thing before you say what you did. Calling it again replaces what you submitted. Files and lines \
@@ -46,15 +50,25 @@ struct Arguments {
     /// How many lines you wrote, where that cannot be counted.
     #[serde(default)]
     output_line_count: u32,
+    /// Your result, if your brief describes one.
+    #[serde(default)]
+    result: Option<Value>,
+}
+
+/// Where an output goes.
+pub enum Destination {
+    /// The end of the turn.
+    Turn(Submitted),
+    AgentApi(AgentApi),
 }
 
 /// The output submitted in the current turn. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Submitted(Arc<Mutex<Option<SessionOutput>>>);
+pub struct Submitted(Arc<Mutex<Option<SessionOutput>>>);
 
 impl Submitted {
     /// Removes and returns the submitted output.
-    pub(super) fn take(&self) -> Option<SessionOutput> {
+    pub fn take(&self) -> Option<SessionOutput> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -63,9 +77,9 @@ impl Submitted {
     }
 }
 
-pub(super) struct SubmitTool {
+pub struct SubmitTool {
     spec: ToolSpec,
-    submitted: Submitted,
+    destination: Destination,
     processes: Processes,
     thread: Option<AgentThread>,
     folder: PathBuf,
@@ -73,13 +87,13 @@ pub(super) struct SubmitTool {
 
 impl SubmitTool {
     /// Creates the tool. `thread` reads files, if the agent's rights are not the sidecar's.
-    pub(super) fn new(
-        submitted: Submitted,
+    pub fn new(
+        destination: Destination,
         processes: Processes,
         thread: Option<AgentThread>,
         folder: PathBuf,
     ) -> Self {
-        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), submitted, processes, thread, folder }
+        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), destination, processes, thread, folder }
     }
 }
 
@@ -90,26 +104,82 @@ impl Tool for SubmitTool {
     }
 
     async fn run(&self, arguments: Value, _: ToolContext) -> ToolOutput {
-        let Arguments { all_tests_passing, tests_added, commit_sha, files_changed, output_line_count } =
-            match arguments::read(arguments) {
-                Ok(arguments) => arguments,
-                Err(wrong) => return wrong,
-            };
+        let arguments: Arguments = match arguments::read(arguments) {
+            Ok(arguments) => arguments,
+            Err(wrong) => return wrong,
+        };
+        let Arguments {
+            all_tests_passing,
+            tests_added,
+            commit_sha,
+            files_changed,
+            output_line_count,
+            result,
+        } = arguments;
         let since = commit_sha.as_ref().map(|sha| format!("{sha}^"));
         let counted = changes(&self.processes, self.thread.as_ref(), &self.folder, since.as_deref()).await;
         let Changes { files, lines } =
             counted.unwrap_or(Changes { files: files_changed, lines: output_line_count });
-        self.submitted.set(SessionOutput {
+        let output = SessionOutput {
             output_line_count: lines,
             files_changed: files,
             tests_added,
             all_tests_passing,
             commit_sha,
-        });
-        ToolOutput::text(format!(
-            "Submitted: {files} files changed, {lines} lines written. Your owner reviews it when your turn is over."
-        ))
+            result,
+            violations: Vec::new(),
+        };
+        let counted = format!("{files} files changed, {lines} lines written");
+        match &self.destination {
+            Destination::Turn(submitted) => {
+                submitted.set(output);
+                ToolOutput::text(format!(
+                    "Submitted: {counted}. Your owner reviews it when your turn is over."
+                ))
+            }
+            Destination::AgentApi(api) => submit(api, output, &counted).await,
+        }
     }
+}
+
+/// The control plane returns a result that violates the schema of the brief (decision 84).
+async fn submit(api: &AgentApi, output: SessionOutput, counted: &str) -> ToolOutput {
+    let SessionOutput {
+        output_line_count,
+        files_changed,
+        tests_added,
+        all_tests_passing,
+        commit_sha,
+        result,
+        ..
+    } = output;
+    let body = json!({
+        "outputLineCount": output_line_count, "filesChanged": files_changed, "testsAdded": tests_added,
+        "allTestsPassing": all_tests_passing, "commitSha": commit_sha, "result": result,
+    });
+    let path = format!("sessions/{}/output", api.session());
+    api.post_checked(&path, &body, |response| match serde_json::from_value::<Response>(response.clone()) {
+        Ok(Response { accepted: false, violations, corrections_left }) => {
+            let listed: Vec<_> = violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
+            ToolOutput::error(format!(
+                "Nothing was submitted, because the result does not match the schema of your brief:\n{}\nCorrect it and call \
+                 the tool again. {corrections_left} more corrections are possible.",
+                listed.join("\n")
+            ))
+        }
+        _ => ToolOutput::text(format!("Submitted: {counted}. Your owner reviews it when your turn is over.")),
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    accepted: bool,
+    #[serde(default)]
+    violations: Vec<OutputViolation>,
+    #[serde(default)]
+    corrections_left: u8,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

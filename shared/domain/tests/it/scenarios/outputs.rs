@@ -1,0 +1,97 @@
+//! Outputs whose results violate the schema of the brief (S2 `AgentBrief.outputSchema`; decision 84).
+
+use pilothouse_domain::output_schema::OutputSchema;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
+use pilothouse_domain::value::{MessageSource, SessionOutcome, SessionOutput};
+use serde_json::{Value, json};
+
+use crate::scenario::{Scenario, starts, starts_with_id, turn};
+
+fn checked(result: Value) -> SessionOutput {
+    let schema = OutputSchema::new(json!({ "type": "object", "required": ["total"] }));
+    let mut output = SessionOutput { result: Some(result), ..SessionOutput::default() };
+    output.check_result(Some(&schema));
+    output
+}
+
+fn completes_with(id: &str, result: Value) -> AgentFact {
+    AgentFact::TurnCompleted {
+        turn: turn(id),
+        output: Some(checked(result)),
+        outcome: SessionOutcome::Completed,
+    }
+}
+
+fn pending_review(scenario: &Scenario) -> bool {
+    scenario.conv.session.has_pending_review()
+}
+
+/// Violations of the output under review.
+fn shown(scenario: &Scenario) -> usize {
+    scenario.conv.session.output().map_or(0, |recorded| recorded.output.violations.len())
+}
+
+/// Starts turn `id` with the message that the latest step sent.
+fn corrects(scenario: Scenario, id: &str) -> Scenario {
+    let sent = &scenario.conv.queue.messages()[0];
+    let content = sent.content.as_str();
+    assert!(content.contains("- /total is required"), "{content}");
+    assert_eq!(sent.source, MessageSource::System);
+    let message = sent.message_id;
+    scenario
+        .told(AgentFact::MessageInjecting(message))
+        .told(starts_with_id(id, message))
+        .told(AgentFact::MessageInjected(message))
+}
+
+#[test]
+fn invalid_result_starts_another_turn() {
+    let scenario = Scenario::running()
+        .told(completes_with("t1", json!({})))
+        .then_events(&["OutputReturned", "TurnCompleted", "MessageEnqueued", "MessageDispatched"])
+        .then(pending_review, &false);
+    corrects(scenario, "t2")
+        .told(completes_with("t2", json!({ "total": 1 })))
+        .then_status(S::Idle)
+        .then(pending_review, &true)
+        .then(shown, &0);
+}
+
+#[test]
+fn third_invalid_result_is_reviewed_with_its_violations() {
+    let first = Scenario::running().told(completes_with("t1", json!({})));
+    let second = corrects(first, "t2").told(completes_with("t2", json!({})));
+    corrects(second, "t3")
+        .told(completes_with("t3", json!({})))
+        .then_events(&["OutputReady"])
+        .then(pending_review, &true)
+        .then(shown, &1);
+}
+
+#[test]
+fn submitted_result_is_returned_in_the_response() {
+    let submits = |result: Value| {
+        move |s: &mut Scenario| s.commit(|c, ctx| c.session.submit_output(checked(result.clone()), ctx))
+    };
+    Scenario::running()
+        .when(submits(json!({})))
+        .then_events(&["OutputReturned"])
+        .when(submits(json!({ "total": 1 })))
+        .then_events(&[])
+        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome: SessionOutcome::Completed })
+        .then_events(&["OutputReady"])
+        .then(shown, &0);
+}
+
+#[test]
+fn corrections_are_counted_for_each_output() {
+    let first = Scenario::running().told(completes_with("t1", json!({})));
+    let ready = corrects(first, "t2").told(completes_with("t2", json!({ "total": 1 })));
+    ready.told(starts("t3")).told(completes_with("t3", json!({}))).then_event("OutputReturned");
+}
+
+#[test]
+fn result_that_is_too_large_is_left_out() {
+    let output = checked(json!({ "total": "x".repeat(SessionOutput::MAX_RESULT_BYTES) }));
+    assert_eq!((output.result, output.violations.len()), (None, 1));
+}
