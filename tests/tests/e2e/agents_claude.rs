@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use pilothouse_model_server::{ModelServer, Script, Step, Tokens, fixture};
-use pilothouse_tests::Session;
+use pilothouse_tests::{ServerProcess, Session};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -210,21 +210,26 @@ async fn task_at_its_cap_is_finished_after_a_raise() {
 #[tokio::test]
 async fn claude_code_corrects_a_result_that_violates_its_schema() {
     let Some(binary) = binary() else { return };
-    let server = Server::start(1).await;
     let submit = |result: Value| {
         Step::tool("mcp__pilothouse__submit_output", json!({ "allTestsPassing": true, "result": result }))
     };
     let steps = [submit(json!({ "total": "seven" })), submit(json!({ "total": 7 })), Step::text("Counted.")];
     let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let environment = [
+        ("ANTHROPIC_BASE_URL", &*model.base_url()),
+        ("ANTHROPIC_API_KEY", "a-key-of-a-test"),
+        ("PILOTHOUSE_CLAUDE", binary.to_str().unwrap()),
+    ];
+    let server = ServerProcess::start_with(1, &environment).await;
     let shop = crate::projects::project(&server.api(), "Shop").await;
-    let mut options = work(&server, &model, &binary, &server.work_folder(), &[])["adapterOptions"].take();
-    options["startInPlanMode"] = json!(false);
+    let quiet = json!({ "HOME": home.path(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" });
     let schema =
         json!({ "type": "object", "required": ["total"], "properties": { "total": { "type": "integer" } } });
     let body = json!({
         "projectId": shop["id"],
         "brief": { "role": "Counter", "workstream": "api", "adapter": "claude", "modelPreference": "claude-sonnet-4-5",
-            "providerConfig": options, "outputSchema": schema },
+            "providerConfig": { "environment": quiet }, "outputSchema": schema },
         "objective": "Count the tea.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
     });
     let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
