@@ -50,7 +50,7 @@ impl StreamFixture {
             self.observe(session, fact).await;
         }
         let open = self.app.store.open_decisions(owner, 10, None).await.unwrap().items;
-        let id = open.iter().find(|decision| decision.session_id() == session).unwrap().id;
+        let id = open.iter().find(|decision| decision.session_id() == Some(session)).unwrap().id;
         (session, id)
     }
 

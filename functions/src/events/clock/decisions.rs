@@ -22,7 +22,7 @@ enum DueState {
     /// It is over, or not due any more.
     Nothing,
     Orphan {
-        decision: Loaded<FreeDecision>,
+        decision: Box<Loaded<FreeDecision>>,
         project: Box<Project>,
         /// The agent that can take the decision over.
         replacement: Option<(ProjectAgentId, Box<Recipient>)>,
@@ -46,7 +46,7 @@ async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
     let decide = |state: DueState, ctx: &mut DomainContext<'_>| match state {
         DueState::Nothing => Ok(Decision::Unchanged(false)),
         DueState::Orphan { decision, project, replacement } => {
-            let commit = follow_policy(app, decision, &project, replacement, ctx)?;
+            let commit = follow_policy(app, *decision, &project, replacement, ctx)?;
             Ok(Decision::Commit(commit, true))
         }
         DueState::Recovery(state, preferred) => {
@@ -72,7 +72,8 @@ impl DueState {
             Some(OrphanAction::Reassign) => replacement(app, &project.value, membership.agent_id).await?,
             _ => None,
         };
-        Ok(Self::Orphan { decision, project: Box::new(project.value), replacement })
+        let (decision, project) = (Box::new(decision), Box::new(project.value));
+        Ok(Self::Orphan { decision, project, replacement })
     }
 }
 

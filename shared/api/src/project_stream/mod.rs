@@ -196,7 +196,8 @@ pub struct DecisionResolved {
     /// The agent that asked.
     pub agent_id: ProjectAgentId,
     /// The session that asked.
-    pub session_id: AgentSessionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<AgentSessionId>,
     /// The state: `resolving` until the agent has received the resolution.
     pub state: DecisionStatus,
     /// The resolution. Absent if the decision expired or was cancelled.
@@ -252,7 +253,7 @@ impl DecisionResolved {
         Self {
             decision_id: decision.id,
             agent_id,
-            session_id: decision.session_id,
+            session_id: decision.session_id(),
             state,
             resolution: ruling.map(|ruling| ruling.resolution.clone()),
             resolved_by: ruling.map(|ruling| ruling.resolved_by.clone()),

@@ -317,6 +317,7 @@ impl ProjectStream {
                 ProjectAgentEvent::SessionChanged { from, to } => (Some(*from), *to),
                 ProjectAgentEvent::ToolApproved { .. }
                 | ProjectAgentEvent::BriefUpdated { .. }
+                | ProjectAgentEvent::Crashed { .. }
                 | ProjectAgentEvent::TrustChanged { .. }
                 | ProjectAgentEvent::TrustConfigured { .. } => continue,
             };
@@ -367,7 +368,7 @@ impl ProjectStream {
     ) -> Result<Option<ProjectMessageBody>, Problem> {
         let Some(decision) = self.app.store.decision_of(&self.owner, id).await? else { return Ok(None) };
         Ok(Some(match state {
-            DecisionStatus::Pending | DecisionStatus::Suspended => {
+            DecisionStatus::Pending | DecisionStatus::Suspended | DecisionStatus::Orphaned => {
                 let content = AgentEventContent::Decision {
                     subtype: decision.kind(),
                     decision_id: id,
@@ -448,9 +449,10 @@ fn of_agent(id: ProjectAgentId, event: &ProjectAgentEvent) -> Option<Outgoing> {
         ProjectAgentEvent::TrustChanged { entry, .. } => {
             Some(Outgoing::Body(ProjectMessageBody::TrustUpdate(TrustUpdate::of(id, entry))))
         }
-        ProjectAgentEvent::BriefUpdated { .. } | ProjectAgentEvent::SessionChanged { .. } => {
-            Some(Outgoing::State)
-        }
+        // A crash can open a decision that no session has.
+        ProjectAgentEvent::BriefUpdated { .. }
+        | ProjectAgentEvent::Crashed { .. }
+        | ProjectAgentEvent::SessionChanged { .. } => Some(Outgoing::State),
         // The change of the project shows a new agent and a new configuration, and the decision shows an approval.
         ProjectAgentEvent::Spawned { .. }
         | ProjectAgentEvent::ToolApproved { .. }

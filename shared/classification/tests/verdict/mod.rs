@@ -4,7 +4,7 @@ use pilothouse_classification::pattern::ToolClassifications;
 use pilothouse_classification::{Adapter, Classification, Context, ToolCall, classify};
 use pilothouse_domain::control_mode::{ControlMode, ControlModeSetting};
 use pilothouse_domain::escalation::{
-    self, AgentTrust, EscalationProtocol, Policy, ReportedRisk, VerdictKind, evaluate,
+    self, AgentTrust, EscalationProtocol, Listing, Policy, ReportedRisk, VerdictKind, evaluate,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{Points, TrustCalibrationProfile, TrustProfile};
@@ -56,6 +56,7 @@ fn verdict(classification: &Classification, mode: ControlMode, trust: i16) -> Ve
         session_id: AgentSessionId::new(Uuid::from_u128(1)),
         effects: &classification.effects,
         patterns: &patterns,
+        listing: &Listing::Allowed,
         reported: ReportedRisk::default(),
         affects_multiple_workstreams: false,
         arguments: &serde_json::Value::Null,

@@ -145,6 +145,8 @@ impl EventClass {
             | E::ValidationPassed {}
             | E::ValidationFailed { .. }
             | E::ValidationAbandoned { .. }
+            | E::OutputReturned { .. }
+            | E::Restarted { .. }
             | E::HibernationOrdered { .. }
             | E::HoldKept {}
             | E::StartBraked { .. }
@@ -184,6 +186,8 @@ impl EventClass {
             | E::InputReceived { .. }
             | E::GrantUsed { .. }
             | E::RequestDenied { .. }
+            | E::DecisionTakenOver { .. }
+            | E::OrphanResolved { .. }
             | E::RequestClosed { .. }
             | E::AnswerReturned { .. }
             | E::PlanPendingApproval { .. }
