@@ -113,7 +113,7 @@ impl Brake {
             brake = ctx.client.wait_until_stopped(brake.summary.id, most).await?;
         }
         ctx.print(&brake, detail)?;
-        if self.wait.no_wait || brake.confirmed_count == brake.sessions.len() {
+        if self.wait.no_wait || brake.confirmed_count == brake.summary.session_count {
             return Ok(Exit::Done);
         }
         Err(CliError::Failed(format!(

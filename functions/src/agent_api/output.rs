@@ -49,7 +49,7 @@ pub struct SubmitOutput {
 }
 
 /// Responds with 202. The output takes effect at the end of the turn (decision 18). With `accepted: false`, it has no effect: the result
-/// violates the schema of the brief, and the agent has to correct it (decision 84).
+/// violates the schema of the brief, and the agent has to correct it (decision 83).
 async fn submit_output(
     State(app): State<App>,
     caller: AgentCaller,

@@ -1,4 +1,4 @@
-//! The effects of free decisions (decision 82), for the function that resolves decisions and for the clock.
+//! The effects of free decisions (decision 81), for the function that resolves decisions and for the clock.
 //!
 //! A free decision and its effect are one commit: the release of a brake, the recovery of an agent, or the message to the agent that
 //! takes over. Each of them is guarded by its version, so that of two concurrent resolutions one is refused.

@@ -1,5 +1,5 @@
 //! Opens a decision when an agent of a project crashes, and ends it when the session is retried in another way (S2, "Crash recovery";
-//! decision 82). The counters are those of the agent; an attempt of a session crashes once, so that a repeated message changes nothing.
+//! decision 81). The counters are those of the agent; an attempt of a session crashes once, so that a repeated message changes nothing.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;

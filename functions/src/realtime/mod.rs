@@ -1,4 +1,4 @@
-//! Live streams: of a session (S0 8.9), of a project (decision 83), of notifications, and of the inbox (decision 80).
+//! Live streams: of a session (S0 8.9), of a project (decision 82), of notifications, and of the inbox (decision 80).
 //!
 //! The stream of a session is derived from the journal: messages are built from its entries in order, and cursors are positions in it. A client
 //! that reconnects with its last cursor resumes exactly there.

@@ -1,4 +1,4 @@
-//! `WS /ws/projects/{id}?after=CURSOR`: follows a project on the embedded server (S2, "WebSocket message protocol"; decision 83).
+//! `WS /ws/projects/{id}?after=CURSOR`: follows a project on the embedded server (S2, "WebSocket message protocol"; decision 82).
 
 use std::collections::{BTreeMap, BTreeSet};
 

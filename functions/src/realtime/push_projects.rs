@@ -1,4 +1,4 @@
-//! Posts what is new in a project to the connections that follow it (decision 83).
+//! Posts what is new in a project to the connections that follow it (decision 82).
 //!
 //! The pushes queue has one group per project. A cursor moves after its messages were posted, as in [`super::push`].
 

@@ -29,8 +29,9 @@ async fn agent_spawned_under_a_brake_is_released_alone() {
     let fixture = ProjectFixture::working().await;
     let (status, brake) = fixture.pull(json!({ "type": "project", "projectId": fixture.project })).await;
     assert_eq!((status, &brake["sessionCount"]), (202, &json!(1)), "{brake}");
-    assert_eq!(brake["sessions"][0]["project"]["agentId"], fixture.agent.to_string(), "{brake}");
     let id = brake["id"].as_str().unwrap();
+    let (_, view) = fixture.send("GET", &format!("/api/brakes/{id}"), json!(null)).await;
+    assert_eq!(view["sessions"][0]["project"]["agentId"], fixture.agent.to_string(), "{view}");
     let ((one, session), (_, other)) = (fixture.another().await, fixture.another().await);
     let path = format!("/api/brakes/{id}/release");
     let (status, body) = fixture.send("POST", &path, json!({ "agentIds": [one] })).await;

@@ -1,4 +1,4 @@
-//! Decisions that no session guards (decision 82): orphans, releases of brakes and recoveries, by people and by the clock.
+//! Decisions that no session guards (decision 81): orphans, releases of brakes and recoveries, by people and by the clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The live stream of a project (decision 83): what a client receives, also across connections.
+//! The live stream of a project (decision 82): what a client receives, also across connections.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Connections that follow a project (decision 83).
+//! Connections that follow a project (decision 82).
 
 use std::sync::Arc;
 use std::time::Duration;

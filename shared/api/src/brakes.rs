@@ -18,7 +18,8 @@ pub struct BrakeView {
     pub confirmed_count: usize,
     /// The progress of all sessions in one phrase: `3 of 4 confirmed`.
     pub progress: String,
-    /// The sessions that had a run when the brake was pulled. All others in the scope cannot start.
+    /// The sessions that had a run when the brake was pulled. All others in the scope cannot start. The response to a pull may leave
+    /// sessions out, because it does not wait for them to be read.
     pub sessions: Vec<BrakedSession>,
     /// The version of the brake; also its `ETag`.
     pub version: u64,
@@ -116,7 +117,7 @@ impl BrakeView {
         Self {
             summary: BrakeSummary::of(brake),
             confirmed_count,
-            progress: format!("{confirmed_count} of {} confirmed", sessions.len()),
+            progress: format!("{confirmed_count} of {} confirmed", brake.session_ids().len()),
             sessions,
             version,
         }

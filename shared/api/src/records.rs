@@ -158,7 +158,7 @@ pub struct RawEventView {
 pub enum RawEventOutcome {
     /// The event was applied.
     Applied,
-    /// The event did not fit its schema, was repaired by the rules in `repairs`, and applied (decision 83).
+    /// The event did not fit its schema, was repaired by the rules in `repairs`, and applied (decision 82).
     Repaired,
     /// The event is held until a request in progress resolves (decision 17).
     Deferred,

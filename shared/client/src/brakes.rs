@@ -47,7 +47,7 @@ impl Client {
         let until = tokio::time::Instant::now() + most;
         loop {
             let brake = self.brake(id).await?;
-            let is_over = brake.confirmed_count == brake.sessions.len();
+            let is_over = brake.confirmed_count == brake.summary.session_count;
             if is_over || tokio::time::Instant::now() >= until {
                 return Ok(brake);
             }

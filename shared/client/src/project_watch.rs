@@ -1,4 +1,4 @@
-//! The live stream of a project: a watch that reconnects and resumes at its cursor (decision 83).
+//! The live stream of a project: a watch that reconnects and resumes at its cursor (decision 82).
 
 use std::time::Duration;
 

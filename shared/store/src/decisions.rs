@@ -1,5 +1,5 @@
 //! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner, and free
-//! decisions, which guard themselves (decision 82).
+//! decisions, which guard themselves (decision 81).
 
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, FreeDecision};
 use pilothouse_domain::{DecisionId, UserId};

@@ -142,7 +142,7 @@ impl Tool for SubmitTool {
     }
 }
 
-/// The control plane returns a result that violates the schema of the brief (decision 84).
+/// The control plane returns a result that violates the schema of the brief (decision 83).
 async fn submit(api: &AgentApi, output: SessionOutput, counted: &str) -> ToolOutput {
     let SessionOutput {
         output_line_count,

@@ -82,8 +82,8 @@ async fn brake_on_a_workstream_stops_its_agents_only() {
     release(&server, &docs).await;
 
     let brake = pull(&server, scope("api"), "pause").await;
-    assert_eq!(brake["sessions"][0]["sessionId"], builder.id.as_str());
-    stopped(&server, &brake).await;
+    let view = stopped(&server, &brake).await;
+    assert_eq!(view["sessions"][0]["sessionId"], builder.id.as_str());
     let late = json!({
         "projectId": shop["id"], "objective": "Test it", "workingDirectory": server.work_folder(), "budgetCapUsd": "1",
         "brief": { "role": "Tester", "workstream": "api", "adapter": "script", "providerConfig": { "script": endless() } },
@@ -250,7 +250,7 @@ async fn bad_brake_names_every_violation_and_changes_nothing() {
     let session = started(&server, &endless()).await;
     let other = server.api_of("someone-else");
     let wrong =
-        json!({ "scope": { "type": "project" }, "behavior": "stop", "releaseAfterSeconds": 0, "until": 1 });
+        json!({ "scope": { "type": "agent" }, "behavior": "stop", "releaseAfterSeconds": 0, "until": 1 });
     let mut violated =
         server.api().post("/api/brake", wrong).await.refused(422, "validation-failed").violated();
     violated.sort();

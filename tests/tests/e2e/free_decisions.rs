@@ -1,4 +1,4 @@
-//! Decisions that no session guards (decision 82), through real processes.
+//! Decisions that no session guards (decision 81), through real processes.
 
 use pilothouse_tests::processes::Sidecar;
 use pilothouse_tests::{Api, PATIENCE, Session};

@@ -1,4 +1,4 @@
-//! `pilothouse project watch` (decision 83).
+//! `pilothouse project watch` (decision 82).
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

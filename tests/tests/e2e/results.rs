@@ -1,4 +1,4 @@
-//! Results that have to match the schema of a brief (S2 `AgentBrief.outputSchema`; decision 84).
+//! Results that have to match the schema of a brief (S2 `AgentBrief.outputSchema`; decision 83).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};

@@ -170,7 +170,8 @@ struct BrakeState {
     sessions: Vec<AgentSession>,
 }
 
-/// Responds with 202 and the brake. No session in its scope can start any more, and those that run are being stopped.
+/// Responds with 202 and the brake. No session in its scope can start any more, and those that run are being stopped. The response names
+/// only sessions that were read for the decision: the brake does not wait for the others, and a repeated request gets the same response.
 async fn pull_brake(
     State(app): State<App>,
     command: CommandContext,
@@ -211,24 +212,7 @@ async fn pull_brake(
         }
         Ok(Decision::Commit(commit, response))
     };
-    let response = app.unit_of_work().run_command(&command, load, decide).await?;
-    match scope {
-        BrakeScope::Session { .. } => Ok(response),
-        _ => with_sessions(&app, &command.owner, response).await,
-    }
-}
-
-/// Adds the sessions to the response, now that the brake is in force.
-async fn with_sessions(
-    app: &App,
-    owner: &UserId,
-    response: CommandResponse,
-) -> Result<CommandResponse, Problem> {
-    let id = response.body["id"].as_str().and_then(|id| id.parse::<BrakeId>().ok());
-    let id = id.ok_or_else(|| Problem::internal("the response has no brake"))?;
-    let Some(brake) = app.store.aggregate::<Brake>(owner, id).await? else { return Ok(response) };
-    let sessions = sessions_of(app, brake.value.session_ids()).await?;
-    accepted(&brake.value, &sessions, brake.version)
+    app.unit_of_work().run_command(&command, load, decide).await
 }
 
 async fn load(

@@ -23,16 +23,20 @@ impl BriefChanges {
     /// # Errors
     /// [`Problem::Invalid`] names every field that has no valid value, as for a new brief.
     pub fn over(&self, brief: &AgentBrief) -> Result<BriefInput, Problem> {
-        let Value::Object(mut fields) = serde_json::to_value(brief).map_err(Problem::internal)? else {
+        let Value::Object(fields) = serde_json::to_value(brief).map_err(Problem::internal)? else {
             return Err(Problem::internal("a brief is no object"));
         };
+        Ok(self.merged_into(fields)?)
+    }
+
+    fn merged_into(&self, mut fields: Map<String, Value>) -> Result<BriefInput, Violations> {
         for (name, value) in &self.0 {
             match value {
                 Value::Null => fields.remove(name),
                 value => fields.insert(name.clone(), value.clone()),
             };
         }
-        Ok(deserr::deserialize::<BriefInput, _, Violations>(Value::Object(fields))?)
+        deserr::deserialize(Value::Object(fields))
     }
 }
 
@@ -42,7 +46,14 @@ impl Deserr<Violations> for BriefChanges {
         location: ValuePointerRef<'_>,
     ) -> Result<Self, Violations> {
         match <Value as Deserr<Violations>>::deserialize_from_value(value, location)? {
-            Value::Object(fields) => Ok(Self(fields)),
+            Value::Object(fields) => {
+                let changes = Self(fields);
+                // Names every violation before the agent is read. The fields that a brief requires stand for those of the agent.
+                let required = [("role", "Agent"), ("workstream", "any")];
+                let required = required.map(|(name, value)| (name.to_owned(), Value::from(value)));
+                changes.merged_into(required.into_iter().collect())?;
+                Ok(changes)
+            }
             _ => Err(Violations(vec![Violation {
                 field: String::new(),
                 message: "must be an object with fields of a brief".to_owned(),

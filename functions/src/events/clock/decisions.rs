@@ -1,4 +1,4 @@
-//! Due deadlines of free decisions (decision 82): the grace period of orphaned decisions, and recoveries without a person.
+//! Due deadlines of free decisions (decision 81): the grace period of orphaned decisions, and recoveries without a person.
 
 use futures_util::future::join_all;
 use pilothouse_app::App;

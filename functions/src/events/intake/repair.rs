@@ -1,4 +1,4 @@
-//! Repairs events that do not fit their schema (S2, "Event validation pipeline"; decision 83).
+//! Repairs events that do not fit their schema (S2, "Event validation pipeline"; decision 82).
 //!
 //! Only an event that cannot be read is repaired, and only if it can be read afterwards. The rules never invent a value.
 

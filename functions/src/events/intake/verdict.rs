@@ -1,5 +1,5 @@
 //! What the intake adds to a request: the verdict that a permission names (decision 75), and the timeout of a request in a project
-//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 84).
+//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 83).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;

@@ -1,4 +1,4 @@
-//! `GET /api/projects/{id}/state`: returns the state of a project with its place in the stream (decision 83).
+//! `GET /api/projects/{id}/state`: returns the state of a project with its place in the stream (decision 82).
 
 use axum::Json;
 use axum::extract::State;

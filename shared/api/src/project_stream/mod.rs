@@ -1,4 +1,4 @@
-//! The live stream of a project (S2, "WebSocket message protocol"; decision 83).
+//! The live stream of a project (S2, "WebSocket message protocol"; decision 82).
 
 mod event;
 mod position;

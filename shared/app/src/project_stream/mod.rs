@@ -1,4 +1,4 @@
-//! The live stream of a project (S2, "WebSocket message protocol"; decision 83): reads the journals of the project, of its agents, of
+//! The live stream of a project (S2, "WebSocket message protocol"; decision 82): reads the journals of the project, of its agents, of
 //! their sessions, and of the brakes that may stop them. No order holds between journals; within each one, every entry is sent once.
 //!
 //! | module | contents |

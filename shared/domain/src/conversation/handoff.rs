@@ -29,7 +29,7 @@ impl Conversation {
         self.enqueue_internal_parts(&text, ctx)
     }
 
-    /// Starts the agent of a project again in a new session, which receives the messages that wait (decision 82).
+    /// Starts the agent of a project again in a new session, which receives the messages that wait (decision 81).
     ///
     /// # Errors
     /// The session did not fail, continues elsewhere, or has used up its budget.

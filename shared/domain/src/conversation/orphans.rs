@@ -1,4 +1,4 @@
-//! Decisions of other sessions, which have ended (decision 82): an agent that takes one over, and that receives a resolution.
+//! Decisions of other sessions, which have ended (decision 81): an agent that takes one over, and that receives a resolution.
 
 use super::Conversation;
 use crate::decision::{Decision, DecisionSubject, Resolution};

@@ -1,4 +1,4 @@
-//! Decisions that no session guards (decision 82): those whose session ended, and those of the system. Each has a version of its own.
+//! Decisions that no session guards (decision 81): those whose session ended, and those of the system. Each has a version of its own.
 //!
 //! Every change is an operation of the table in [`FreeOperation::next`]. The commit is conditioned on the version that was loaded, so of
 //! two concurrent operations one is decided again on the outcome of the other.

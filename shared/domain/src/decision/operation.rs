@@ -1,4 +1,4 @@
-//! **The transition table** of decisions that no session guards (decision 82).
+//! **The transition table** of decisions that no session guards (decision 81).
 
 use super::{DecisionState, OrphanStage};
 use crate::names::named;

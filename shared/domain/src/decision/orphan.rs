@@ -1,4 +1,4 @@
-//! What becomes of decisions whose session ended (S2 `OrphanedDecisionPolicy`; decision 82).
+//! What becomes of decisions whose session ended (S2 `OrphanedDecisionPolicy`; decision 81).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How an agent of a project continues after a crash (S2 `CrashRecoveryPolicy`; decision 82), and what becomes of a full chain.
+//! How an agent of a project continues after a crash (S2 `CrashRecoveryPolicy`; decision 81), and what becomes of a full chain.
 
 use std::time::Duration;
 

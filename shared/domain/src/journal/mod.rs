@@ -42,7 +42,7 @@ pub struct JournalEntry {
     /// Why an event of the agent changed nothing, or what it waits for (decision 17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_reason: Option<String>,
-    /// How the event of the agent was repaired before it was applied (decision 83).
+    /// How the event of the agent was repaired before it was applied (decision 82).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RepairRule>,
     /// The decisions that the change opened or ended, if the session belongs to a project.

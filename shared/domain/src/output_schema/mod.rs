@@ -1,4 +1,4 @@
-//! The JSON Schema that the result of an agent has to match (S2 `AgentBrief.outputSchema`; decision 84).
+//! The JSON Schema that the result of an agent has to match (S2 `AgentBrief.outputSchema`; decision 83).
 //!
 //! The vocabulary is the part of draft 2020-12 that the control plane enforces. Other keywords are violations, except annotations.
 //!

@@ -1,4 +1,4 @@
-//! Crashes of an agent (S2, "Crash recovery"; decision 82): how many came in a row, and the decision about the latest one.
+//! Crashes of an agent (S2, "Crash recovery"; decision 81): how many came in a row, and the decision about the latest one.
 
 use serde::{Deserialize, Serialize};
 

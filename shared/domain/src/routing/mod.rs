@@ -1,4 +1,4 @@
-//! Routing of agents' events (S2, "Event Routing"; decision 83): the twelve types of events, the workspaces of a client that show
+//! Routing of agents' events (S2, "Event Routing"; decision 82): the twelve types of events, the workspaces of a client that show
 //! them, and the class of each event of a session.
 
 mod class;

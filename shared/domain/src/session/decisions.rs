@@ -180,7 +180,7 @@ impl AgentSession {
         }
     }
 
-    /// Closes all requests without a decision. If a session of a project ends, its decisions become free (decision 82).
+    /// Closes all requests without a decision. If a session of a project ends, its decisions become free (decision 81).
     pub(super) fn close_requests(&mut self, reason: CancelReason, now: Timestamp) -> Events {
         let is_end = matches!(reason, CancelReason::SessionCancelled | CancelReason::SessionFailed);
         let orphans = is_end && self.project().is_some();

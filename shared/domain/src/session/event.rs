@@ -71,7 +71,7 @@ aggregate_events! {
             tests_added: u32,
             all_tests_passing: bool,
         },
-        /// The result of an output violates the schema of the brief, and the agent has to correct it (decision 84).
+        /// The result of an output violates the schema of the brief, and the agent has to correct it (decision 83).
         OutputReturned = "SessionOutputReturnedEvent" { violations: Vec<OutputViolation>, corrections_left: u8 },
         /// The output was approved. It is contained in the commit `commit_sha`.
         Approved = "AgentSessionApprovedEvent" { output_id: OutputId, commit_sha: Option<CommitSha> },
@@ -248,7 +248,7 @@ aggregate_events! {
         },
         /// The agent of a project started again in another session, which has the messages that were waiting.
         Restarted = "SessionRestartedEvent" { continuation: AgentSessionId, message_ids: Vec<MessageId> },
-        /// The agent took over a decision of another agent, whose session ended (decision 82).
+        /// The agent took over a decision of another agent, whose session ended (decision 81).
         DecisionTakenOver = "SessionDecisionTakenOverEvent" {
             decision_id: DecisionId,
             from_session_id: AgentSessionId,

@@ -115,7 +115,7 @@ impl AgentSession {
         (session, events)
     }
 
-    /// Creates the session with which the agent of a project starts again after a crash (decision 82). It inherits all but the
+    /// Creates the session with which the agent of a project starts again after a crash (decision 81). It inherits all but the
     /// conversation, and its budget counts what was spent so far. The failed session cannot be retried any more.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ impl Review {
 
 impl AgentSession {
     /// How often an output whose result violates the schema is returned to the agent. After that it is reviewed with its violations
-    /// (decision 84).
+    /// (decision 83).
     pub const MAX_CORRECTIONS: u8 = 2;
 
     /// Returns an output to the agent. `None` if its result is valid, or if it was returned too often.

@@ -50,7 +50,7 @@ pub struct SessionOutput {
     /// The result of an agent whose brief has an `outputSchema`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// How the result violates the schema. The control plane sets it (decision 84).
+    /// How the result violates the schema. The control plane sets it (decision 83).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<OutputViolation>,
 }

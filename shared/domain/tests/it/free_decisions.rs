@@ -1,4 +1,4 @@
-//! Decisions that no session guards (decision 82): the transition table, orphans and their policy, crashes of agents, and random histories
+//! Decisions that no session guards (decision 81): the transition table, orphans and their policy, crashes of agents, and random histories
 //! in which each decision has exactly one end.
 
 use std::time::Duration;

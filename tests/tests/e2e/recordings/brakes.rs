@@ -29,8 +29,12 @@ async fn brakes() {
     working.until_status("Running").await;
     on.post(&format!("{path}/release"), json!({})).await.expect(200);
     on.post(&format!("{path}/release"), json!({})).await.expect(409);
+    on.post("/api/brake/release", json!({})).await.expect(422);
+    let again = json!({ "scope": { "type": "all" }, "reason": "A drill" });
+    on.post("/api/brake", again).await.expect(202);
+    on.post("/api/brake/release", json!({})).await.expect(200);
     let one = json!({ "type": "session", "sessionId": waiting.id });
     on.post("/api/brake", json!({ "scope": one, "behavior": "kill", "reason": "Over" })).await.expect(409);
-    on.post("/api/brake", json!({ "scope": { "type": "project" }, "behavior": "stop" })).await.expect(422);
+    on.post("/api/brake", json!({ "scope": { "type": "agent" }, "behavior": "stop" })).await.expect(422);
     on.finish();
 }

@@ -126,3 +126,20 @@ async fn stream_of_the_inbox() {
     on.send(&owner, Method::GET, path, &[], None).await.expect(422);
     on.finish();
 }
+
+#[tokio::test]
+async fn stream_of_a_project() {
+    let mut on = Recorder::start("project-stream").await;
+    let shop = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] });
+    let project = on.post("/api/projects", shop).await.expect(201).body;
+    let id = project["id"].as_str().unwrap();
+    on.get(&format!("/api/projects/{id}/state")).await.expect(200);
+    let path = format!("/ws/projects/{id}");
+    let mut live = connect(&mut on, "projects-stream", &path).await;
+    frames(&mut on, &mut live, |frame| frame["type"] == "state_sync").await;
+    let owner = on.owner();
+    on.send(&owner, Method::GET, &path, &[], None).await.expect(422);
+    let stranger = on.stranger();
+    on.send(&stranger, Method::GET, &format!("/api/projects/{id}/state"), &[], None).await.expect(404);
+    on.finish();
+}

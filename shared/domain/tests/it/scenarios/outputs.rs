@@ -1,4 +1,4 @@
-//! Outputs whose results violate the schema of the brief (S2 `AgentBrief.outputSchema`; decision 84).
+//! Outputs whose results violate the schema of the brief (S2 `AgentBrief.outputSchema`; decision 83).
 
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
