@@ -213,8 +213,9 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             return Some(format!("cancelled {} ({reason})", time::ago(*ended_at, now)));
         }
         DecisionState::Resolving { ruling } => (ruling, "; the agent has not received it yet"),
-        DecisionState::Resolved { ruling, delivery } => (ruling, delivered(*delivery)),
-        DecisionState::AutoResolved { ruling, delivery } => (ruling, delivered(*delivery)),
+        DecisionState::Resolved { ruling, delivery } | DecisionState::AutoResolved { ruling, delivery } => {
+            (ruling, delivered(*delivery))
+        }
     };
     let what = match &ruling.resolution {
         Resolution::Answer { answers } => {

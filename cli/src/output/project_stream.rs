@@ -67,11 +67,12 @@ fn whole_state(state: &ProjectState, names: &Names, style: Style) -> String {
         let score = state.trust_scores.iter().find(|trust| trust.agent_id == agent.id);
         let trust = score.map(|trust| format!(", trust {}", trust.score)).unwrap_or_default();
         let said = format!("{}{trust}", words(&agent.status.to_string()));
-        lines +=
-            &format!("  {}", line(&names.of(agent.id), agent.workstream.as_str(), Paint::Dim, &said, style));
+        lines.push_str("  ");
+        lines.push_str(&line(&names.of(agent.id), agent.workstream.as_str(), Paint::Dim, &said, style));
     }
     for brake in &state.brakes {
-        lines += &format!("  {} {}\n", style.paint(Paint::Red, "brake"), text::line(&brake.reason, LINE));
+        let label = style.paint(Paint::Red, "brake");
+        lines.extend(["  ", &label, " ", &text::line(&brake.reason, LINE), "\n"]);
     }
     lines
 }

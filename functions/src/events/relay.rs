@@ -85,10 +85,10 @@ fn push_for_project(item: &Item) -> Result<Option<PushOf>, StoreError> {
                 matches!(event, SessionEvent::Held { .. } | SessionEvent::HoldReleased { .. })
             };
             let brakes = entry.events.iter().any(is_hold);
-            entry.project.and_then(|project| {
+            entry.project.map(|project| {
                 // Everything is read after a hold, because the brake changed, too.
                 let source = (!brakes).then_some(ProjectSource::Session(entry.session_id));
-                Some(PushOf::Project { project_id: project.project_id, source })
+                PushOf::Project { project_id: project.project_id, source }
             })
         }
         layout::AGGREGATE_JOURNAL => match Store::read_aggregate_entry(item)? {

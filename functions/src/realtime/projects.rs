@@ -70,7 +70,9 @@ async fn follow(
         if !wait_for_change(&mut socket, &mut changes).await? {
             return Ok(());
         }
-        std::mem::take(&mut changes.changed).into_iter().for_each(|source| stream.mark_changed(source));
+        for source in std::mem::take(&mut changes.changed) {
+            stream.mark_changed(source);
+        }
     }
 }
 

@@ -206,11 +206,14 @@ fn put_id(bytes: &mut Vec<u8>, id: Uuid) {
 
 /// Seven bits in each byte, the lowest first; the highest bit says that more follow.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push((number & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = number.to_le_bytes();
         number >>= 7;
+        if number == 0 {
+            return bytes.push(low & 0x7f);
+        }
+        bytes.push(low | 0x80);
     }
-    bytes.push(number as u8);
 }
 
 fn take(rest: &mut &[u8]) -> Option<u8> {
