@@ -11,7 +11,8 @@ const SOME_ID: &str = "01900000-0000-7000-8000-000000000001";
 fn body(function: &HttpFunction) -> Option<Value> {
     Some(match function.name {
         "sessions-start" => json!({ "workingDirectory": "/tmp", "objective": "Look", "budgetCapUsd": "1" }),
-        "sessions-interrupt" | "sessions-cancel" | "sessions-retry" | "brakes-release" | "agents-kill" => {
+        "sessions-interrupt" | "sessions-cancel" | "sessions-retry" | "brake-release" | "brakes-release"
+        | "agents-kill" => {
             json!({})
         }
         "sessions-approve" | "sessions-reject" => json!({ "outputId": SOME_ID }),
