@@ -1,7 +1,7 @@
 //! The triggers of functions: event sources, the schedule, and invocation permissions for the two APIs.
 
 use pilothouse_app::function::Trigger;
-use pilothouse_store::layout::{AGGREGATE_JOURNAL, DECISION, JOURNAL, SESSION};
+use pilothouse_functions::events::relay::RELAYED_KINDS;
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
@@ -68,11 +68,11 @@ fn add_queue(stack: &mut Stack, lambda: &str, name: &str) {
     );
 }
 
-/// Filters for journal entries, sessions and decisions. Other items have no effects, and their invocations would cost money.
+/// Delivers only items of the [`RELAYED_KINDS`].
 fn add_stream(stack: &mut Stack, lambda: &str) {
     let pattern = json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": { "NewImage": { "k": { "S": [JOURNAL, AGGREGATE_JOURNAL, SESSION, DECISION] } } },
+        "dynamodb": { "NewImage": { "k": { "S": RELAYED_KINDS } } },
     });
     stack.add(
         format!("{lambda}FromTable"),

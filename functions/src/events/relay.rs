@@ -38,10 +38,21 @@ pub struct RelayedMessages {
     pub pushes: Vec<PushOf>,
 }
 
+/// The kinds of items that cause messages or pushes. The stream of the table delivers no others, whose invocations would cost money.
+pub const RELAYED_KINDS: [&str; 6] = [
+    layout::JOURNAL,
+    layout::AGGREGATE_JOURNAL,
+    layout::SESSION,
+    layout::DECISION,
+    ProjectAgent::KIND,
+    Brake::KIND,
+];
+
 /// Derives the messages and notifications from `item`, which was just written. Fails if the item cannot
 /// be parsed; retrying does not help.
 pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, StoreError> {
     match item.kind.as_str() {
+        kind if !RELAYED_KINDS.contains(&kind) => Ok(RelayedMessages::default()),
         layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
             let (reaction, announcement) = messages_for_entry(item)?;
             let mut pushes: Vec<_> = layout::session_of(&item.key).map(PushOf::from).into_iter().collect();
