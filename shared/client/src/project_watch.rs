@@ -30,7 +30,15 @@ struct Connection {
     socket: LiveSocket,
     /// Set on a WebSocket API, which delivers messages at least once.
     renewal: Option<Renewal>,
-    seen: Option<ProjectPosition>,
+    received: Received,
+}
+
+/// What was received before. A WebSocket API repeats messages.
+#[derive(Debug)]
+struct Received {
+    position: Option<ProjectPosition>,
+    /// Whether a message was received on this connection.
+    has_begun: bool,
 }
 
 /// An event of a watch.
@@ -115,7 +123,8 @@ impl Connection {
         let query = after.map(|after| ("after", after));
         let socket = client.open_live(&format!("ws/projects/{id}"), query).await?;
         let renewal = client.has_websocket_api().then(Renewal::new);
-        let mut connection = Self { socket, renewal, seen: after.and_then(ProjectPosition::decode) };
+        let received = Received { position: after.and_then(ProjectPosition::decode), has_begun: false };
+        let mut connection = Self { socket, renewal, received };
         connection.subscribe(id, after).await?;
         Ok(connection)
     }
@@ -151,16 +160,90 @@ impl Connection {
             }
             let message: ProjectMessage =
                 serde_json::from_str(&text).map_err(|e| error_from_frame(&text, e))?;
-            let position = ProjectPosition::decode(&message.cursor);
-            let is_state = matches!(message.body, ProjectMessageBody::StateSync(_));
-            let is_repeated = self.renewal.is_some()
-                && !is_state
-                && matches!((&self.seen, &position), (Some(seen), Some(position)) if seen.covers(position));
-            if is_repeated {
-                continue;
+            if self.renewal.is_none() {
+                return Ok(Some(message));
             }
-            self.seen = position;
-            return Ok(Some(message));
+            if let Some(message) = self.received.accept(message) {
+                return Ok(Some(message));
+            }
         }
+    }
+}
+
+impl Received {
+    /// Returns a message that was not received before, with a cursor that covers all that were.
+    fn accept(&mut self, mut message: ProjectMessage) -> Option<ProjectMessage> {
+        let Some(position) = ProjectPosition::decode(&message.cursor) else { return Some(message) };
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let is_state = matches!(message.body, ProjectMessageBody::StateSync(_));
+        match &mut self.position {
+            // A connection begins with the state if the server refused the cursor. Then nothing that follows was received before.
+            Some(before) if !(is_first && is_state) => {
+                if !is_state && before.covers(&position) {
+                    return None;
+                }
+                before.merge(&position);
+                message.cursor = before.encode();
+            }
+            before => *before = Some(position),
+        }
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_domain::ProjectAgentId;
+    use serde_json::json;
+
+    use super::*;
+
+    const AGENTS: [&str; 2] =
+        ["01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"];
+
+    fn cursor(places: [u64; 2]) -> String {
+        let project: ProjectId = "01900000-0000-7000-8000-000000000009".parse().unwrap();
+        let mut position = ProjectPosition::new(project, 1);
+        let agents = AGENTS.map(|agent| agent.parse::<ProjectAgentId>().unwrap());
+        position.agents.extend(agents.into_iter().zip(places));
+        position.encode()
+    }
+
+    /// A change of the trust of an agent, after which the journals of both were read up to `places`.
+    fn trust(agent: usize, places: [u64; 2]) -> ProjectMessage {
+        let message = json!({ "cursor": cursor(places), "type": "trust_update", "agentId": AGENTS[agent],
+            "previousScore": 50, "newScore": 52, "delta": 2, "reason": "human_approves_tool_call" });
+        serde_json::from_value(message).unwrap()
+    }
+
+    fn state(places: [u64; 2]) -> ProjectMessage {
+        let message = json!({ "cursor": cursor(places), "type": "state_sync", "statePath": "/state" });
+        serde_json::from_value(message).unwrap()
+    }
+
+    #[test]
+    fn repetition_that_reads_the_journals_in_another_order_is_dropped() {
+        let mut received = Received { position: None, has_begun: false };
+        assert!(received.accept(state([1, 1])).is_some());
+        assert!(received.accept(trust(0, [2, 1])).is_some());
+        assert!(received.accept(trust(0, [3, 1])).is_some());
+        // The server begins at its last place again, after the state, with the other agent.
+        let news = received.accept(trust(1, [1, 2])).unwrap();
+        assert_eq!(news.cursor, cursor([3, 2]), "a client that continues there receives nothing twice");
+        assert!(received.accept(trust(0, [2, 2])).is_none());
+        assert!(received.accept(trust(0, [3, 2])).is_none());
+        assert!(received.accept(trust(0, [4, 2])).is_some());
+    }
+
+    #[test]
+    fn connection_that_begins_with_the_state_starts_anew() {
+        let before = ProjectPosition::decode(&cursor([9, 9]));
+        let mut received = Received { position: before.clone(), has_begun: false };
+        assert!(received.accept(state([1, 1])).is_some());
+        assert!(received.accept(trust(0, [2, 1])).is_some(), "the journal is a restored one");
+        let mut received = Received { position: before, has_begun: false };
+        assert!(received.accept(trust(0, [2, 1])).is_none(), "a repetition");
+        assert_eq!(received.accept(state([8, 8])).unwrap().cursor, cursor([9, 9]));
     }
 }

@@ -108,8 +108,47 @@ impl ProjectPosition {
             })
     }
 
+    /// Adds what was read up to `other`. A WebSocket API repeats messages from an earlier position on, and may then read the journals in
+    /// another order, so that neither position covers the other.
+    ///
+    /// Only one entry can be begun: if there are two, that of `other` remains, and messages of the first one count as new.
+    pub fn merge(&mut self, other: &Self) {
+        let before = self.clone();
+        self.project = self.project.max(other.project);
+        for (id, sequence) in &other.agents {
+            let at = self.agents.entry(*id).or_default();
+            *at = (*at).max(*sequence);
+        }
+        self.sessions.retain(|id, _| !other.has_left(JournalRef::Session(*id), &before));
+        for (id, session) in &other.sessions {
+            if !before.has_left(JournalRef::Session(*id), other) {
+                let at = self.sessions.entry(*id).or_insert(*session);
+                at.sequence = at.sequence.max(session.sequence);
+            }
+        }
+        self.brakes.retain(|id, _| !other.has_left(JournalRef::Brake(*id), &before));
+        for (id, sequence) in &other.brakes {
+            if !before.has_left(JournalRef::Brake(*id), other) {
+                let at = self.brakes.entry(*id).or_default();
+                *at = (*at).max(*sequence);
+            }
+        }
+        self.within = None;
+        for position in [&before, other] {
+            let Some((journal, seen)) = position.within else { continue };
+            let place = self.of(journal);
+            // Otherwise the entry was read to its end.
+            if place.map(|(sequence, _)| sequence) == position.of(journal).map(|(sequence, _)| sequence) {
+                let most = place.map_or(seen, |(_, most)| most.max(seen));
+                self.within = Some((journal, most));
+            }
+        }
+    }
+
+    /// Whether this position, in which a journal of `earlier` is missing, is the later one.
     fn has_left(&self, journal: JournalRef, earlier: &Self) -> bool {
         match journal {
+            _ if self.of(journal).is_some() => false,
             JournalRef::Session(id) => earlier.sessions.get(&id).is_some_and(|at| {
                 let read = |position: &Self| position.agents.get(&at.agent).copied();
                 read(self) > read(earlier)
@@ -304,6 +343,42 @@ mod tests {
         assert!(moved.covers(&after), "the agent has another session");
         let other = ProjectPosition::new(ProjectId::new(Uuid::from_u128(9)), 0);
         assert!(!after.covers(&other));
+    }
+
+    #[test]
+    fn merged_position_covers_both() {
+        let before = position();
+        let mut first = before.clone();
+        first.advance(JournalRef::Session(session(4)), (1 << 40) + 3);
+        first.within = Some((JournalRef::Session(session(4)), 2));
+        let mut second = before.clone();
+        second.advance(JournalRef::Agent(agent(2)), 6);
+        second.advance(JournalRef::Brake(BrakeId::new(Uuid::from_u128(5))), 3);
+        assert!(!first.covers(&second) && !second.covers(&first));
+        for (mut merged, other) in [(first.clone(), &second), (second.clone(), &first)] {
+            merged.merge(other);
+            assert!(merged.covers(&first) && merged.covers(&second), "{merged:?}");
+            assert_eq!(merged.within, first.within);
+            let mut more = first.clone();
+            more.within = Some((JournalRef::Session(session(4)), 3));
+            assert!(!merged.covers(&more), "one message more of the entry");
+            more.advance(JournalRef::Session(session(4)), (1 << 40) + 4);
+            merged.merge(&more);
+            assert_eq!(merged.within, None, "the entry was read to its end");
+        }
+    }
+
+    #[test]
+    fn merged_position_keeps_the_sessions_of_the_later_one() {
+        let before = position();
+        let mut after = before.clone();
+        after.advance(JournalRef::Agent(agent(3)), 129);
+        after.sessions = BTreeMap::from([(session(6), SessionPosition { agent: agent(3), sequence: 0 })]);
+        after.brakes = BTreeMap::from([(BrakeId::new(Uuid::from_u128(7)), 1)]);
+        for (mut merged, other) in [(before.clone(), &after), (after.clone(), &before)] {
+            merged.merge(other);
+            assert_eq!(merged, after);
+        }
     }
 
     /// A cursor is part of each message, so that its length counts.
