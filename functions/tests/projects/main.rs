@@ -6,6 +6,7 @@ mod allowed_tools;
 mod authorization;
 mod brakes;
 mod brief_changes;
+mod controls;
 mod fixture;
 mod free_decisions;
 mod portfolio;

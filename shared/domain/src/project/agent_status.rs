@@ -89,10 +89,26 @@ mod tests {
     use AgentSessionStatus as S;
 
     #[test]
-    fn idle_agents_wait_only_for_a_review() {
-        assert_eq!(AgentStatus::of_session(S::Idle, true), AgentStatus::WaitingOnHuman);
-        assert_eq!(AgentStatus::of_session(S::Idle, false), AgentStatus::Completed);
-        assert_eq!(AgentStatus::of_session(S::Cancelling, false), AgentStatus::Running);
+    fn each_status_of_a_session_has_one_status_of_its_agent() {
+        use AgentStatus as A;
+        let expected = |status| match status {
+            S::Queued
+            | S::Running
+            | S::Interrupting
+            | S::Pausing
+            | S::Resuming
+            | S::Cancelling
+            | S::ContextExhausted => A::Running,
+            S::Paused | S::Interrupted => A::Paused,
+            S::WaitingForInput | S::WaitingForApproval => A::WaitingOnHuman,
+            S::Idle | S::Completed => A::Completed,
+            S::Failed | S::Cancelled => A::Error,
+        };
+        for status in S::ALL {
+            assert_eq!(AgentStatus::of_session(status, false), expected(status), "{status}");
+            let reviewed = if status == S::Idle { A::WaitingOnHuman } else { expected(status) };
+            assert_eq!(AgentStatus::of_session(status, true), reviewed, "{status}");
+        }
     }
 
     #[test]

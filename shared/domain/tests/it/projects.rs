@@ -123,6 +123,43 @@ fn agents_join_workstreams_of_the_project_up_to_the_limit() {
 }
 
 #[test]
+fn parts_and_size_of_a_project_are_limited() {
+    let changed = |change: &dyn Fn(&mut ProjectDefinition)| {
+        let mut definition = definition(&["api"]);
+        change(&mut definition);
+        now(|ctx| project(&["api"]).update(definition, ctx))
+    };
+    let goals =
+        |count: usize| (0..count).map(|n| Goal::parse(format!("Goal {n}")).unwrap()).collect::<Vec<_>>();
+    let rules =
+        |count: usize| (0..count).map(|n| BriefConstraint::parse(format!("Rule {n}")).unwrap()).collect();
+    let streams = |count: usize| {
+        let others = (1..count).map(|n| workstream(&format!("w{n}")));
+        std::iter::once(workstream("api")).chain(others).collect::<Vec<_>>()
+    };
+    for (most, what, change) in [
+        (
+            50,
+            "workstreams",
+            &(|it: &mut ProjectDefinition, n| it.workstreams = streams(n)) as &dyn Fn(&mut _, usize),
+        ),
+        (50, "goals", &|it: &mut ProjectDefinition, n| it.brief.goals = goals(n)),
+        (50, "constraints", &|it: &mut ProjectDefinition, n| it.brief.constraints = rules(n)),
+        (20, "goals in a workstream", &|it: &mut ProjectDefinition, n| it.workstreams[0].goals = goals(n)),
+    ] {
+        assert!(changed(&|it| change(it, most)).is_ok(), "{most} {what}");
+        let refused = changed(&|it| change(it, most + 1));
+        assert_eq!(refused, Err(ProjectError::TooMany { what, max: most }));
+    }
+    let long = Goal::parse("x".repeat(Goal::MAX)).unwrap();
+    let large = |it: &mut ProjectDefinition| {
+        it.workstreams = streams(50);
+        it.workstreams.iter_mut().for_each(|one| one.goals = vec![long.clone(); 20]);
+    };
+    assert_eq!(changed(&large), Err(ProjectError::TooLarge { max_kib: 256 }));
+}
+
+#[test]
 fn archived_projects_refuse_changes_until_restored() {
     let mut project = project(&["api"]);
     assert_eq!(now(|ctx| project.archive(ctx)), [ProjectEvent::Archived {}]);

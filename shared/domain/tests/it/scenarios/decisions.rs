@@ -36,6 +36,18 @@ fn the_most_specific_policy_applies() {
 }
 
 #[test]
+fn each_mode_has_its_default_timeout() {
+    for (mode, timeout_ticks, on_timeout) in [
+        (M::Orchestrator, None, OnTimeout::Escalate),
+        (M::Adaptive, Some(50), OnTimeout::Escalate),
+        (M::Ecosystem, Some(20), OnTimeout::AutoRecommend),
+    ] {
+        let expected = DecisionTimeoutPolicy { timeout_ticks, on_timeout, max_extensions: 2 };
+        assert_eq!(DecisionTimeoutPolicy::of_mode(mode), expected, "{mode}");
+    }
+}
+
+#[test]
 fn recommendations_are_taken_only_for_harmless_decisions() {
     let auto = |decision: &TimedDecision<'_>| policy(OnTimeout::AutoRecommend).on_timeout(decision, NOW);
     let call = |kind, severity, radius| {

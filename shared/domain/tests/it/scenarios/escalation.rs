@@ -6,8 +6,8 @@ use pilothouse_domain::effect::{
     ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
 };
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Listing, Policy, ReportedRisk,
-    StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
+    AgentTrust, DecidingRule as R, EscalationPredicate, EscalationProtocol, Listing, Policy, PredicateFacts,
+    ReportedRisk, StandingApproval, ToolCall, ToolGuardrail, Verdict, VerdictKind as V, evaluate,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{Points, Rate, TrustCalibrationProfile, TrustProfile};
@@ -174,6 +174,64 @@ fn rules_apply_in_their_order() {
     }] });
     let verdict = given(M::Ecosystem, 90, &update).brief(&when).verdict();
     assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
+}
+
+#[test]
+fn predicates_hold_at_and_beyond_their_limits() {
+    let facts = PredicateFacts {
+        confidence: Confidence::percent(60),
+        blast_radius: B::Medium,
+        trust_score: Points::whole(40),
+        affects_multiple_workstreams: false,
+    };
+    let unknown = PredicateFacts { blast_radius: B::Unknown, ..facts };
+    let holds = |json: &Value, facts| EscalationPredicate::parse(json).unwrap().holds(facts);
+    let number = |field, op, value: Value| json!({ "field": field, "op": op, "value": value });
+    let trust = |op, value| number("trustScore", op, json!(value));
+    let confidence = |op, value: f64| number("confidence", op, json!(value));
+    let radius = |op, value| number("blastRadius", op, json!(value));
+    let either = |rules: &[Value]| json!({ "type": "or", "rules": rules });
+    let all = |rules: &[Value]| json!({ "type": "and", "rules": rules });
+    for (predicate, expected) in [
+        (trust("lt", 41), true),
+        (trust("lt", 40), false),
+        (trust("gt", 39), true),
+        (trust("gt", 40), false),
+        (trust("lte", 40), true),
+        (trust("lte", 39), false),
+        (trust("gte", 40), true),
+        (trust("gte", 41), false),
+        (confidence("gt", 0.6), false),
+        (confidence("lte", 0.6), true),
+        (radius("eq", "medium"), true),
+        (radius("eq", "large"), false),
+        (radius("gte", "medium"), true),
+        (radius("gte", "large"), false),
+        (either(&[trust("lt", 40), trust("gt", 39)]), true),
+        (either(&[trust("lt", 40), trust("gt", 40)]), false),
+        (all(&[trust("lte", 40), trust("gt", 39)]), true),
+        (all(&[trust("lt", 40), trust("gt", 39)]), false),
+    ] {
+        assert_eq!(holds(&predicate, &facts), expected, "{predicate}");
+    }
+    for (predicate, expected) in [
+        (radius("eq", "large"), true),
+        (radius("eq", "unknown"), true),
+        (radius("eq", "medium"), false),
+        (radius("gte", "large"), true),
+    ] {
+        assert_eq!(holds(&predicate, &unknown), expected, "{predicate} of an unknown radius");
+    }
+}
+
+/// It is not known which calls the entry meant, so every call asks.
+#[test]
+fn an_entry_of_a_removed_pattern_asks_about_every_call() {
+    let read = [effect(K::Read, S::Warning, B::Trivial)];
+    let case = given(M::Ecosystem, 100, &read).brief(&json!({ "alwaysEscalate": ["pattern:gone"] }));
+    assert_eq!(case.verdict().rule, R::AlwaysEscalate { entry: "pattern:gone".to_owned() });
+    case.then(V::Ask);
+    given(M::Ecosystem, 100, &read).brief(&json!({ "neverEscalate": ["pattern:gone"] })).then(V::Allow);
 }
 
 #[test]
