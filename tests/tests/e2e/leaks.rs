@@ -1,4 +1,4 @@
-//! What reaches an agent tells neither its trust nor the rules that decide about its calls (S2 `AgentBrief`, note on trust; ruling 53).
+//! What reaches an agent tells neither its trust nor the rules that decide about its calls (S2 `AgentBrief`, note on trust; decision 76).
 //!
 //! Functions in the cloud cannot reach the scripted model, so this test needs the embedded server.
 

@@ -1,4 +1,4 @@
-//! Items that commands and events of a project's agents write (ruling: no event writes an item that other sessions write too).
+//! Items that commands and events of a project's agents write (decision 71: no event of a session writes an item that other sessions write, too).
 //!
 //! The counts must equal `tests/recordings/items.txt`; `PILOTHOUSE_EXPORT=1` rewrites that file.
 
