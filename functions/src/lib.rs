@@ -16,12 +16,15 @@
 
 pub mod acl;
 pub mod agent_api;
+mod artifacts;
 pub mod catalog;
 pub mod commands;
 mod dead_letters;
 pub mod events;
 mod fields;
 mod free_decisions;
+mod knowledge;
+mod large_body;
 mod path;
 pub mod queries;
 pub mod reactions;

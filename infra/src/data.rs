@@ -48,6 +48,8 @@ fn add_bucket(stack: &mut Stack) {
                 "Rules": [{
                     "Id": "old-bodies",
                     "Status": "Enabled",
+                    // Contents of artifacts are kept.
+                    "Prefix": "sessions/",
                     "ExpirationInDays": reference("BlobDays"),
                     "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
                 }],

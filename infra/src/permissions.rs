@@ -94,13 +94,22 @@ pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
     if access.table == TableAccess::Write {
         grants.push(Grant::new("write table", WRITE_ITEMS, &[table("")]));
     }
-    if matches!(access.blobs, BlobAccess::Read | BlobAccess::Both) {
-        grants.push(Grant::new("read bodies", &["s3:GetObject"], &[bucket("/sessions/*")]));
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for (blobs, objects) in [(access.blobs, "/sessions/*"), (access.artifacts, "/artifacts/*")] {
+        if matches!(blobs, BlobAccess::Read | BlobAccess::Both) {
+            reads.push(bucket(objects));
+        }
+        if matches!(blobs, BlobAccess::Write | BlobAccess::Both) {
+            writes.push(bucket(objects));
+        }
+    }
+    if !reads.is_empty() {
+        grants.push(Grant::new("read bodies", &["s3:GetObject"], &reads));
         // Without this permission, S3 reports missing objects as forbidden.
         grants.push(Grant::new("list bodies", &["s3:ListBucket"], &[bucket("")]));
     }
-    if matches!(access.blobs, BlobAccess::Write | BlobAccess::Both) {
-        grants.push(Grant::new("write bodies", &["s3:PutObject"], &[bucket("/sessions/*")]));
+    if !writes.is_empty() {
+        grants.push(Grant::new("write bodies", &["s3:PutObject"], &writes));
     }
     if !access.sends.is_empty() {
         grants.push(Grant::on_queues("send to", SEND, access.sends));

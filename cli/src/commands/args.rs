@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, brake, budget, chain, completions, dead_letters, deliverables, demo, events,
-    inbox, keys, lifecycle, plan, pool, project, ps, queue, records, review, run, show, skill, steer,
-    template, tick, token, trust, up, watch, worker, workers,
+    adjust, agent, answer, artifacts, brake, budget, chain, completions, dead_letters, deliverables, demo,
+    events, inbox, keys, knowledge, lifecycle, plan, pool, project, ps, queue, records, review, run, show,
+    skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -93,6 +93,10 @@ pub enum Command {
     Project(project::Project),
     #[command(subcommand)]
     Agent(agent::Agent),
+    #[command(subcommand)]
+    Artifacts(artifacts::Artifacts),
+    #[command(subcommand)]
+    Knowledge(knowledge::Knowledge),
     #[command(subcommand)]
     Trust(trust::Trust),
     Tick(tick::Tick),

@@ -5,6 +5,7 @@ pub mod adjust;
 pub mod agent;
 pub mod answer;
 pub mod args;
+pub mod artifacts;
 pub mod brake;
 pub mod budget;
 pub mod chain;
@@ -19,6 +20,7 @@ pub mod follow;
 pub mod inbox;
 mod interactive;
 pub mod keys;
+pub mod knowledge;
 pub mod lifecycle;
 pub mod parse;
 pub mod plan;
@@ -107,6 +109,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Skill(command) => command.run(&ctx()?).await,
         Command::Project(command) => command.run(&ctx()?).await,
         Command::Agent(command) => command.run(&ctx()?).await,
+        Command::Artifacts(command) => command.run(&ctx()?).await,
+        Command::Knowledge(command) => command.run(&ctx()?).await,
         Command::Trust(command) => command.run(&ctx()?).await,
         Command::Tick(command) => command.run(&ctx()?).await,
         Command::DeadLetters(command) => command.run(&ctx()?).await,

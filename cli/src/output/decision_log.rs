@@ -5,6 +5,7 @@ use pilothouse_domain::Timestamp;
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::{BrakeAction, BrakeActor, LoggedDecision};
 use pilothouse_domain::escalation::VerdictKind;
+use pilothouse_domain::knowledge::KnowledgeAccess;
 
 use super::inbox::{resolver, words};
 use super::style::{Paint, Style};
@@ -76,6 +77,18 @@ fn row(logged: &LoggedDecision) -> [String; 3] {
                 BrakeActor::System => "by the system",
             };
             [scope, format!("{action} {by}"), reason.clone()]
+        }
+        LoggedDecision::Knowledge { access, allowed, workstream, subject, .. } => {
+            let what = match access {
+                KnowledgeAccess::ReadArtifact => "read an artifact",
+                KnowledgeAccess::ReportArtifact => "report an artifact",
+                KnowledgeAccess::ReadDecision => "read a decision",
+                KnowledgeAccess::Search => "search the knowledge",
+            };
+            let decided = if *allowed { "allowed" } else { "refused: outside of its workstreams" };
+            let subject = subject.clone().unwrap_or_default();
+            let why = workstream.as_ref().map(|it| format!("{it}: {subject}")).unwrap_or(subject);
+            [what.to_owned(), decided.to_owned(), why]
         }
         LoggedDecision::Trust { change, .. } => {
             let what = words(&change.outcome.to_string());

@@ -2,6 +2,7 @@
 //! time, so that they can be tested with fixed inputs. JSON output (`--json`) is the JSON of the API and bypasses this module.
 
 pub mod activity;
+pub mod artifacts;
 pub mod brakes;
 pub mod chains;
 pub mod dead_letters;

@@ -1,7 +1,9 @@
 //! The agent API: functions that an agent calls with the API key of its session (S0 8.9, decision 8).
 
+pub mod artifacts;
 pub mod consolidation;
 pub mod handoff;
+pub mod knowledge;
 pub mod learning;
 pub mod log;
 pub mod memory_pill;
@@ -20,7 +22,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::value::{ActivityItem, ActivityItemType, ProjectMembership};
-use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp, UserId};
+use pilothouse_domain::{AgentSessionId, DomainContext, Events, RunId, Timestamp, UserId};
 use pilothouse_store::{Commit, JournalView, LoadedConversation};
 use serde_json::Value;
 
@@ -58,7 +60,7 @@ async fn change_with_events(
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
     let decide = |it: &mut Conversation, (), ctx: &mut DomainContext<'_>| decide(it, ctx);
-    change_with(state, caller, path_session, activity, async |_, _| Ok(()), decide, show).await
+    change_with(state, caller, path_session, activity, async |_| Ok(()), decide, show).await
 }
 
 /// Like [`change_with_events`], but `decide` also receives what `load` returns.
@@ -72,7 +74,7 @@ async fn change_with<S, F: Future<Output = Result<S, Problem>>>(
     caller: &AgentCaller,
     path_session: AgentSessionId,
     activity: AgentActivity,
-    load: impl Fn(UserId, Option<ProjectMembership>) -> F,
+    load: impl Fn(CallerOf) -> F,
     mut decide: impl FnMut(&mut Conversation, S, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
@@ -117,7 +119,7 @@ impl AgentCall<'_> {
     /// Runs the call as one unit of work. `load` loads what the decision needs in addition to the session of the caller.
     async fn run<S, F: Future<Output = Result<S, Problem>>>(
         self,
-        load: impl Fn(UserId, Option<ProjectMembership>) -> F,
+        load: impl Fn(CallerOf) -> F,
         mut decide: impl FnMut(
             LoadedConversation,
             S,
@@ -133,7 +135,7 @@ impl AgentCall<'_> {
         let owner = session.conversation.session.owner_id().clone();
         let command = CommandContext::for_agent(owner, self.function, caller, self.request);
         let mut session = Some(session);
-        let (owner, load) = (&command.owner, &load);
+        let load = &load;
         let load = || {
             let first = session.take();
             async move {
@@ -143,8 +145,8 @@ impl AgentCall<'_> {
                 };
                 let mut calls = app.store.calls(caller.session).await?;
                 calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, app.now())?;
-                let project = loaded.conversation.session.project().cloned();
-                Ok((loaded, calls, load(owner.clone(), project).await?))
+                let of = CallerOf::session(&loaded.conversation.session);
+                Ok((loaded, calls, load(of).await?))
             }
         };
         let decide = |(loaded, calls, more), ctx: &mut DomainContext<'_>| {
@@ -155,6 +157,28 @@ impl AgentCall<'_> {
             Ok(decision)
         };
         app.unit_of_work().run_command(&command, load, decide).await
+    }
+}
+
+/// What the session of a caller belongs to.
+struct CallerOf {
+    owner: UserId,
+    project: Option<ProjectMembership>,
+    run: Option<RunId>,
+}
+
+impl CallerOf {
+    fn session(session: &AgentSession) -> Self {
+        Self {
+            owner: session.owner_id().clone(),
+            project: session.project().cloned(),
+            run: session.run().map(|run| run.id),
+        }
+    }
+
+    /// Fails with 404 outside of projects.
+    fn membership(&self) -> Result<&ProjectMembership, Problem> {
+        self.project.as_ref().ok_or_else(Problem::no_project)
     }
 }
 

@@ -11,12 +11,12 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::value::{CommitSha, ProjectMembership, SessionOutput};
-use pilothouse_domain::{Events, SessionEvent, UserId};
+use pilothouse_domain::value::{CommitSha, SessionOutput};
+use pilothouse_domain::{Events, SessionEvent};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::AgentActivity;
+use super::{AgentActivity, CallerOf};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-output", Verb::Post, "/api/agent/sessions/{id}/output", |verb| {
@@ -75,9 +75,7 @@ async fn submit_output(
         view: None,
     };
     let schema = app.clone();
-    let load = async |owner: UserId, project: Option<ProjectMembership>| {
-        schema.output_schema(&owner, project.as_ref()).await
-    };
+    let load = async |of: CallerOf| schema.output_schema(&of.owner, of.project.as_ref()).await;
     super::change_with(
         State(app),
         &caller,

@@ -8,11 +8,11 @@ use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, trace};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
-use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, SessionEvent, SkillEvent, UserId};
+use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, SessionEvent, SkillEvent};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 use serde_json::Value;
 
-use super::AgentCall;
+use super::{AgentCall, CallerOf};
 
 pub(super) struct SkillChange {
     pub(super) function: &'static str,
@@ -40,8 +40,8 @@ pub(super) async fn change(
         function: skill_change.function,
         request: &request,
     };
-    let load = async |owner: UserId, _| {
-        let skill = app.store.aggregate::<AgentSkill>(&owner, skill_change.skill).await?;
+    let load = async |of: CallerOf| {
+        let skill = app.store.aggregate::<AgentSkill>(&of.owner, skill_change.skill).await?;
         skill.ok_or_else(Problem::no_skill)
     };
     let decide = |mut loaded: LoadedConversation,

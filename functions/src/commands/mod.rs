@@ -1,5 +1,6 @@
 //! Functions that change state on behalf of owners, by aggregate.
 
+pub mod artifacts;
 pub mod brakes;
 pub mod chains;
 pub mod decisions;

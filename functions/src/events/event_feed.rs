@@ -72,6 +72,7 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
     match entry {
         AnyAggregateEntry::Brake(_) => None,
+        AnyAggregateEntry::Artifact(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Chain(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Skill(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
@@ -137,6 +138,7 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
                 AnyAggregateEntry::Brake(entry) => {
                     Entry { id: entry.id, owner: entry.owner_id, feed_entries: Vec::new() }
                 }
+                AnyAggregateEntry::Artifact(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Chain(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Skill(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),

@@ -1,5 +1,6 @@
 //! Read-only functions for owners.
 
+pub mod artifacts;
 pub mod brakes;
 pub mod chains;
 pub mod decisions;

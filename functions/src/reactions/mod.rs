@@ -5,6 +5,7 @@
 //! decides on the current state and does only the work that remains.
 
 pub mod allocate_pool_slots;
+pub mod artifacts;
 pub mod brakes;
 pub mod chains;
 pub mod crashes;
@@ -12,6 +13,7 @@ pub mod decision_log;
 pub mod decision_timeouts;
 pub mod finish_consolidations;
 pub mod run_lifecycle;
+pub mod search_index;
 pub mod send_commands;
 pub mod spending;
 pub mod ticks;
@@ -80,6 +82,7 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || spending::concerns(event)
         || decision_timeouts::concerns(event)
         || crashes::concerns(event)
+        || search_index::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -97,6 +100,7 @@ pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
 
 pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
     match entry {
+        AnyAggregateEntry::Artifact(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Brake(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
             message_for_entry_of(entry)
@@ -180,6 +184,11 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
     };
     let mut outcome = Ok(());
     match entry {
+        AnyAggregateEntry::Artifact(entry) => {
+            for event in &entry.events {
+                outcome = outcome.and(artifacts::react(app, &entry, event).await);
+            }
+        }
         AnyAggregateEntry::Brake(entry) => {
             for event in &entry.events {
                 outcome = outcome.and(brakes::react(app, event).await);
@@ -247,5 +256,6 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     outcome = outcome.and(ticks::react(app, entry).await);
     outcome = outcome.and(spending::react(app, entry).await);
     outcome = outcome.and(decision_timeouts::react(app, entry).await);
+    outcome = outcome.and(search_index::react(app, entry).await);
     outcome
 }

@@ -14,8 +14,8 @@ use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
-    AgentSessionId, DecisionId, DomainContext, ProjectAgent, ProjectAgentEvent, ProjectAgentId, ProjectId,
-    SessionChain, SessionEvent,
+    AgentSessionId, DecisionId, DomainContext, EventId, ProjectAgent, ProjectAgentEvent, ProjectAgentId,
+    ProjectId, SessionChain, SessionEvent,
 };
 use pilothouse_store::{Commit, LoadedAggregate};
 
@@ -133,7 +133,6 @@ impl TrustState {
     }
 }
 
-/// Changes the trust of an agent by an outcome, unless it was counted before.
 async fn count(
     app: &App,
     entry: &JournalEntry,
@@ -141,7 +140,18 @@ async fn count(
     source: OutcomeSource,
     reported: ReportedOutcome,
 ) -> Result<(), Problem> {
-    let id = membership.agent_id;
+    count_once(app, membership.agent_id, (entry.session_id, entry.id), source, reported).await
+}
+
+/// Changes the trust of an agent by an outcome, unless it was counted before. `cause` is the session that the outcome is about, and the
+/// journal entry that records it.
+pub(super) async fn count_once(
+    app: &App,
+    id: ProjectAgentId,
+    cause: (AgentSessionId, EventId),
+    source: OutcomeSource,
+    reported: ReportedOutcome,
+) -> Result<(), Problem> {
     let load = async || {
         if app.store.is_outcome_counted(id, source).await? {
             return Ok(None);
@@ -152,11 +162,10 @@ async fn count(
         let Some(mut state) = state else { return Ok(Decision::Unchanged(())) };
         let tick = state.time.tick(ctx.now)?;
         let calibration = &state.time.project.value.definition().trust;
-        let cause = (entry.session_id, entry.id);
         let events = state.agent.value.record_outcome(reported, cause, (tick, calibration), ctx);
         let mut commit = state.commit(app, events)?;
         if let Some(commit) = &mut commit {
-            commit.count_outcome(id, source, entry.id, ctx.now)?;
+            commit.count_outcome(id, source, cause.1, ctx.now)?;
         }
         Ok(commit.into())
     };

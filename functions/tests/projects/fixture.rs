@@ -18,6 +18,7 @@ use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation, layout};
 use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
+use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -134,8 +135,13 @@ impl ProjectFixture {
     }
 
     pub(crate) async fn tell(&self, fact: AgentFact) {
-        let mut loaded = self.app.store.conversation(self.session).await.unwrap().unwrap();
-        self.change(&mut loaded, |it, ctx| it.observe(fact, "hash", ctx).events).await;
+        self.tell_to(self.session, fact).await;
+    }
+
+    pub(crate) async fn tell_to(&self, session: AgentSessionId, fact: AgentFact) {
+        let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
+        let key = sha256_hex(self.app.secret.api_key(session, 0).as_bytes());
+        self.change(&mut loaded, |it, ctx| it.observe(fact, &key, ctx).events).await;
     }
 
     pub(crate) async fn complete_turn(&self, with_output: bool) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod allowed_tools;
+mod artifacts;
 mod authorization;
 mod brakes;
 mod brief_changes;

@@ -1,9 +1,16 @@
 //! Responses of the agent API.
 
+use pilothouse_domain::artifact::{Artifact, ArtifactSummary, ArtifactVersion};
+use pilothouse_domain::decision::{
+    Decision, DecisionKind, DecisionOption, DecisionStatus, DecisionSubject, Resolution,
+};
+use pilothouse_domain::effect::Severity;
 use pilothouse_domain::escalation::VerdictKind;
 use pilothouse_domain::output_schema::OutputViolation;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentLearningId, AgentTaskId, VerdictId};
+use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::value::Question;
+use pilothouse_domain::{AgentLearningId, AgentTaskId, DecisionId, ProjectAgentId, Timestamp, VerdictId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,4 +59,104 @@ pub struct CreatedTask {
 pub struct RecordedLearning {
     /// The id of the new learning.
     pub learning_id: AgentLearningId,
+}
+
+/// An artifact with a part of its text.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadArtifact {
+    /// The artifact.
+    pub artifact: ArtifactSummary,
+    /// The version that was read.
+    pub version: ArtifactVersion,
+    /// A part of the text. Absent if the content is not text, or larger than 4 MB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The characters of the whole text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_chars: Option<usize>,
+    /// Where the next part begins, in characters. Absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+impl ReadArtifact {
+    /// At most `limit` characters of the text, from `offset`.
+    pub fn of(
+        artifact: &Artifact,
+        version: ArtifactVersion,
+        text: Option<&str>,
+        (offset, limit): (usize, usize),
+    ) -> Self {
+        let total_chars = text.map(|text| text.chars().count());
+        let end = offset.saturating_add(limit);
+        Self {
+            artifact: artifact.summary(),
+            version,
+            text: text.map(|text| text.chars().skip(offset).take(limit).collect()),
+            total_chars,
+            next_offset: total_chars.filter(|total| end < *total).map(|_| end),
+        }
+    }
+}
+
+/// A decision of a project, for its agents. It names neither the rule that required the decision nor a classification.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionDetail {
+    /// The id of the decision.
+    pub id: DecisionId,
+    /// What kind of decision it is.
+    pub kind: DecisionKind,
+    /// What it is about, in a line.
+    pub title: String,
+    /// How urgent it is for people.
+    pub severity: Severity,
+    /// The agent that waits for it.
+    pub agent_id: ProjectAgentId,
+    /// The workstream of that agent.
+    pub workstream: WorkstreamId,
+    /// The options of which a person chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<DecisionOption>,
+    /// The questions to answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// Whether it waits, or how it ended.
+    pub state: DecisionStatus,
+    /// How it was resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+    /// When it was opened.
+    pub created_at: Timestamp,
+}
+
+impl DecisionDetail {
+    /// `None` for a decision outside of projects.
+    pub fn of(decision: &Decision) -> Option<Self> {
+        let project = decision.project.as_ref()?;
+        let (options, questions) = match &decision.subject {
+            DecisionSubject::Option { options, .. }
+            | DecisionSubject::CrashRecovery { options, .. }
+            | DecisionSubject::HandoffFailed { options, .. } => (options.clone(), Vec::new()),
+            DecisionSubject::Question { questions, .. } => (Vec::new(), questions.clone()),
+            DecisionSubject::ToolApproval { .. }
+            | DecisionSubject::Plan { .. }
+            | DecisionSubject::OutputReview { .. }
+            | DecisionSubject::BrakeRelease { .. } => (Vec::new(), Vec::new()),
+        };
+        Some(Self {
+            id: decision.id,
+            kind: decision.kind(),
+            title: decision.subject.title(),
+            severity: decision.rank().0,
+            agent_id: project.agent_id,
+            workstream: project.workstream.clone(),
+            options,
+            questions,
+            state: decision.status(),
+            resolution: decision.state.ruling().map(|ruling| ruling.resolution.clone()),
+            created_at: decision.created_at,
+        })
+    }
 }

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentHash, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::{
@@ -23,12 +24,13 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
-    AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, BrakeReason, BriefConstraint,
-    Checkpoint, Classification, DecisionText, EventField, Feedback, Goal, GuardrailDescription,
-    GuardrailName, HandoffText, LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId,
-    Objective, ProjectDescription, ProjectName, SessionName, SkillDescription, SkillInstructions, SkillName,
-    SubAgentName, SystemPrompt, TaskDescription, TaskTitle, TemplateDescription, TemplateName,
-    ToolDescription, ToolName, WebhookDescription, WorkingDirectory, WorkstreamId, WorkstreamName,
+    AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, BrakeReason,
+    BriefConstraint, Checkpoint, Classification, DecisionText, EventField, Feedback, Goal,
+    GuardrailDescription, GuardrailName, HandoffText, LearningContent, LearningSubject, MemoryPillContent,
+    MessageContent, ModelId, Objective, ProjectDescription, ProjectName, SessionName, SkillDescription,
+    SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
+    TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
+    WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
@@ -37,7 +39,8 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::webhook::{EventFilter, WebhookUrl};
 use pilothouse_domain::{
-    AgentTemplateId, LinkedTaskId, MessageId, OutputId, ProjectId, SessionChainId, ToolCallId, TurnId, Usd,
+    AgentTemplateId, ArtifactId, LinkedTaskId, MessageId, OutputId, ProjectId, SessionChainId, ToolCallId,
+    TurnId, Usd,
 };
 use pilothouse_wire::coverage::CoveragePattern;
 use serde::de::DeserializeOwned;
@@ -146,17 +149,18 @@ macro_rules! value_objects {
 }
 
 value_objects! {
-    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, BrakeReason, BriefConstraint, Checkpoint, Goal,
+    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, ArtifactPath, BrakeReason, BriefConstraint, Checkpoint, ContentHash, Goal, MimeType,
         GuardrailDescription, GuardrailName,
         ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
         TaskDescription, TaskTitle, TemplateDescription, TemplateName, TimeZoneName, ToolDescription, ToolName, WebhookDescription,
         WebhookUrl, WorkingDirectory;
-    String, parse => AgentTemplateId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
+    u64, TryFrom::try_from => ContentSize;
+    String, parse => AgentTemplateId, ArtifactId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
-    Value, from_json => ActionKind, AgentTaskPriority, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
+    Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
         CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;

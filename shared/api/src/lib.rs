@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod artifacts;
 pub mod brakes;
 pub mod chains;
 mod cursor;
@@ -14,6 +15,7 @@ pub mod event_feed;
 pub mod export;
 #[cfg(feature = "server")]
 pub mod input;
+pub mod knowledge;
 pub mod messages;
 pub mod notifications;
 pub mod operations;

@@ -7,6 +7,7 @@ use pilothouse_api::decisions::DecisionOutcome;
 use pilothouse_api::{ProblemDocument, Violation};
 use pilothouse_broker::QueueError as BrokerError;
 use pilothouse_domain::RateExceeded;
+use pilothouse_domain::artifact::ArtifactError;
 use pilothouse_domain::brake::BrakeError;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
@@ -70,6 +71,9 @@ pub enum Problem {
     /// The clock of the project refuses the request.
     #[error(transparent)]
     Tick(#[from] TickError),
+    /// The artifact, or the scope of an agent, refuses the request.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
     /// The turn that the message refers to has ended (decision 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -141,6 +145,11 @@ impl Problem {
         Self::NotFound("there is no such agent".to_owned())
     }
 
+    /// The artifact does not exist, or belongs to another owner or project.
+    pub fn no_artifact() -> Self {
+        Self::NotFound("there is no such artifact".to_owned())
+    }
+
     /// The session does not exist, or belongs to another owner.
     pub fn no_session() -> Self {
         Self::NotFound("there is no such session".to_owned())
@@ -189,6 +198,7 @@ impl Problem {
             Self::Project(error) => error.code(),
             Self::Tick(error) => error.code(),
             Self::Chain(error) => error.code(),
+            Self::Artifact(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
@@ -230,7 +240,10 @@ impl Problem {
             | Self::Session(SessionError::SkillNotEnabled)
             | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Self::OwnerNotServed => StatusCode::FORBIDDEN,
+            Self::OwnerNotServed
+            | Self::Artifact(ArtifactError::NotReadable { .. } | ArtifactError::NotWritable { .. }) => {
+                StatusCode::FORBIDDEN
+            }
             Self::Session(_)
             | Self::UnmeteredStart
             | Self::Queue(_)
@@ -241,6 +254,7 @@ impl Problem {
             | Self::Project(_)
             | Self::Tick(TickError::NotManual)
             | Self::Chain(_)
+            | Self::Artifact(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::DecisionOver(_)

@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod agent_requests;
+mod artifacts;
 mod brakes;
 mod chains;
 mod credentials;
@@ -47,6 +48,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+pub use artifacts::ArtifactFilter;
 pub use credentials::Credentials;
 pub use error::ApiError;
 pub use inbox::{InboxEvent, InboxWatch};

@@ -105,6 +105,8 @@ uuid_ids! {
     BrakeId = "a brake id (a UUID)";
     /// Id of a decision that waits for a person (S2).
     DecisionId = "a decision id (a UUID)";
+    /// Id of an artifact: a result of an agent's work that a project keeps (S2).
+    ArtifactId = "an artifact id (a UUID)";
     /// A verdict on a tool call (decision 75).
     VerdictId = "a verdict id (a UUID)";
 }

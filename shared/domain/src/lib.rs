@@ -28,6 +28,8 @@
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
 //! | [`project`], [`project_agent`] | the aggregates `Project` and `ProjectAgent` (S2) |
+//! | [`artifact`] | the `Artifact` aggregate: results of agents' work, with versions and reviews (S2) |
+//! | [`knowledge`] | what an agent may read and write of its project's knowledge (S2) |
 //! | [`project_account`] | what the agents of a project draw from its spending cap |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
 //! | [`tick`] | the logical time of a project (S2) |
@@ -41,6 +43,7 @@
 pub mod agent_api;
 pub mod aggregate;
 pub mod announcement;
+pub mod artifact;
 pub mod brake;
 pub mod chain;
 pub mod composition;
@@ -55,6 +58,7 @@ pub mod escalation;
 mod event;
 pub mod ids;
 pub mod journal;
+pub mod knowledge;
 pub mod money;
 mod names;
 pub mod output_schema;
@@ -79,6 +83,7 @@ pub mod value;
 pub mod webhook;
 
 pub use aggregate::Aggregate;
+pub use artifact::{Artifact, ArtifactEvent};
 pub use brake::{Brake, BrakeEvent};
 pub use chain::{ChainEvent, SessionChain};
 pub use context::{DomainContext, IdSource};

@@ -46,6 +46,8 @@ mod tests {
     fn names_are_those_of_json() {
         is_that_of_json::<crate::agent_api::AgentTaskPriority>();
         is_that_of_json::<crate::agent_api::LearningKind>();
+        is_that_of_json::<crate::artifact::ArtifactKind>();
+        is_that_of_json::<crate::artifact::ArtifactState>();
         is_that_of_json::<crate::brake::BrakeBehavior>();
         is_that_of_json::<crate::brake::HoldStage>();
         is_that_of_json::<crate::chain::SessionChainStatus>();

@@ -185,6 +185,8 @@ texts! {
     GuardrailName: 1..=100, trimmed;
     /// Why a guardrail exists (S2 `GuardrailSpec.description`).
     GuardrailDescription: 1..=500, verbatim;
+    /// Name of an artifact, trimmed (S2 `ArtifactEvent.name`).
+    ArtifactName: 1..=200, trimmed;
     /// Pattern of an argument of a tool call, with `*` and `?`.
     ArgumentPattern: 1..=200, verbatim;
 }

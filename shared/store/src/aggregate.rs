@@ -75,16 +75,20 @@ impl Store {
         limit: usize,
         after: Option<Position>,
     ) -> Result<Listing<A>, StoreError> {
-        let query = Query {
-            index: Some(Index::Listing),
-            partition: layout::aggregate_partition(owner, A::KIND),
-            range: SortRange::All,
-            descending,
-            limit,
-            after,
-        };
-        let page = self.table.query(&query).await?;
-        Ok(Listing { items: page.items.iter().map(read).collect::<Result<_, _>>()?, next: page.next })
+        self.list_aggregates_in(owner, SortRange::All, descending, limit, after).await
+    }
+
+    /// Like [`Self::list_aggregates`], for a range of [`Aggregate::listing_sort`].
+    pub(crate) async fn list_aggregates_in<A: Aggregate>(
+        &self,
+        owner: &UserId,
+        range: SortRange,
+        descending: bool,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<A>, StoreError> {
+        let partition = layout::aggregate_partition(owner, A::KIND);
+        self.list(Query { index: Some(Index::Listing), partition, range, descending, limit, after }).await
     }
 
     /// Removed parts of an aggregate in one group, latest first, starting before `before` if given. The caller has checked the

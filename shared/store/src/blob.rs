@@ -33,6 +33,11 @@ impl BlobKey {
         Ok(Self(format!("{prefix}/{}", sha256_hex(content))))
     }
 
+    /// The key of a content with a known hash.
+    pub fn with_digest(prefix: &str, digest: &str) -> Result<Self, BlobError> {
+        Self::parse(&format!("{prefix}/{digest}"))
+    }
+
     /// Parses the output of [`Self::as_str`].
     pub fn parse(key: &str) -> Result<Self, BlobError> {
         let is_digest =
@@ -80,6 +85,14 @@ pub enum BlobError {
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// An address to which anybody can send one content, for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadLink {
+    pub url: String,
+    /// Headers that the request must have. They contain the checksum, which the engine verifies.
+    pub headers: Vec<(String, String)>,
+}
+
 #[async_trait]
 pub trait Blobs: Send + Sync + 'static {
     /// Stores a content durably. Does nothing if it exists.
@@ -87,9 +100,22 @@ pub trait Blobs: Send + Sync + 'static {
 
     async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError>;
 
+    /// Size in bytes of a stored content.
+    async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError>;
+
     /// A URL with which anybody can read the content while it is `valid`; `None` if the engine has no URLs. Does not check that the
     /// content exists.
     async fn link(&self, _key: &BlobKey, _valid: Duration) -> Result<Option<String>, BlobError> {
+        Ok(None)
+    }
+
+    /// An address for a `PUT` of the content with the hash of `key` and this size; `None` if the engine has no URLs.
+    async fn upload_link(
+        &self,
+        _key: &BlobKey,
+        _size: u64,
+        _valid: Duration,
+    ) -> Result<Option<UploadLink>, BlobError> {
         Ok(None)
     }
 }

@@ -37,6 +37,14 @@
 //! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
 //! | clock of a project | `T#{project}` | `CLOCK` | `tick-clock` |
 //! | outcome that changed an agent's trust | `G#{agent}` | `{source of the outcome}` | `counted-outcome` |
+//! | artifact in a list of its project | `A#artifact#{id}` | `LIST#{list}` | `artifact-in-list` |
+//! | artifact that is a copy of a file | `AP#{project}#{hash of the path}` | `{artifact}` | `artifact-path` |
+//! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
+//! | word under which something is found | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
+//! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
+//! | latest snapshot of an agent's knowledge | `AS#{agent}` | `SNAPSHOT` | `snapshot` |
+//! | number of a project's artifacts | `T#{project}` | `ARTIFACTS` | `artifact-tally` |
+//! | artifact that was counted | `A#artifact#{id}` | `COUNTED` | `artifact-counted` |
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `RESPONSE` | `response` |
@@ -52,19 +60,25 @@
 //! (`V#{session}#…`), open decisions of an owner (`QO#{owner}`, by severity, blast radius and creation), suspended ones (`QS#{owner}`) and those that are over
 //! (`QD#{owner}`, by the time of their end), the decision log of a project (`LOG#{project}`, by time), shared workers (`W*`), and
 //! unclaimed runs by owner (`WAITING#{owner}`).
+//! Artifacts are listed by project in `K#artifact#{owner}`, and by workstream, agent, kind and state in `AL#{project}#{list}#{value}`,
+//! in both by the time of their last change.
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
 //! and free decisions (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
+use pilothouse_domain::artifact::{ArtifactPath, ArtifactSummary, ContentHash};
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
+use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{
-    AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, DecisionId, EventId, MessageId, Project,
-    ProjectAgentId, ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
+    AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, ArtifactId, DecisionId, EventId, MessageId,
+    Project, ProjectAgentId, ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,
 };
+
+use pilothouse_wire::keys::sha256_hex;
 
 use crate::connections::Followed;
 use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
@@ -412,6 +426,57 @@ pub(crate) fn tick_clock(project: ProjectId) -> Key {
 
 pub(crate) fn counted_outcome(agent: ProjectAgentId, source: OutcomeSource) -> Key {
     Key::new(format!("G#{agent}"), source.to_string())
+}
+
+/// A list of a project's artifacts that have a value in common: `workstream`, `agent`, `kind` or `state`. In the Listing index.
+pub fn artifacts_partition(project: ProjectId, list: &str, value: &str) -> String {
+    format!("AL#{project}#{list}#{value}")
+}
+
+pub(crate) fn artifact_in_list(id: ArtifactId, list: &str) -> Key {
+    Key::new(aggregate("artifact", &id.to_string()).partition, format!("LIST#{list}"))
+}
+
+/// Place of an artifact in a list: by the time of its last change.
+pub(crate) fn listed_artifact(artifact: &ArtifactSummary, list: &str, value: &str) -> Key {
+    let millis = artifact.updated_at.as_millis().max(0);
+    Key::new(artifacts_partition(artifact.project_id, list, value), format!("{millis:016}#{}", artifact.id))
+}
+
+/// Artifacts of a project that are copies of one file. Its writers write different items.
+pub(crate) fn artifacts_at_path(project: ProjectId, path: &ArtifactPath) -> String {
+    format!("AP#{project}#{}", sha256_hex(path.as_str().as_bytes()))
+}
+
+/// Artifacts of a project with one content.
+pub(crate) fn artifacts_with_hash(project: ProjectId, hash: &ContentHash) -> String {
+    format!("AH#{project}#{hash}")
+}
+
+/// What is found under a word in a project.
+pub(crate) fn postings_partition(project: ProjectId, term: &str) -> String {
+    format!("AW#{project}#{term}")
+}
+
+/// Prefix of what is found in a workstream.
+pub(crate) fn postings_of(workstream: &WorkstreamId) -> String {
+    format!("{workstream}#")
+}
+
+pub(crate) fn search_terms(subject: &str) -> Key {
+    Key::new(format!("AT#{subject}"), "TERMS")
+}
+
+pub(crate) fn snapshot(agent: ProjectAgentId) -> Key {
+    Key::new(format!("AS#{agent}"), "SNAPSHOT")
+}
+
+pub(crate) fn artifact_tally(project: ProjectId) -> Key {
+    Key::new(format!("T#{project}"), "ARTIFACTS")
+}
+
+pub(crate) fn artifact_counted(id: ArtifactId) -> Key {
+    Key::new(aggregate("artifact", &id.to_string()).partition, "COUNTED")
 }
 
 pub fn aggregate_partition(owner: &UserId, kind: &str) -> String {

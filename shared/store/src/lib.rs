@@ -5,6 +5,7 @@
 
 pub mod agent_items;
 pub mod aggregate;
+pub mod artifacts;
 pub mod blob;
 pub mod commit;
 pub mod connections;
@@ -18,6 +19,7 @@ pub mod dynamodb;
 pub mod error;
 pub mod feed;
 mod ids;
+mod knowledge;
 pub mod layout;
 mod limits;
 pub mod pool;
@@ -34,10 +36,12 @@ pub mod webhooks;
 pub mod workers;
 
 pub use aggregate::{AggregateRef, LoadedAggregate};
+pub use artifacts::{ArtifactList, ArtifactTrace};
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
 pub use connections::{Connection, ConnectionId, Followed, Watcher};
 pub use error::{CommitError, StoreError};
 pub use feed::{FeedHead, PublishedRange};
+pub use knowledge::{Indexed, IndexedSubject, SnapshotMark};
 pub use layout::{DATA_FORMAT, JournalView};
 pub use pilothouse_sqlite::{Clock, is_disk_full, system_clock};
 pub use pool::{LineScope, LoadedPool, OwnerBrakes};

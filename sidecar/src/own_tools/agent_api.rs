@@ -1,12 +1,14 @@
 //! Client of the agent API (S0 8.9). It holds the session's key; agents only see responses.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pilothouse_agent::tool::ToolOutput;
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::text::cut;
 use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, header};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -21,6 +23,10 @@ use crate::redaction::Redactor;
 const MAX_TRIES: u32 = 3;
 /// Doubled before each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// For a content of 100 MB.
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+const UNREACHABLE: &str =
+    "The control plane cannot be reached now. Go on with your work, and try again later.";
 /// In characters.
 const MAX_PROBLEM: usize = 2000;
 
@@ -32,6 +38,13 @@ pub struct AgentApi {
     session: AgentSessionId,
     /// Secrets that an agent repeats must not reach the control plane.
     redactor: Redactor,
+}
+
+/// Where to send a content.
+#[derive(Debug, Deserialize)]
+struct UploadLink {
+    url: String,
+    headers: BTreeMap<String, String>,
 }
 
 /// The parts of a problem document (RFC 9457) that the sidecar or an agent needs.
@@ -102,31 +115,82 @@ impl AgentApi {
         body: &Value,
         done: impl FnOnce(&Value) -> ToolOutput,
     ) -> ToolOutput {
-        let body = &self.redactor.value(body);
-        let idempotency_key = Uuid::now_v7().to_string();
-        let mut pause = FIRST_PAUSE;
-        let mut tried = 1;
-        let response = loop {
-            let request = self.request(path, body).header("Idempotency-Key", &idempotency_key);
-            let response = request.send().await;
-            let again = response.as_ref().map_or(true, |response| response.status().is_server_error());
-            if !again || tried == MAX_TRIES {
-                break response;
-            }
-            sleep(pause).await;
-            (pause, tried) = (pause * 2, tried + 1);
-        };
-        match response {
-            Ok(response) if response.status().is_success() => {
-                let body = response.json().await.unwrap_or(Value::Null);
-                done(&body)
-            }
-            Ok(response) => refused(response).await,
-            // Without the URL and the cause, which the agent must not see.
-            Err(_) => ToolOutput::error(
-                "The control plane cannot be reached now. Go on with your work, and try again later.",
-            ),
+        match self.post_json(path, &self.redactor.value(body)).await {
+            Ok(body) => done(&body),
+            Err(refused) => refused,
         }
+    }
+
+    /// Gets a path below `/api/agent`. Returns the text that `done` makes of the response, or a sentence that
+    /// instructs the agent.
+    pub async fn get(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        done: impl FnOnce(&Value) -> String,
+    ) -> ToolOutput {
+        let Ok(url) = Url::parse_with_params(&format!("{}/{path}", self.base), query) else {
+            return ToolOutput::error(UNREACHABLE);
+        };
+        let request = || self.http.get(url.clone()).bearer_auth(&self.key).timeout(TIMEOUT);
+        match read_json(repeated(request).await).await {
+            Ok(body) => ToolOutput::text(done(&body)),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Requests an address for a content at a path below `/api/agent`, and sends the content there.
+    ///
+    /// # Errors
+    /// A sentence that instructs the agent.
+    pub async fn upload(&self, path: &str, named: &Value, content: Vec<u8>) -> Result<(), ToolOutput> {
+        let link: UploadLink = serde_json::from_value(self.post_json(path, named).await?)
+            .map_err(|_| ToolOutput::error(UNREACHABLE))?;
+        let content = Bytes::from(content);
+        let request = || {
+            let request = match link.url.strip_prefix("/api/agent/") {
+                Some(own) => self.http.put(format!("{}/{own}", self.base)).bearer_auth(&self.key),
+                None => self.http.put(&link.url),
+            };
+            let headers = link.headers.iter();
+            let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+            request.timeout(UPLOAD_TIMEOUT).body(content.clone())
+        };
+        match repeated(request).await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(refused(response).await),
+            Err(_) => Err(ToolOutput::error(UNREACHABLE)),
+        }
+    }
+
+    async fn post_json(&self, path: &str, body: &Value) -> Result<Value, ToolOutput> {
+        let idempotency_key = Uuid::now_v7().to_string();
+        let request = || self.request(path, body).header("Idempotency-Key", &idempotency_key);
+        read_json(repeated(request).await).await
+    }
+}
+
+/// Repeats a request while it has no response or the server fails. The request must take effect once.
+async fn repeated(request: impl Fn() -> RequestBuilder) -> Result<Response, reqwest::Error> {
+    let mut pause = FIRST_PAUSE;
+    let mut tried = 1;
+    loop {
+        let response = request().send().await;
+        let again = response.as_ref().map_or(true, |response| response.status().is_server_error());
+        if !again || tried == MAX_TRIES {
+            return response;
+        }
+        sleep(pause).await;
+        (pause, tried) = (pause * 2, tried + 1);
+    }
+}
+
+async fn read_json(response: Result<Response, reqwest::Error>) -> Result<Value, ToolOutput> {
+    match response {
+        Ok(response) if response.status().is_success() => Ok(response.json().await.unwrap_or(Value::Null)),
+        Ok(response) => Err(refused(response).await),
+        // Without the URL and the cause, which the agent must not see.
+        Err(_) => Err(ToolOutput::error(UNREACHABLE)),
     }
 }
 

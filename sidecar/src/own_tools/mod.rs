@@ -6,6 +6,7 @@
 //! | [`deliverable`], [`handoff`] | tools that the sidecar implements itself |
 //! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | tools that call the agent API |
 //! | [`submit_output`] | reports what the agent produced |
+//! | `knowledge` | tools for agents of a project: artifacts, search, decisions |
 //! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
 //! | [`request_decision`], `proposal` | options of which the owner chooses |
 //! | [`requests`], `open_question` | open requests to the owner |
@@ -20,6 +21,7 @@ pub mod bridge;
 pub mod create_task;
 pub mod deliverable;
 pub mod handoff;
+mod knowledge;
 pub mod log_decision;
 pub mod memory_pill;
 pub(crate) mod open_question;
@@ -79,7 +81,7 @@ impl OwnTools {
             .map_err(|e| AdapterError::Agent(format!("failed to track its deliverables: {e}")))?;
         let api = agent_api::AgentApi::new(launch, events.redactor().clone())
             .map_err(|e| AdapterError::Configuration(e.to_string()))?;
-        let shared: Vec<SharedTool> = vec![
+        let mut shared: Vec<SharedTool> = vec![
             Arc::new(deliverable::DeliverableTool::new(deliverables.clone())),
             Arc::new(handoff::HandoffTool::new(events.clone())),
             Arc::new(memory_pill::MemoryPillTool::new(api.clone())),
@@ -87,8 +89,9 @@ impl OwnTools {
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
             Arc::new(log_decision::LogDecisionTool::new(api.clone())),
         ];
-        // A brief may ask for a result. Without a project there is no brief.
+        // A brief may ask for a result, and gives access to the knowledge of a project. Without a project there is no brief.
         let submit = if launch.request.authorize_tools {
+            shared.extend(knowledge::tools(&api, folder));
             let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
             let destination = Destination::AgentApi(api);
             let tool = SubmitTool::new(destination, processes.clone(), thread, folder.to_owned());

@@ -50,6 +50,8 @@ pub enum Step {
     Think(String),
     /// The agent calls a tool.
     Tool(Tool),
+    /// The agent calls one of Pilothouse's own tools, which really runs.
+    OwnTool(OwnToolCall),
     /// A subagent starts, plays its steps, and ends.
     Subagent(Subagent),
     /// The agent uses tokens and money. The script gives the increments; events carry the totals.
@@ -118,6 +120,20 @@ pub struct Turn {
     /// The output of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<SessionOutput>,
+}
+
+/// A call of one of Pilothouse's own tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OwnToolCall {
+    /// The id of the call. Default: a counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ToolCallId>,
+    /// The name of the tool, without the prefix of its server.
+    pub name: String,
+    /// The input of the tool.
+    #[serde(default = "empty_object")]
+    pub input: Value,
 }
 
 /// A tool call with its result.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
 use crate::kit::authorizer::ProposedCall;
-use crate::kit::tool_names::{ASK_USER_QUESTION, is_exempt};
+use crate::kit::tool_names::{ASK_USER_QUESTION, OWN_TOOLS, is_exempt};
 use crate::spool::Delivery;
 
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub(super) enum Instruction {
     Wait(Duration),
     /// A call that needs a verdict of the control plane before it runs.
     GovernedCall(Box<GovernedTool>),
+    /// A published call of an own tool, which runs now.
+    OwnTool(ProposedCall),
     /// `earlier`: a message from earlier in the turn suffices. Set for recordings, where a person cannot know when to
     /// send it.
     AwaitMessage {
@@ -198,6 +200,12 @@ impl Compiler<'_> {
             Step::Say(text) => self.say(AssistantContent::Text { text: Content::from(text.as_str()) }),
             Step::Think(text) => self.say(AssistantContent::Thinking { text: Content::from(text.as_str()) }),
             Step::Tool(tool) => self.tool(tool)?,
+            Step::OwnTool(own) => {
+                let id = self.call(own.id.as_ref())?;
+                let (tool, arguments) = (own.name.clone(), own.input.clone());
+                self.tool_use(&id, &format!("{OWN_TOOLS}{tool}"), arguments.clone());
+                self.program.push(Instruction::OwnTool(ProposedCall { id, tool, kind: None, arguments }));
+            }
             Step::Subagent(subagent) => self.subagent(subagent)?,
             Step::Usage(usage) => self.program.push(Instruction::Usage(usage.clone(), self.subagent.clone())),
             Step::Price(needed) => self.program.push(Instruction::Price(*needed)),

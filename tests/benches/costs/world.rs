@@ -176,10 +176,27 @@ impl World {
     }
 
     pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Value {
+        self.call_with(&self.token, method, path, body).await
+    }
+
+    /// A call of the agent of a session.
+    #[allow(dead_code)] // only the tests use it
+    pub(crate) async fn call_as_agent(
+        &self,
+        session: AgentSessionId,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Value {
+        let key = self.app.secret.api_key(session, 0);
+        self.call_with(&key, method, &format!("/api/agent/sessions/{session}{path}"), body).await
+    }
+
+    async fn call_with(&self, token: &str, method: &str, path: &str, body: &str) -> Value {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header("authorization", format!("Bearer {}", self.token))
+            .header("authorization", format!("Bearer {token}"))
             .body(axum::body::Body::from(body.to_owned()))
             .unwrap();
         let router = pilothouse_functions::router(self.app.clone());

@@ -233,3 +233,54 @@ async fn native_agent_corrects_a_result_that_violates_its_schema() {
         "the agent learns of the violation"
     );
 }
+
+/// The native agent reports a file. Its owner reads, compares and approves it with the command line.
+#[tokio::test]
+async fn native_agent_reports_a_file_of_its_working_directory() {
+    let report = |path: &str| json!({ "path": path, "kind": "code", "tags": ["orders"] });
+    let steps = [
+        Step::tool("report_artifact", report("src/orders.py")),
+        Step::tool("report_artifact", report("secret")),
+        Step::tool("report_artifact", report("src/missing.py")),
+        Step::text("Reported."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let work = server.work_folder();
+    std::fs::create_dir_all(work.join("src")).unwrap();
+    std::fs::write(work.join("src/orders.py"), "price = 5\n").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", work.join("secret")).unwrap();
+    std::fs::write(
+        work.join("brief.json"),
+        json!({ "role": "Builder", "workstream": "api", "adapter": "native" }).to_string(),
+    )
+    .unwrap();
+    let run = async |arguments: &[&str]| pilothouse(&server, &work, arguments).await;
+    run(&["project", "create", "Shop", "--workstream", "api"]).await;
+    let spawned = run(&["agent", "spawn", "Build the orders", "--brief", "brief.json"]).await;
+    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
+    let session = Session::new(server.api(), id, spawned);
+    session.until_said("Reported.").await;
+    let calls = session.tool_calls().await;
+    let results: Vec<_> = calls.iter().map(|call| call["result"]["content"].to_string()).collect();
+    assert!(results[1].contains("outside of the working directory"), "{results:?}");
+    assert!(results[2].contains("It was not stored"), "{results:?}");
+
+    let listed = run(&["artifacts", "ls", "--workstream", "api", "--agent", "Builder"]).await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["items"][0]["path"], "src/orders.py");
+    let shown = run(&["artifacts", "show", "src/orders.py"]).await;
+    assert_eq!(shown["artifact"]["latest"]["sourcePath"], "src/orders.py");
+    run(&["artifacts", "get", "src/orders.py", "--output", "copy.py"]).await;
+    assert_eq!(std::fs::read_to_string(work.join("copy.py")).unwrap(), "price = 5\n");
+    let approved = run(&["artifacts", "approve", "src/orders.py"]).await;
+    assert_eq!(approved["state"], "approved");
+    let snapshot = run(&["knowledge", "snapshot", "Builder"]).await;
+    assert_eq!(snapshot["artifactIndex"][0]["status"], "approved", "{snapshot}");
+    let look = async || {
+        let found = run(&["knowledge", "search", "orders"]).await;
+        (found["items"].as_array().unwrap().len() == 2).then_some(())
+    };
+    session.until_within(pilothouse_tests::PATIENCE, "the index", look).await;
+}

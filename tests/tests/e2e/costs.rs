@@ -50,6 +50,7 @@ async fn commands_and_events_cost_what_they_did() {
     commands(&world, &mut counted).await;
     events(&world, &mut counted).await;
     decisions(&world, &mut counted).await;
+    knowledge(&world, &mut counted).await;
     let text = counted.0;
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/costs.txt");
     if std::env::var_os("PILOTHOUSE_EXPORT").is_some() {
@@ -145,4 +146,41 @@ async fn decisions(world: &World, counted: &mut Counted) {
         "resolve a decision",
         world.used(async || drop(world.call("POST", &path, &resolution).await)).await,
     );
+}
+
+/// Artifacts of an agent in a project.
+async fn knowledge(world: &World, counted: &mut Counted) {
+    let [session, _] = items::two_agents(world, "Knowledge").await;
+    let report = |text: &str| {
+        json!({ "path": "src/orders.ts", "sourcePath": "src/orders.ts", "kind": "code", "text": text })
+            .to_string()
+    };
+    let mut reported = Value::Null;
+    for (name, text) in [("report an artifact", "price = 5"), ("report its next version", "price = 6")] {
+        let body = report(text);
+        let call = async || reported = world.call_as_agent(session, "POST", "/artifacts", &body).await;
+        counted.add(name, world.used(call).await);
+    }
+    let id = reported["artifactId"].as_str().unwrap();
+    let read = async || drop(world.call_as_agent(session, "GET", &format!("/artifacts/{id}"), "").await);
+    counted.add("read an artifact as an agent", world.used(read).await);
+    let search = async || drop(world.call_as_agent(session, "GET", "/knowledge?query=price", "").await);
+    counted.add("search as an agent", world.used(search).await);
+    let artifact = world.call("GET", &format!("/api/artifacts/{id}"), "").await;
+    let project = artifact["projectId"].as_str().unwrap();
+    let agent = artifact["createdBy"]["agentId"].as_str().unwrap();
+    let snapshot = format!("/api/projects/{project}/snapshot?agentId={agent}");
+    for (name, method, path, body) in [
+        (
+            "list artifacts of a workstream",
+            "GET",
+            format!("/api/artifacts?projectId={project}&workstream=api"),
+            "",
+        ),
+        ("make a snapshot", "GET", snapshot.clone(), ""),
+        ("make the same snapshot again", "GET", snapshot, ""),
+        ("approve an artifact", "POST", format!("/api/artifacts/{id}/approve"), "{}"),
+    ] {
+        counted.add(name, world.used(async || drop(world.call(method, &path, body).await)).await);
+    }
 }

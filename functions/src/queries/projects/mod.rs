@@ -5,4 +5,6 @@ pub mod decision_log;
 pub mod get;
 pub mod list;
 pub mod portfolio;
+pub mod search;
+pub mod snapshot;
 pub mod state;

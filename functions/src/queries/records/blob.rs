@@ -39,16 +39,21 @@ async fn get_blob(
     app.session_of(&owner, id).await?;
     let sha256 = parameters.get("sha256").ok_or_else(none)?;
     let key = BlobKey::parse(&format!("sessions/{id}/{sha256}")).map_err(|_| none())?;
-    let bytes = app.blobs.get(&key).await.map_err(Problem::internal)?.ok_or_else(none)?;
+    content_response(&app, &key).await?.ok_or_else(none)
+}
+
+/// The content of a blob, or a link to it; `None` if there is no such blob.
+pub(crate) async fn content_response(app: &App, key: &BlobKey) -> Result<Option<Response>, Problem> {
+    let Some(bytes) = app.blobs.get(key).await.map_err(Problem::internal)? else { return Ok(None) };
     if bytes.len() > MAX_ANSWER_BYTES
-        && let Some(link) = app.blobs.link(&key, LINK_VALID).await.map_err(Problem::internal)?
+        && let Some(link) = app.blobs.link(key, LINK_VALID).await.map_err(Problem::internal)?
     {
         let link = HeaderValue::from_str(&link).map_err(Problem::internal)?;
-        return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, link)]).into_response());
+        return Ok(Some((StatusCode::SEE_OTHER, [(header::LOCATION, link)]).into_response()));
     }
     let mut response = bytes.into_response();
     // Prevents browsers from executing content that an agent wrote.
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
+    Ok(Some(response))
 }

@@ -56,7 +56,10 @@ pub enum AssumedRole {
 #[allow(clippy::struct_excessive_bools)] // independent permissions
 pub struct Access {
     pub table: TableAccess,
+    /// Bodies of sessions.
     pub blobs: BlobAccess,
+    /// Contents of artifacts.
+    pub artifacts: BlobAccess,
     /// The shared queues that it sends to, by logical name.
     pub sends: &'static [&'static str],
     /// The queues of commands to runs.
@@ -133,6 +136,7 @@ pub fn dead_letters_of(queue: &str) -> String {
 const NOTHING: Access = Access {
     table: TableAccess::None,
     blobs: BlobAccess::None,
+    artifacts: BlobAccess::None,
     sends: &[],
     run_queues: DynamicQueueAccess::None,
     worker_queues: DynamicQueueAccess::None,
@@ -163,6 +167,18 @@ pub const BLOB: Requirements = of(Access { blobs: BlobAccess::Read, ..READS });
 /// Exports a session.
 pub const EXPORT: Requirements =
     Requirements { memory_mb: 2048, timeout_seconds: 29, ..of(Access { blobs: BlobAccess::Both, ..READS }) };
+/// Reads the content of an artifact.
+pub const ARTIFACT_CONTENT: Requirements =
+    Requirements { memory_mb: 1024, ..of(Access { artifacts: BlobAccess::Read, ..READS }) };
+/// Stores a version of an artifact, or prepares its upload.
+pub const ARTIFACT_WRITE: Requirements = Requirements {
+    memory_mb: 1024,
+    timeout_seconds: 25,
+    ..of(Access { artifacts: BlobAccess::Both, ..WRITES })
+};
+/// Lets an agent read an artifact, and logs it.
+pub const ARTIFACT_READ: Requirements =
+    Requirements { memory_mb: 1024, ..of(Access { artifacts: BlobAccess::Read, ..WRITES }) };
 /// Commits a change.
 pub const COMMAND: Requirements = Requirements { timeout_seconds: 20, ..of(WRITES) };
 /// Commits a change and returns a session's API key.

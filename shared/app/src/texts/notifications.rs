@@ -1,7 +1,8 @@
 use pilothouse_domain::announcement::Publishable;
 use pilothouse_domain::template::ScheduleSkip;
 use pilothouse_domain::{
-    ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
+    ArtifactEvent, ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent,
+    SkillEvent, TemplateEvent,
 };
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
@@ -14,6 +15,8 @@ pub trait NotificationText: Publishable {
 }
 
 impl NotificationText for SkillEvent {}
+
+impl NotificationText for ArtifactEvent {}
 
 impl NotificationText for ProjectEvent {}
 

@@ -13,6 +13,10 @@ const fn effect(kind: ActionKind, severity: Severity, radius: BlastRadius, perce
 const SEARCHES_WEB: Effect = effect(ActionKind::Network, Severity::Low, BlastRadius::Trivial, 80);
 /// Changes the record of the session, and nothing else.
 const RECORDS: Effect = effect(ActionKind::Update, Severity::Warning, BlastRadius::Trivial, 95);
+/// Adds a version to the artifacts of the agent's workstream.
+const REPORTS: Effect = effect(ActionKind::Create, Severity::Low, BlastRadius::Trivial, 95);
+/// Reads what the brief of the agent allows.
+const READS_KNOWLEDGE: Effect = effect(ActionKind::Read, Severity::Warning, BlastRadius::Trivial, 95);
 /// A subagent: its calls are classified one by one.
 const DELEGATES: Effect = effect(ActionKind::Execute, Severity::Low, BlastRadius::Trivial, 80);
 /// Work for other sessions. Their calls are classified, too.
@@ -96,4 +100,8 @@ pub(super) const OWN_TOOLS: &[(&str, Rule)] = &[
     ("log_decision", Rule::Fixed(RECORDS)),
     ("request_decision", Rule::Fixed(INERT)),
     ("submit_output", Rule::Fixed(RECORDS)),
+    ("report_artifact", Rule::Fixed(REPORTS)),
+    ("read_artifact", Rule::Fixed(READS_KNOWLEDGE)),
+    ("search_knowledge", Rule::Fixed(READS_KNOWLEDGE)),
+    ("decision_detail", Rule::Fixed(READS_KNOWLEDGE)),
 ];

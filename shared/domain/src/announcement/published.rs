@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::NotificationKind;
 use crate::journal::{AggregateJournalEntry, JournalEntry};
 use crate::{
-    ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent, SkillEvent, TemplateEvent,
+    ArtifactEvent, ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent,
+    SkillEvent, TemplateEvent,
 };
 
 pub const ANNOUNCED_EVENTS: &[&str] = &[
@@ -139,6 +140,16 @@ impl Publishable for ProjectAccountEvent {
             | Self::SliceReturned { .. }
             | Self::SliceRefused { .. } => None,
         }
+    }
+}
+
+impl Publishable for ArtifactEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        None
     }
 }
 

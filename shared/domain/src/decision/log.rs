@@ -1,5 +1,5 @@
-//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions of people, and changes of mode and trust, each
-//! with its reason.
+//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions of people, uses of the project's
+//! knowledge, and changes of mode and trust, each with its reason.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use crate::brake::{BrakeEvent, BrakeInitiator, BrakeScope, ReleasedBy};
 use crate::control_mode::{ControlMode, ModeRevision};
 use crate::effect::{Effect, Effects, Severity};
 use crate::escalation::{DecidingRule, Verdict, VerdictKind};
+use crate::knowledge::KnowledgeAccess;
+use crate::text::WorkstreamId;
 use crate::trust::TrustEntry;
 use crate::value::AskedVerdict;
 use crate::{
@@ -99,6 +101,19 @@ pub enum LoggedDecision {
         action: BrakeAction,
         by: BrakeActor,
         reason: String,
+    },
+    /// An agent used the knowledge of its project, or tried to.
+    Knowledge {
+        access_id: EventId,
+        access: KnowledgeAccess,
+        /// Whether the workstreams of its brief allow it.
+        allowed: bool,
+        /// The workstream that it concerns. Absent if it concerns all that the agent may read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workstream: Option<WorkstreamId>,
+        /// The id of the artifact or decision.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<String>,
     },
     /// The trust of an agent changed.
     Trust { event_id: EventId, change: Box<TrustEntry> },
@@ -244,6 +259,7 @@ impl LoggedDecision {
             | Self::Timeout { .. }
             | Self::ControlMode { .. }
             | Self::Brake { .. }
+            | Self::Knowledge { .. }
             | Self::Trust { .. } => None,
         }
     }
@@ -261,6 +277,7 @@ impl LoggedDecision {
             Self::Timeout { decision_id, timeout, .. } => format!("timeout-{decision_id}-{}", timeout.number),
             Self::ControlMode { event_id, revision, .. } => format!("mode-{event_id}-{}", revision.get()),
             Self::Brake { event_id, .. } => format!("brake-{event_id}"),
+            Self::Knowledge { access_id, .. } => format!("knowledge-{access_id}"),
             Self::Trust { event_id, .. } => format!("trust-{event_id}"),
         }
     }

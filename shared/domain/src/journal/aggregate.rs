@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, Brake, BrakeEvent, ChainEvent, EventId, Project, ProjectAccount,
-    ProjectAccountEvent, ProjectAgent, ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent,
-    TemplateEvent, Timestamp, TraceParent, UserId,
+    AgentSkill, AgentTemplate, Aggregate, Artifact, ArtifactEvent, Brake, BrakeEvent, ChainEvent, EventId,
+    Project, ProjectAccount, ProjectAccountEvent, ProjectAgent, ProjectAgentEvent, ProjectEvent,
+    SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,7 @@ pub struct AggregateJournalEntry<E> {
 /// A journal entry whose aggregate is known only by its kind, as it is read from the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyAggregateEntry {
+    Artifact(AggregateJournalEntry<ArtifactEvent>),
     Brake(AggregateJournalEntry<BrakeEvent>),
     Chain(AggregateJournalEntry<ChainEvent>),
     Skill(AggregateJournalEntry<SkillEvent>),
@@ -43,6 +44,7 @@ pub enum AnyAggregateEntry {
 }
 
 const KINDS: &[&str] = &[
+    Artifact::KIND,
     SessionChain::KIND,
     AgentSkill::KIND,
     AgentTemplate::KIND,
@@ -58,6 +60,7 @@ impl<'de> Deserialize<'de> for AnyAggregateEntry {
         let kind =
             entry.get("kind").and_then(Value::as_str).ok_or_else(|| D::Error::missing_field("kind"))?;
         match kind {
+            Artifact::KIND => serde_json::from_value(entry).map(Self::Artifact),
             Brake::KIND => serde_json::from_value(entry).map(Self::Brake),
             SessionChain::KIND => serde_json::from_value(entry).map(Self::Chain),
             AgentSkill::KIND => serde_json::from_value(entry).map(Self::Skill),

@@ -71,9 +71,14 @@ impl AgentSession {
 
     /// The open decision with this id; `None` if it is over.
     pub fn open_decision(&self, id: DecisionId) -> Option<Decision> {
+        self.open_decisions().find(|decision| decision.id == id)
+    }
+
+    /// What waits for a person: requests of the agent, and the output to review.
+    pub fn open_decisions(&self) -> impl Iterator<Item = Decision> {
         let requests = self.requests.pending().iter().map(|request| self.decision_on(request));
         let output = self.reviewed_decision().filter(|_| !self.status().is_terminal());
-        requests.chain(output).find(|decision| decision.id == id)
+        requests.chain(output)
     }
 
     /// The id of the decision about an open request.

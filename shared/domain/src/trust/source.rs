@@ -1,6 +1,6 @@
 //! What an outcome is about (decision 76).
 
-use crate::{AgentSessionId, BrakeId, DecisionId};
+use crate::{AgentSessionId, ArtifactId, BrakeId, DecisionId};
 
 /// What an outcome is about. An agent's trust changes once for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,15 +9,20 @@ pub enum OutcomeSource {
     Brake(BrakeId),
     /// The objective of this session and of those that continue its work.
     Objective(AgentSessionId),
+    /// The review of a version of an artifact.
+    Artifact {
+        id: ArtifactId,
+        version: u32,
+    },
 }
 
 impl OutcomeSource {
-    /// Whether another event about the same source can come at any time: a failed session can be retried and end again. Decisions
-    /// and holds end once, so that only a repeated event has to be recognized.
+    /// Whether another event about the same source can come at any time: a failed session can be retried and end again. Decisions,
+    /// holds and reviews of a version end once, so that only a repeated event has to be recognized.
     pub const fn recurs(self) -> bool {
         match self {
             Self::Objective(_) => true,
-            Self::Decision(_) | Self::Brake(_) => false,
+            Self::Decision(_) | Self::Brake(_) | Self::Artifact { .. } => false,
         }
     }
 }
@@ -28,6 +33,7 @@ impl std::fmt::Display for OutcomeSource {
             Self::Decision(id) => write!(f, "decision#{id}"),
             Self::Brake(id) => write!(f, "brake#{id}"),
             Self::Objective(id) => write!(f, "objective#{id}"),
+            Self::Artifact { id, version } => write!(f, "artifact#{id}#{version}"),
         }
     }
 }

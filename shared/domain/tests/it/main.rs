@@ -8,6 +8,7 @@
 mod decision_properties;
 mod free_decisions;
 mod inbox;
+mod knowledge;
 mod pool_model;
 mod project_account;
 mod projects;

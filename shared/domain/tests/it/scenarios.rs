@@ -1,6 +1,7 @@
 //! Scenarios in given-when-then form: a session in some status, a step, and the expected result.
 
 mod adjust;
+mod artifacts;
 mod auto_continue;
 mod brakes;
 pub(crate) mod chains;

@@ -23,6 +23,7 @@ macro_rules! blob_cases {
             content_that_does_not_match_its_key_is_refused,
             large_and_empty_blobs_are_stored_whole,
             concurrent_writes_of_one_blob_succeed,
+            size_of_a_blob_is_known_after_its_write,
         }
     };
 }
@@ -83,4 +84,11 @@ pub async fn concurrent_writes_of_one_blob_succeed(subject: &dyn Subject) {
         task.await.unwrap().unwrap();
     }
     assert_eq!(subject.blobs().get(&key).await.unwrap().unwrap(), content);
+}
+
+pub async fn size_of_a_blob_is_known_after_its_write(subject: &dyn Subject) {
+    let key = key("artifacts/1/people", b"content");
+    assert_eq!(subject.blobs().size(&key).await.unwrap(), None);
+    subject.blobs().put(&key, Bytes::from_static(b"content")).await.unwrap();
+    assert_eq!(subject.blobs().size(&key).await.unwrap(), Some(7));
 }

@@ -68,6 +68,16 @@ impl Blobs for FileBlobs {
         })
         .await
     }
+
+    async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
+        let path = self.path(key);
+        blocking(move || match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(engine(error)),
+        })
+        .await
+    }
 }
 
 /// Writes a temporary file and renames it, so that a file under its final name is complete.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use pilothouse_wire::keys::sha256_hex;
 use sha2::{Digest as _, Sha256};
 
-use super::{BlobError, BlobKey, Blobs};
+use super::{BlobError, BlobKey, Blobs, UploadLink};
 
 /// Blobs in an S3 bucket. Clones share the same blobs.
 ///
@@ -81,6 +81,33 @@ impl Blobs for S3Blobs {
             return Err(BlobError::WrongContent);
         }
         Ok(Some(content))
+    }
+
+    async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
+        match self.client.head_object().bucket(&*self.bucket).key(self.object(key)).send().await {
+            Ok(head) => Ok(head.content_length().and_then(|length| u64::try_from(length).ok())),
+            // A response to HEAD has no body, and so no code in XML.
+            Err(error) if matches!(error.code(), Some("NotFound" | "NoSuchKey")) => Ok(None),
+            Err(error) => Err(engine(error)),
+        }
+    }
+
+    /// S3 refuses a content with another SHA-256. Valid no longer than the credentials that sign it.
+    async fn upload_link(
+        &self,
+        key: &BlobKey,
+        size: u64,
+        valid: Duration,
+    ) -> Result<Option<UploadLink>, BlobError> {
+        let config = PresigningConfig::expires_in(valid).map_err(engine)?;
+        let digest = hex::decode(key.digest()).map_err(engine)?;
+        let object = self.client.put_object().bucket(&*self.bucket).key(self.object(key));
+        let object = object
+            .checksum_sha256(STANDARD.encode(digest))
+            .content_length(i64::try_from(size).unwrap_or(i64::MAX));
+        let signed = object.presigned(config).await.map_err(engine)?;
+        let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Ok(Some(UploadLink { url: signed.uri().to_owned(), headers }))
     }
 
     /// Valid no longer than the credentials that sign it.

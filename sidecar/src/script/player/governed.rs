@@ -73,7 +73,7 @@ impl Player {
         }
     }
 
-    async fn result(
+    pub(super) async fn result(
         &self,
         call: &ProposedCall,
         content: Content,

@@ -6,10 +6,12 @@
 //! | [`turns`] | begins and ends turns |
 //! | [`emit`] | emits events |
 //! | [`wait`] | waits of the program |
+//! | [`own_tools`] | calls of Pilothouse's own tools |
 //! | [`governed`] | tool calls that the control plane authorizes |
 
 mod emit;
 mod governed;
+mod own_tools;
 mod turns;
 mod wait;
 
@@ -19,6 +21,7 @@ use std::sync::Arc;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pilothouse_agent::tool::SharedTool;
 use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
 use pilothouse_domain::{InvalidId, ToolCallId, TurnId, Usd};
 use pilothouse_wire::RawEvent;
@@ -40,6 +43,7 @@ use crate::kit::authorizer::Authorizer;
 use crate::kit::messages::{HeldMessage, MessageQueue};
 use crate::kit::turns::state_error;
 use crate::lease::Lease;
+use crate::own_tools::OwnTools;
 use crate::run_dir::until_space;
 use crate::spool::SpoolError;
 
@@ -118,6 +122,8 @@ pub(super) struct Player {
     lease: Lease,
     /// Authorizes tool calls, if the session belongs to a project.
     authorizer: Option<Authorizer>,
+    /// Pilothouse's own tools, if the program calls them.
+    own_tools: Vec<SharedTool>,
     pub config: AgentSessionConfig,
     pub source: Source,
     file: StateFile,
@@ -165,7 +171,7 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
 impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
         let authorizer = Authorizer::of(&context, None)?;
-        let AgentContext { launch, events, commands, lease, .. } = context;
+        let AgentContext { launch, events, commands, lease, processes, .. } = context;
         let source = Source::read(&begin.config)?;
         let allowance = Allowance::new(begin.allowance_usd.as_deref())?;
         let failed = |e: std::io::Error| state_error(&e);
@@ -173,6 +179,9 @@ impl Player {
         let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
         until_space(|| file.save(&state)).map_err(failed)?;
         let program = source.program(state.conversation, launch.request.run_id, authorizer.is_some())?;
+        let uses_own = program.iter().any(|it| matches!(it, Instruction::OwnTool(_)));
+        let own_tools =
+            if uses_own { OwnTools::new(&launch, events.clone(), &processes)?.shared() } else { Vec::new() };
         let mut inserted = VecDeque::new();
         if stands_in_turn(&program, state.position) {
             // The run ended within the turn. The rest becomes a new turn.
@@ -192,6 +201,7 @@ impl Player {
             faults,
             lease,
             authorizer,
+            own_tools,
             config: begin.config,
             source,
             file,
@@ -319,6 +329,7 @@ impl Player {
             Instruction::Price(needed) => self.price(*needed).await?,
             Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
             Instruction::GovernedCall(tool) => self.governed_call(tool).await?,
+            Instruction::OwnTool(call) => self.own_tool(call).await?,
             Instruction::AwaitMessage { earlier } => self.await_message(*earlier).await?,
             Instruction::AwaitCommand(name) => {
                 self.until_settled(Awaited::Command(name.clone())).await?;

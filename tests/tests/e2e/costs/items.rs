@@ -15,7 +15,7 @@ use super::world::{World, event};
 use super::{USUAL_EVENTS, other_events};
 
 /// Two agents of a project, each in its first turn.
-async fn two_agents(world: &World, project: &str) -> [AgentSessionId; 2] {
+pub(super) async fn two_agents(world: &World, project: &str) -> [AgentSessionId; 2] {
     let project = json!({
         "name": project,
         "workstreams": [{ "id": "api", "name": "The API" }, { "id": "docs", "name": "Guides" }],
@@ -135,6 +135,25 @@ async fn events_of_agents_write_no_item_of_their_project() {
     assert!(both.is_empty(), "events of both agents write {both:?}");
     commands(&world, &mut text).await;
     compare(&text.0);
+}
+
+/// Agents of a project that report at the same time write no common item, also if they report the same content from the same path.
+#[tokio::test]
+async fn reports_of_agents_write_no_item_of_their_project() {
+    let world = World::open().await;
+    let sessions = two_agents(&world, "Shop").await;
+    let report = json!({ "path": "a.ts", "sourcePath": "a.ts", "kind": "code", "text": "one" }).to_string();
+    let mut written = Vec::new();
+    for session in sessions {
+        world.call_as_agent(session, "POST", "/artifacts", &report).await;
+        let own = world.touched();
+        assert!(own.len() > 8, "{own:?}");
+        written.push(keys(&own).into_iter().cloned().collect::<BTreeSet<_>>());
+        world.settle().await;
+        world.touched();
+    }
+    let both: Vec<_> = written[0].intersection(&written[1]).collect();
+    assert!(both.is_empty(), "reports of both agents write {both:?}");
 }
 
 async fn commands(world: &World, text: &mut Listed) {

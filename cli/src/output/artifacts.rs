@@ -1,0 +1,169 @@
+//! Artifacts, and the knowledge of projects.
+
+use std::fmt::Write as _;
+
+use pilothouse_api::artifacts::{ArtifactDiff, ArtifactView};
+use pilothouse_api::knowledge::{SearchHit, SearchResults};
+use pilothouse_domain::artifact::{
+    ArtifactAuthor, ArtifactReview, ArtifactState, ArtifactSummary, ArtifactVersion,
+};
+use pilothouse_domain::knowledge::KnowledgeSnapshot;
+use pilothouse_domain::{ArtifactId, ProjectAgentId, Timestamp};
+
+use super::style::{Paint, Style};
+use super::table::{Cell, Table};
+use super::{text, time};
+
+/// Characters of an id. They differ already at the beginning, because ids of artifacts are hashes.
+const ID: usize = 8;
+
+fn short(id: ArtifactId) -> String {
+    id.to_string().chars().take(ID).collect()
+}
+
+/// The ids of agents differ at their end.
+fn agent(id: ProjectAgentId) -> String {
+    let id = id.to_string();
+    id.get(id.len().saturating_sub(6)..).unwrap_or_default().to_owned()
+}
+
+fn author(author: &ArtifactAuthor) -> String {
+    match author {
+        ArtifactAuthor::Person { id } => id.to_string(),
+        ArtifactAuthor::Agent { agent_id, .. } => format!("agent {}", agent(*agent_id)),
+    }
+}
+
+const fn paint(state: ArtifactState) -> Paint {
+    match state {
+        ArtifactState::Pending => Paint::Yellow,
+        ArtifactState::Approved => Paint::Green,
+        ArtifactState::Rejected => Paint::Red,
+    }
+}
+
+/// Artifacts, one a line.
+pub fn list(artifacts: &[ArtifactSummary], style: Style, now: Timestamp) -> String {
+    if artifacts.is_empty() {
+        return "No artifacts\n".to_owned();
+    }
+    let mut table = Table::new(&["ID", "PATH", "KIND", "WORKSTREAM", "BY", ">VERSION", "STATE", "CHANGED"]);
+    for artifact in artifacts {
+        table.row(vec![
+            short(artifact.id).into(),
+            text::line(artifact.path.as_str(), 60).into(),
+            artifact.kind.to_string().into(),
+            artifact.workstream.to_string().into(),
+            author(&artifact.created_by).into(),
+            artifact.version.to_string().into(),
+            Cell::painted(artifact.state.to_string(), paint(artifact.state)),
+            time::ago(artifact.updated_at, now).into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// An artifact with its versions.
+pub fn show(view: &ArtifactView, versions: &[ArtifactVersion], style: Style, now: Timestamp) -> String {
+    let it = &view.summary;
+    let mut out = format!("{}  {}  {}\n{}\n", style.bold(it.name.as_str()), it.kind, it.id, view.uri);
+    let _ = writeln!(out, "Workstream {}, version {}: {}", it.workstream, it.version, review(view));
+    if !it.tags.is_empty() {
+        let tags: Vec<_> = it.tags.as_slice().iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "Tags: {}", tags.join(", "));
+    }
+    let mut table = Table::new(&[">VERSION", "BY", ">BYTES", "TYPE", "SHA-256", "STORED"]);
+    for version in versions {
+        table.row(vec![
+            version.version.to_string().into(),
+            author(&version.author).into(),
+            version.content.size_bytes.bytes().to_string().into(),
+            version.content.mime_type.to_string().into(),
+            version.content.content_hash.as_str().chars().take(12).collect::<String>().into(),
+            time::ago(version.stored_at, now).into(),
+        ]);
+    }
+    let _ = write!(out, "\n{}", table.render(style));
+    out
+}
+
+fn review(view: &ArtifactView) -> String {
+    match &view.review {
+        ArtifactReview::Pending => "waits for a review".to_owned(),
+        ArtifactReview::Approved { by, .. } => format!("approved by {by}"),
+        ArtifactReview::Rejected { by, reason, .. } => format!("rejected by {by}: {reason}"),
+    }
+}
+
+/// The review that was recorded.
+pub fn reviewed(view: &ArtifactView, style: Style) -> String {
+    format!(
+        "{}, version {}: {}\n",
+        style.bold(view.summary.path.as_str()),
+        view.summary.version,
+        review(view)
+    )
+}
+
+/// The differences in the unified format.
+pub fn diff(diff: &ArtifactDiff, _: Style) -> String {
+    if diff.unified.is_empty() {
+        return format!("Versions {} and {} are equal\n", diff.from, diff.to);
+    }
+    format!("{}{} lines added, {} removed\n", diff.unified, diff.added_lines, diff.removed_lines)
+}
+
+/// What a search has found.
+pub fn results(results: &SearchResults, style: Style) -> String {
+    if results.items.is_empty() {
+        return format!("Nothing has one of these words: {}\n", results.terms.join(", "));
+    }
+    let mut table = Table::new(&["WHAT", "ID", "WORKSTREAM", "TITLE", ">WORDS"]);
+    for hit in &results.items {
+        let (what, id) = match hit {
+            SearchHit { artifact_id: Some(id), .. } => ("artifact", short(*id)),
+            SearchHit { agent_id: Some(id), .. } => ("objective", agent(*id)),
+            SearchHit { .. } => ("", String::new()),
+        };
+        table.row(vec![
+            what.into(),
+            id.into(),
+            hit.workstream.to_string().into(),
+            text::line(&hit.title, 70).into(),
+            hit.matched_terms.to_string().into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// What an agent is told of its project.
+pub fn snapshot(snapshot: &KnowledgeSnapshot, style: Style) -> String {
+    let (version, tokens) = (snapshot.snapshot_version, snapshot.estimated_tokens);
+    let mut out = format!("{} {version}, about {tokens} tokens\n", style.bold("Snapshot"));
+    for it in &snapshot.workstreams {
+        let (artifacts, decisions) = (it.artifact_count, it.pending_decision_count);
+        let _ = writeln!(out, "\n{}: {} ({artifacts} artifacts, {decisions} decisions wait)", it.id, it.name);
+        if !it.recent_activity.is_empty() {
+            let _ = writeln!(out, "  {}", it.recent_activity);
+        }
+        for artifact in snapshot.artifact_index.iter().filter(|artifact| artifact.workstream == it.id) {
+            let _ = writeln!(out, "  {} {}, version {}", short(artifact.id), artifact.name, artifact.version);
+        }
+        for other in snapshot.active_agents.iter().filter(|other| other.workstream == it.id) {
+            let _ = writeln!(out, "  agent {} {}: {}", agent(other.id), other.role, other.status);
+        }
+        for decision in snapshot.pending_decisions.iter().filter(|decision| decision.workstream == it.id) {
+            let _ = writeln!(out, "  waits: {} ({})", decision.title, decision.severity);
+        }
+    }
+    let omitted = &snapshot.omitted;
+    let left_out = omitted.artifacts
+        + omitted.pending_decisions
+        + omitted.coherence_issues
+        + omitted.agents
+        + omitted.workstreams;
+    if left_out > 0 {
+        let _ = writeln!(out, "\n{left_out} more do not fit; `--tokens` shows more");
+    }
+    out
+}

@@ -1,0 +1,69 @@
+//! Uploads of contents that are too large for a request with a description: to an address that accepts this content only.
+
+use std::time::Duration;
+
+use axum::extract::Request;
+use deserr::Deserr;
+use pilothouse_api::artifacts::ArtifactUploadLink;
+use pilothouse_api::input::Violations;
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::request::PathParams;
+use pilothouse_domain::ProjectId;
+use pilothouse_domain::artifact::{ArtifactAuthor, ContentHash, ContentSize};
+use schemars::JsonSchema;
+
+use super::content;
+use crate::large_body::LargeBody;
+
+/// How long an address accepts the content.
+const VALID: Duration = Duration::from_mins(15);
+
+/// A content to upload.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PrepareUpload {
+    /// The project. Agents, and owners with one project, may leave it out.
+    #[deserr(default)]
+    pub project_id: Option<ProjectId>,
+    /// The SHA-256 of the content. Another content is refused.
+    pub content_hash: ContentHash,
+    /// The size of the content in bytes.
+    pub size_bytes: ContentSize,
+}
+
+/// The address for a content. `own` is the one of this server, which a server without another one uses.
+pub(crate) async fn prepare(
+    app: &App,
+    (project, author): (ProjectId, &ArtifactAuthor),
+    input: &PrepareUpload,
+    own: String,
+) -> Result<ArtifactUploadLink, Problem> {
+    let key = content::blob_key(project, author, &input.content_hash)?;
+    let link = app.blobs.upload_link(&key, input.size_bytes.bytes(), VALID).await;
+    let (url, headers) = match link.map_err(Problem::internal)? {
+        Some(link) => (link.url, link.headers.into_iter().collect()),
+        None => (own, std::collections::BTreeMap::default()),
+    };
+    Ok(ArtifactUploadLink { method: "PUT".to_owned(), url, headers, expires_at: app.now() + VALID })
+}
+
+/// Stores the content of a request on a server without another address.
+pub(crate) async fn receive(
+    app: &App,
+    (project, author): (ProjectId, &ArtifactAuthor),
+    hash: &ContentHash,
+    request: Request,
+) -> Result<(), Problem> {
+    let limit = usize::try_from(ContentSize::MAX).unwrap_or(usize::MAX);
+    let body = LargeBody::read(request.into_body(), limit).await?;
+    let key = content::blob_key(project, author, hash)?;
+    content::store(app, &key, body.bytes.clone()).await
+}
+
+/// The hash in the path of an upload.
+pub(crate) fn named_hash(path: &PathParams) -> Result<ContentHash, Problem> {
+    let named = path.get("sha256").unwrap_or_default();
+    ContentHash::parse(named).map_err(|wrong| Problem::invalid("sha256", wrong))
+}

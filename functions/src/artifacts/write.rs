@@ -1,0 +1,186 @@
+//! Stores a version of an artifact: the content first, then everything else in one transaction.
+
+use pilothouse_api::artifacts::ArtifactUploadResult;
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_domain::artifact::{
+    Artifact, ArtifactAuthor, ArtifactContent, ArtifactError, ArtifactPlace, ContentSize, MimeType,
+    NewVersion, artifact_id,
+};
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::knowledge::KnowledgeScope;
+use pilothouse_domain::text::{ArtifactName, WorkstreamId, cut};
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::{ArtifactId, DomainContext, Project, ProjectId, UserId};
+use pilothouse_store::{Commit, LoadedAggregate};
+
+use super::content;
+use super::input::{Content, Target, Upload};
+
+/// Who writes, and where.
+pub(crate) struct Writer<'a> {
+    pub(crate) owner: &'a UserId,
+    pub(crate) project: ProjectId,
+    pub(crate) author: ArtifactAuthor,
+    /// The scope of an agent. People write everywhere.
+    pub(crate) scope: Option<KnowledgeScope>,
+}
+
+/// What a write depends on.
+pub(crate) struct WriteState {
+    author: ArtifactAuthor,
+    id: ArtifactId,
+    before: Option<LoadedAggregate<Artifact>>,
+    workstream: WorkstreamId,
+    content: ArtifactContent,
+    head: String,
+    tick: Tick,
+}
+
+impl Writer<'_> {
+    /// Loads the artifact and checks the scope, then stores the content.
+    ///
+    /// # Errors
+    /// [`ArtifactError::NotWritable`] for a workstream that is not the agent's own.
+    pub(crate) async fn load(&self, app: &App, upload: &Upload) -> Result<WriteState, Problem> {
+        let (id, before) = self.target(app, &upload.target).await?;
+        let time = app.project_time(self.project).await?.ok_or_else(Problem::no_project)?;
+        let before_workstream = before.as_ref().map(|it| it.value.workstream());
+        let workstream = self.workstream(&upload.input.workstream, before_workstream, &time.project.value)?;
+        if before.is_none() {
+            app.store.artifact_tally(self.project).await?.value.ensure_room()?;
+        }
+        let (content, head) = self.content(app, upload).await?;
+        let tick = time.tick(app.now())?;
+        Ok(WriteState { author: self.author.clone(), id, before, workstream, content, head, tick })
+    }
+
+    async fn target(
+        &self,
+        app: &App,
+        target: &Target,
+    ) -> Result<(ArtifactId, Option<LoadedAggregate<Artifact>>), Problem> {
+        let id = match target {
+            Target::Artifact(id) => *id,
+            Target::Path(path) => artifact_id(self.project, &self.author, path),
+        };
+        let before = app.store.aggregate::<Artifact>(self.owner, id).await?;
+        let before = before.filter(|artifact| artifact.value.project_id() == self.project);
+        if before.is_none() && matches!(target, Target::Artifact(_)) {
+            return Err(Problem::no_artifact());
+        }
+        Ok((id, before))
+    }
+
+    fn workstream(
+        &self,
+        named: &Option<WorkstreamId>,
+        before: Option<&WorkstreamId>,
+        project: &Project,
+    ) -> Result<WorkstreamId, Problem> {
+        let own = self.scope.as_ref().map(KnowledgeScope::own);
+        let workstream = named.as_ref().or(before).or(own);
+        let workstream = workstream.ok_or_else(|| Problem::invalid("workstream", "is missing"))?;
+        let outside =
+            |concerned: &WorkstreamId| self.scope.as_ref().is_some_and(|scope| !scope.may_write(concerned));
+        if let Some(refused) = [Some(workstream), before].into_iter().flatten().find(|it| outside(it)) {
+            return Err(ArtifactError::NotWritable { workstream: refused.clone() }.into());
+        }
+        if !project.has_workstream(workstream) {
+            return Err(Problem::invalid("workstream", "the project has no such workstream"));
+        }
+        Ok(workstream.clone())
+    }
+
+    async fn content(&self, app: &App, upload: &Upload) -> Result<(ArtifactContent, String), Problem> {
+        let key = content::blob_key(self.project, &self.author, upload.content.hash())?;
+        let given = upload.input.mime_type.clone();
+        let content = |size_bytes, is_text| ArtifactContent {
+            content_hash: upload.content.hash().clone(),
+            size_bytes,
+            mime_type: given.unwrap_or_else(|| MimeType::default_of(is_text)),
+        };
+        match &upload.content {
+            Content::Inline { bytes, is_text, .. } => {
+                content::store(app, &key, bytes.clone()).await?;
+                let size = ContentSize::new(bytes.len() as u64);
+                let size = size.map_err(|wrong| Problem::invalid("sizeBytes", wrong))?;
+                Ok((content(size, *is_text), content::head(bytes)))
+            }
+            Content::Uploaded { size, .. } => match app.blobs.size(&key).await.map_err(Problem::internal)? {
+                Some(stored) if stored == size.bytes() => Ok((content(*size, false), String::new())),
+                Some(stored) => {
+                    Err(Problem::invalid("sizeBytes", format!("is not the size of the content, {stored}")))
+                }
+                None => Err(Problem::invalid(
+                    "contentHash",
+                    "names a content that you have not uploaded; request an address for it first",
+                )),
+            },
+        }
+    }
+}
+
+/// What a write stores, and whether it stores anything.
+pub(crate) struct Written {
+    pub(crate) result: ArtifactUploadResult,
+    pub(crate) is_new: bool,
+}
+
+impl WriteState {
+    /// Adds the version to `commit`. A repetition adds nothing.
+    pub(crate) fn decide(
+        self,
+        app: &App,
+        (owner, project): (&UserId, ProjectId),
+        upload: &Upload,
+        cause: Cause,
+        (commit, ctx): (&mut Commit, &DomainContext<'_>),
+    ) -> Result<Written, Problem> {
+        let Self { author, id, before, workstream, content, head, tick } = self;
+        let input = &upload.input;
+        let path = match (&upload.target, &before) {
+            (_, Some(before)) => before.value.path().clone(),
+            (Target::Path(path), None) => path.clone(),
+            (Target::Artifact(_), None) => return Err(Problem::no_artifact()),
+        };
+        let known_name = before.as_ref().map(|before| before.value.name().clone());
+        let name = match input.name.clone().or(known_name) {
+            Some(name) => name,
+            None => {
+                ArtifactName::parse(cut(path.file_name(), ArtifactName::MAX)).map_err(Problem::internal)?
+            }
+        };
+        let new = NewVersion {
+            name,
+            kind: input.kind,
+            tags: input.tags.clone().unwrap_or_default(),
+            content,
+            head,
+            author,
+            source_path: input.source_path.clone(),
+            source_artifact_ids: input.source_artifact_ids.clone(),
+            expected_version: input.expected_version,
+            tick,
+        };
+        let earlier = before.as_ref().map(|before| before.value.clone());
+        let (loaded, events) = match before {
+            Some(mut loaded) => {
+                let events = loaded.value.revise(&workstream, new, ctx)?;
+                (loaded, events)
+            }
+            None => {
+                let place = ArtifactPlace { owner_id: owner.clone(), project_id: project, workstream, path };
+                let (artifact, events) = Artifact::create(id, place, new, ctx)?;
+                (LoadedAggregate::new(artifact), events)
+            }
+        };
+        let result = ArtifactUploadResult::of(&loaded.value);
+        let is_new = !events.is_empty();
+        if is_new {
+            app.record_aggregate(commit, &loaded, cause, events)?;
+            commit.artifact_entries(earlier.as_ref(), &loaded.value)?;
+        }
+        Ok(Written { result, is_new })
+    }
+}

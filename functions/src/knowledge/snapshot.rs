@@ -1,0 +1,156 @@
+//! Makes the snapshot of an agent from indexes (S2 `KnowledgeSnapshot`): the agents in its scope with their sessions, and the latest
+//! artifacts of each workstream. Nothing is scanned.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use futures_util::future::try_join_all;
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::artifact::ArtifactSummary;
+use pilothouse_domain::decision;
+use pilothouse_domain::knowledge::{
+    AgentBeside, ArtifactInIndex, KnowledgeScope, KnowledgeSnapshot, OpenDecisionSummary, ProjectKnowledge,
+    TokenBudget, WorkstreamActivity, WorkstreamStatus,
+};
+use pilothouse_domain::project::{AgentStatus, Workstream};
+use pilothouse_domain::session::AgentSession;
+use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentId};
+use pilothouse_store::{ArtifactList, Commit, Loaded, SnapshotMark};
+
+/// The latest artifacts of each workstream that are read.
+const ARTIFACTS: usize = 100;
+/// The most agents that are read at the same time.
+const CONCURRENT_AGENTS: usize = 16;
+
+/// The snapshot of `agent` with its version. Equal content has no new version.
+pub(crate) async fn snapshot_of(
+    app: &App,
+    project: &Project,
+    agent: &ProjectAgent,
+    budget: TokenBudget,
+) -> Result<KnowledgeSnapshot, Problem> {
+    let scope = KnowledgeScope::of_brief(agent.brief());
+    let knowledge = knowledge_of(app, project, &scope).await?;
+    let snapshot = KnowledgeSnapshot::build(agent.id(), &scope, knowledge, budget, app.now());
+    let version = version_of(app, agent.id(), snapshot.content_hash()).await?;
+    Ok(snapshot.with_version(version))
+}
+
+async fn version_of(app: &App, agent: ProjectAgentId, content_hash: String) -> Result<u64, Problem> {
+    let load = async || Ok::<_, Problem>(app.store.snapshot_mark(agent).await?);
+    let decide = |mut mark: Loaded<SnapshotMark>, _: &mut DomainContext<'_>| {
+        if mark.value.content_hash == content_hash {
+            return Ok(Decision::Unchanged(mark.value.version));
+        }
+        mark.value = SnapshotMark { version: mark.value.version + 1, content_hash: content_hash.clone() };
+        let mut commit = Commit::new();
+        commit.snapshot_mark(agent, &mark)?;
+        Ok::<_, Problem>(Decision::Commit(commit, mark.value.version))
+    };
+    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
+}
+
+async fn knowledge_of(
+    app: &App,
+    project: &Project,
+    scope: &KnowledgeScope,
+) -> Result<ProjectKnowledge, Problem> {
+    let agents = agents_of(app, project, scope).await?;
+    let lists = scope.readable().map(|workstream| {
+        let list = ArtifactList::Workstream(workstream.clone());
+        async move { app.store.artifacts_in(project.id(), &list, ARTIFACTS, None).await }
+    });
+    let listings = try_join_all(lists).await?;
+    let mut artifacts: Vec<_> = listings.into_iter().flat_map(|listing| listing.items).collect();
+    artifacts.sort_by_key(|artifact| (Reverse(artifact.updated_at), artifact.id));
+    let mut open: Vec<decision::Decision> =
+        agents.iter().flat_map(|(_, session)| session.open_decisions()).collect();
+    open.sort_by_key(|decision| (Reverse(decision.rank()), decision.created_at, decision.id));
+    let pending: Vec<_> = open.iter().filter_map(OpenDecisionSummary::of).collect();
+    let tally = app.store.artifact_tally(project.id()).await?.value;
+    let mut workstreams = Vec::new();
+    for workstream in project.definition().workstreams.iter().filter(|it| scope.may_read(&it.id)) {
+        let count = tally.of(&workstream.id);
+        workstreams.push(activity(workstream, count, &agents, &pending, &artifacts));
+    }
+    Ok(ProjectKnowledge {
+        workstreams,
+        pending_decisions: pending,
+        // Coherence monitoring records issues; there is none before it.
+        recent_coherence_issues: Vec::new(),
+        artifacts: artifacts.iter().map(ArtifactInIndex::from).collect(),
+        agents: agents.iter().map(|(agent, session)| beside(agent, session)).collect(),
+    })
+}
+
+/// The agents in the scope with their current sessions, oldest first.
+async fn agents_of(
+    app: &App,
+    project: &Project,
+    scope: &KnowledgeScope,
+) -> Result<Vec<(ProjectAgent, AgentSession)>, Problem> {
+    let readable = project.agents().iter().filter(|(_, workstream)| scope.may_read(workstream));
+    let ids: Vec<_> = readable.map(|(id, _)| *id).collect();
+    let mut agents = Vec::with_capacity(ids.len());
+    for some in ids.chunks(CONCURRENT_AGENTS) {
+        agents
+            .extend(try_join_all(some.iter().map(|id| with_session(app, *id))).await?.into_iter().flatten());
+    }
+    Ok(agents)
+}
+
+async fn with_session(
+    app: &App,
+    id: ProjectAgentId,
+) -> Result<Option<(ProjectAgent, AgentSession)>, Problem> {
+    let Some(agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
+    let session = app.store.session(agent.value.current_session_id()).await?;
+    Ok(session.map(|session| (agent.value, session)))
+}
+
+fn status_of(session: &AgentSession) -> AgentStatus {
+    AgentStatus::of_session(session.status(), session.has_pending_review())
+}
+
+fn beside(agent: &ProjectAgent, session: &AgentSession) -> AgentBeside {
+    AgentBeside {
+        id: agent.id(),
+        role: agent.brief().role.clone(),
+        workstream: agent.brief().workstream.clone(),
+        status: status_of(session),
+        plugin_name: Some(session.settings().adapter.clone()),
+        model_preference: agent.brief().model_preference.clone(),
+    }
+}
+
+fn activity(
+    workstream: &Workstream,
+    artifact_count: u64,
+    agents: &[(ProjectAgent, AgentSession)],
+    pending: &[OpenDecisionSummary],
+    artifacts: &[ArtifactSummary],
+) -> WorkstreamActivity {
+    let own = agents.iter().filter(|(agent, _)| agent.brief().workstream == workstream.id);
+    let statuses: BTreeMap<_, _> = own.map(|(agent, session)| (agent.id(), status_of(session))).collect();
+    let has = |status| statuses.values().any(|other| *other == status);
+    let status = if has(AgentStatus::Running) {
+        WorkstreamStatus::Active
+    } else if has(AgentStatus::WaitingOnHuman) {
+        WorkstreamStatus::Waiting
+    } else {
+        WorkstreamStatus::Idle
+    };
+    let latest = artifacts.iter().find(|artifact| artifact.workstream == workstream.id);
+    let latest = latest.map(|it| format!("Last: {}, version {}, {}.", it.name, it.version, it.state));
+    WorkstreamActivity {
+        id: workstream.id.clone(),
+        name: workstream.name.clone(),
+        status,
+        active_agent_ids: statuses.iter().filter(|(_, it)| it.advances_ticks()).map(|(id, _)| *id).collect(),
+        artifact_count,
+        pending_decision_count: pending.iter().filter(|it| it.workstream == workstream.id).count(),
+        recent_activity: latest.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,47 @@
+//! Which workstreams an agent may read and write (S2, "Security boundaries").
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::project_agent::AgentBrief;
+use crate::text::WorkstreamId;
+
+/// How an agent uses knowledge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KnowledgeAccess {
+    ReadArtifact,
+    ReportArtifact,
+    ReadDecision,
+    Search,
+}
+
+/// The workstreams of an agent: it writes in its own, and reads that one and the readable ones of its brief.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnowledgeScope {
+    own: WorkstreamId,
+    readable: Vec<WorkstreamId>,
+}
+
+impl KnowledgeScope {
+    pub fn of_brief(brief: &AgentBrief) -> Self {
+        Self { own: brief.workstream.clone(), readable: brief.readable_workstreams.clone() }
+    }
+
+    pub const fn own(&self) -> &WorkstreamId {
+        &self.own
+    }
+
+    /// The agent's own workstream, then the others in the order of the brief.
+    pub fn readable(&self) -> impl Iterator<Item = &WorkstreamId> {
+        std::iter::once(&self.own).chain(&self.readable)
+    }
+
+    pub fn may_read(&self, workstream: &WorkstreamId) -> bool {
+        self.readable().any(|readable| readable == workstream)
+    }
+
+    pub fn may_write(&self, workstream: &WorkstreamId) -> bool {
+        self.own == *workstream
+    }
+}

@@ -1,0 +1,306 @@
+//! What an agent is told of its project (S2 `KnowledgeSnapshot`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::scope::KnowledgeScope;
+use super::tokens::estimated_tokens;
+use super::trim;
+use crate::artifact::{ArtifactKind, ArtifactState, ArtifactSummary};
+use crate::decision::{Decision, DecisionKind, DecisionSubject};
+use crate::effect::Severity;
+use crate::project::AgentStatus;
+use crate::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName, cut};
+use crate::{ArtifactId, DecisionId, ProjectAgentId, Timestamp};
+
+/// Most tokens of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TokenBudget(u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be {min} to {max} tokens", min = TokenBudget::MIN, max = TokenBudget::MAX)]
+pub struct InvalidTokenBudget;
+
+impl TokenBudget {
+    pub const MIN: u64 = 1_000;
+    pub const MAX: u64 = 32_000;
+    /// S2, "Snapshot sizing".
+    pub const DEFAULT: Self = Self(4_000);
+
+    pub const fn new(tokens: u64) -> Result<Self, InvalidTokenBudget> {
+        if tokens < Self::MIN || tokens > Self::MAX { Err(InvalidTokenBudget) } else { Ok(Self(tokens)) }
+    }
+
+    pub const fn tokens(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a project knows, from which snapshots are made. It may contain more than an agent may read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProjectKnowledge {
+    pub workstreams: Vec<WorkstreamActivity>,
+    pub pending_decisions: Vec<OpenDecisionSummary>,
+    pub recent_coherence_issues: Vec<CoherenceIssueSummary>,
+    pub artifacts: Vec<ArtifactInIndex>,
+    pub agents: Vec<AgentBeside>,
+}
+
+/// The part of a project's knowledge that one agent may read, within a number of tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KnowledgeSnapshot {
+    /// Increases for each agent when the content changes.
+    pub snapshot_version: u64,
+    /// When the snapshot was made.
+    pub generated_at: Timestamp,
+    /// The workstreams that the agent may read; its own is the first one.
+    pub workstreams: Vec<WorkstreamActivity>,
+    /// Decisions that wait for a person, the most severe first.
+    pub pending_decisions: Vec<OpenDecisionSummary>,
+    /// Contradictions and other issues between results, the latest first.
+    pub recent_coherence_issues: Vec<CoherenceIssueSummary>,
+    /// Artifacts without their content, those that changed last first.
+    pub artifact_index: Vec<ArtifactInIndex>,
+    /// The other agents of these workstreams.
+    pub active_agents: Vec<AgentBeside>,
+    /// What was left out, because of the number of tokens.
+    #[serde(default, skip_serializing_if = "Omitted::is_nothing")]
+    pub omitted: Omitted,
+    /// An estimate of the tokens of this snapshot.
+    pub estimated_tokens: u64,
+}
+
+/// Numbers of entries that a snapshot leaves out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Omitted {
+    pub artifacts: usize,
+    pub pending_decisions: usize,
+    pub coherence_issues: usize,
+    pub agents: usize,
+    pub workstreams: usize,
+}
+
+impl Omitted {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A workstream (S2 `WorkstreamSummary`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkstreamActivity {
+    pub id: WorkstreamId,
+    pub name: WorkstreamName,
+    pub status: WorkstreamStatus,
+    pub active_agent_ids: Vec<ProjectAgentId>,
+    pub artifact_count: u64,
+    pub pending_decision_count: usize,
+    /// What happened last, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub recent_activity: String,
+}
+
+/// What the agents of a workstream do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkstreamStatus {
+    /// An agent works.
+    Active,
+    /// No agent works, and one waits for a person.
+    Waiting,
+    Idle,
+}
+
+/// A decision that waits for a person (S2 `DecisionSummary`). The tool `decision_detail` has the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenDecisionSummary {
+    pub id: DecisionId,
+    pub title: String,
+    pub severity: Severity,
+    pub agent_id: ProjectAgentId,
+    pub workstream: WorkstreamId,
+    pub subtype: DecisionKind,
+}
+
+/// An issue between results of agents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherenceIssueSummary {
+    pub id: String,
+    pub title: String,
+    pub severity: Severity,
+    pub category: IssueCategory,
+    pub affected_workstreams: Vec<WorkstreamId>,
+}
+
+/// S2 `CoherenceCategory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IssueCategory {
+    Contradiction,
+    Duplication,
+    Gap,
+    DependencyViolation,
+}
+
+/// An artifact (S2 `ArtifactSummary`). The tool `read_artifact` has its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactInIndex {
+    pub id: ArtifactId,
+    pub name: ArtifactName,
+    pub kind: ArtifactKind,
+    pub status: ArtifactStatus,
+    pub workstream: WorkstreamId,
+    pub version: u32,
+}
+
+/// S2's states of an artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactStatus {
+    InReview,
+    Approved,
+    Rejected,
+}
+
+/// Another agent (S2 `AgentSummary`). Its trust is not part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentBeside {
+    pub id: ProjectAgentId,
+    pub role: AgentRole,
+    pub workstream: WorkstreamId,
+    pub status: AgentStatus,
+    /// The adapter that drives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin_name: Option<AdapterName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_preference: Option<ModelId>,
+}
+
+impl From<&ArtifactSummary> for ArtifactInIndex {
+    fn from(artifact: &ArtifactSummary) -> Self {
+        Self {
+            id: artifact.id,
+            name: artifact.name.clone(),
+            kind: artifact.kind,
+            status: match artifact.state {
+                ArtifactState::Pending => ArtifactStatus::InReview,
+                ArtifactState::Approved => ArtifactStatus::Approved,
+                ArtifactState::Rejected => ArtifactStatus::Rejected,
+            },
+            workstream: artifact.workstream.clone(),
+            version: artifact.version,
+        }
+    }
+}
+
+impl OpenDecisionSummary {
+    /// Most characters of a title.
+    const MAX_TITLE: usize = 120;
+
+    /// `None` for a decision outside of projects. Rules and verdicts are not part of it: agents must not know them.
+    pub fn of(decision: &Decision) -> Option<Self> {
+        let project = decision.project.as_ref()?;
+        Some(Self {
+            id: decision.id,
+            title: cut(&decision.subject.title(), Self::MAX_TITLE),
+            severity: decision.rank().0,
+            agent_id: project.agent_id,
+            workstream: project.workstream.clone(),
+            subtype: decision.kind(),
+        })
+    }
+}
+
+impl DecisionSubject {
+    /// What the decision is about, in a line.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Option { question, .. } => question.clone(),
+            Self::ToolApproval { approval, .. } => format!("Use {}", approval.tool_name),
+            Self::Question { questions, .. } => {
+                questions.first().map(|first| first.question.clone()).unwrap_or_default()
+            }
+            Self::Plan { version, .. } => format!("Plan, revision {version}"),
+            Self::OutputReview { .. } => "Review of an output".to_owned(),
+            Self::BrakeRelease { .. } => "Release of a brake".to_owned(),
+            Self::CrashRecovery { .. } => "Recovery of an agent that failed".to_owned(),
+            Self::HandoffFailed { .. } => "Work that cannot be handed over".to_owned(),
+        }
+    }
+}
+
+impl KnowledgeSnapshot {
+    /// Makes the snapshot of an agent, which leaves itself out of `active_agents`. It depends on the arguments only. Entries keep their
+    /// order, except that the agent's own workstream is the first one.
+    pub fn build(
+        agent: ProjectAgentId,
+        scope: &KnowledgeScope,
+        knowledge: ProjectKnowledge,
+        budget: TokenBudget,
+        at: Timestamp,
+    ) -> Self {
+        let ProjectKnowledge {
+            mut workstreams,
+            mut pending_decisions,
+            mut recent_coherence_issues,
+            mut artifacts,
+            mut agents,
+        } = knowledge;
+        workstreams.retain(|it| scope.may_read(&it.id));
+        workstreams.sort_by_key(|it| it.id != *scope.own());
+        pending_decisions.retain(|it| scope.may_read(&it.workstream));
+        recent_coherence_issues.retain_mut(|it| {
+            it.affected_workstreams.retain(|affected| scope.may_read(affected));
+            !it.affected_workstreams.is_empty()
+        });
+        artifacts.retain(|it| scope.may_read(&it.workstream));
+        agents.retain(|it| it.id != agent && scope.may_read(&it.workstream));
+        let mut snapshot = Self {
+            snapshot_version: 0,
+            generated_at: at,
+            workstreams,
+            pending_decisions,
+            recent_coherence_issues,
+            artifact_index: artifacts,
+            active_agents: agents,
+            omitted: Omitted::default(),
+            estimated_tokens: 0,
+        };
+        trim::to_budget(&mut snapshot, scope.own(), budget);
+        snapshot.estimated_tokens = snapshot.tokens();
+        snapshot
+    }
+
+    #[must_use]
+    pub fn with_version(mut self, version: u64) -> Self {
+        self.snapshot_version = version;
+        self
+    }
+
+    /// SHA-256 of the content, without version and time.
+    pub fn content_hash(&self) -> String {
+        let content = Self { snapshot_version: 0, generated_at: Timestamp::from_millis(0), ..self.clone() };
+        Sha256::digest(content.json()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The estimate for the text that the agent receives, whatever its version is.
+    pub(super) fn tokens(&self) -> u64 {
+        let longest = Self { snapshot_version: u64::MAX, estimated_tokens: u64::MAX, ..self.clone() };
+        estimated_tokens(&longest.json())
+    }
+
+    /// The text that the agent receives.
+    pub fn json(&self) -> String {
+        // Structs of strings and numbers always serialize.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

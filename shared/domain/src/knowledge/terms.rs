@@ -1,0 +1,99 @@
+//! The words under which artifacts and objectives are found.
+
+use std::collections::BTreeMap;
+
+/// How much a word says about what it was found in.
+pub type Weight = u32;
+
+/// The words of a text, in lowercase, with their weights. A word in camel case is also found by its parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchTerms(BTreeMap<String, Weight>);
+
+/// Words that nearly every English text has.
+const COMMON: [&str; 24] = [
+    "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "not", "of", "on", "or",
+    "so", "that", "the", "this", "to", "was", "which", "with",
+];
+
+impl SearchTerms {
+    /// Most words under which one thing is found.
+    pub const MAX: usize = 200;
+    /// Most words of a query.
+    pub const MAX_QUERY: usize = 8;
+    const LENGTHS: std::ops::RangeInclusive<usize> = 2..=40;
+
+    /// Adds the words of `text`, each with `weight`, until there are [`Self::MAX`].
+    #[must_use]
+    pub fn with(mut self, text: &str, weight: Weight) -> Self {
+        for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+            self.add(word, weight);
+            let parts = camel_parts(word);
+            if parts.len() > 1 {
+                parts.into_iter().for_each(|part| self.add(part, weight));
+            }
+        }
+        self
+    }
+
+    /// The first words of a query.
+    pub fn of_query(query: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        for word in query.split(|c: char| !c.is_alphanumeric()) {
+            let term = word.to_lowercase();
+            if is_term(&term) && !terms.contains(&term) && terms.len() < Self::MAX_QUERY {
+                terms.push(term);
+            }
+        }
+        terms
+    }
+
+    /// Words with their weights.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Weight)> {
+        self.0.iter().map(|(term, weight)| (term.as_str(), *weight))
+    }
+
+    fn add(&mut self, word: &str, weight: Weight) {
+        let term = word.to_lowercase();
+        if !is_term(&term) || (self.0.len() >= Self::MAX && !self.0.contains_key(&term)) {
+            return;
+        }
+        let known = self.0.entry(term).or_default();
+        *known = weight.max(*known);
+    }
+}
+
+fn is_term(term: &str) -> bool {
+    SearchTerms::LENGTHS.contains(&term.chars().count()) && !COMMON.contains(&term)
+}
+
+/// `orderService` → `order`, `Service`.
+fn camel_parts(word: &str) -> Vec<&str> {
+    let mut starts: Vec<_> = word.char_indices().collect();
+    starts.dedup_by(|(_, c), (_, before)| {
+        let is_same = !(c.is_uppercase() && before.is_lowercase());
+        *before = *c;
+        is_same
+    });
+    let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([word.len()]);
+    starts.iter().zip(ends).map(|((start, _), end)| &word[*start..end]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_any_case_and_by_their_parts() {
+        let terms = SearchTerms::default().with("The orderService of API-v2", 3).with("order", 1);
+        let terms: Vec<_> = terms.iter().collect();
+        assert_eq!(terms, [("api", 3), ("order", 3), ("orderservice", 3), ("service", 3), ("v2", 3)]);
+    }
+
+    #[test]
+    fn numbers_of_words_are_limited() {
+        let long: String = (0..1000).map(|n| format!("word{n} ")).collect();
+        assert_eq!(SearchTerms::default().with(&long, 1).iter().count(), SearchTerms::MAX);
+        assert_eq!(SearchTerms::of_query(&long).len(), SearchTerms::MAX_QUERY);
+        assert_eq!(SearchTerms::of_query("the API, the api"), ["api"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! The search index of projects, and the versions of snapshots (decision 84). Reactions maintain the index; each of its items belongs to
+//! one artifact or one agent.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::knowledge::{SearchTerms, Weight};
+use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{Commit, Loaded, Purpose, guarded};
+use crate::error::StoreError;
+use crate::layout;
+use crate::repository::{Store, write};
+use crate::table::{Condition, Key, Query, SortRange, Write};
+
+/// What is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum IndexedSubject {
+    Artifact {
+        id: ArtifactId,
+    },
+    /// The objective of an agent.
+    Objective {
+        id: ProjectAgentId,
+    },
+}
+
+impl IndexedSubject {
+    /// Part of stored keys.
+    fn key(self) -> String {
+        match self {
+            Self::Artifact { id } => format!("artifact#{id}"),
+            Self::Objective { id } => format!("objective#{id}"),
+        }
+    }
+}
+
+/// What is shown of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Indexed {
+    pub subject: IndexedSubject,
+    pub workstream: WorkstreamId,
+    pub title: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Posting {
+    #[serde(flatten)]
+    indexed: Indexed,
+    weight: Weight,
+}
+
+/// The words of a subject that the index has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredTerms {
+    title: String,
+    weights: BTreeMap<String, Weight>,
+}
+
+/// The version of the latest snapshot of an agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotMark {
+    pub version: u64,
+    pub content_hash: String,
+}
+
+/// Writes of one commit; a transaction has at most 100.
+const WRITES: usize = 50;
+
+fn posting_key(project: ProjectId, term: &str, indexed: &Indexed) -> Key {
+    let sort = format!("{}{}", layout::postings_of(&indexed.workstream), indexed.subject.key());
+    Key::new(layout::postings_partition(project, term), sort)
+}
+
+impl Store {
+    /// The commits that make the index contain a subject under these words only, in their order. Repeating them changes nothing; the
+    /// last one stores the words, so that an interrupted update is completed by the next one.
+    pub async fn index(
+        &self,
+        project: ProjectId,
+        indexed: &Indexed,
+        terms: &SearchTerms,
+    ) -> Result<Vec<Commit>, StoreError> {
+        let key = layout::search_terms(&indexed.subject.key());
+        let before: Loaded<StoredTerms> =
+            self.load(&key).await?.unwrap_or(Loaded::new(StoredTerms::default()));
+        let weights: BTreeMap<_, _> = terms.iter().map(|(term, weight)| (term.to_owned(), weight)).collect();
+        let now = StoredTerms { title: indexed.title.clone(), weights };
+        if now == before.value {
+            return Ok(Vec::new());
+        }
+        let mut writes = Vec::new();
+        for (term, weight) in &now.weights {
+            let is_known = before.value.weights.get(term) == Some(weight) && before.value.title == now.title;
+            if !is_known {
+                let posting = Posting { indexed: indexed.clone(), weight: *weight };
+                let row = write(posting_key(project, term, indexed), "posting", &posting)?;
+                writes.push(Write::Put(row, Condition::Always));
+            }
+        }
+        for term in before.value.weights.keys().filter(|term| !now.weights.contains_key(*term)) {
+            writes.push(Write::Delete(posting_key(project, term, indexed), Condition::Always));
+        }
+        let mut commits: Vec<Commit> = Vec::new();
+        for some in writes.chunks(WRITES) {
+            let mut commit = Commit::new();
+            some.iter().for_each(|write| commit.push(write.clone(), Purpose::Record));
+            commits.push(commit);
+        }
+        let mut last = commits.pop().unwrap_or_default();
+        last.push(guarded(write(key, "search-terms", &now)?, before.version), Purpose::Guard);
+        commits.push(last);
+        Ok(commits)
+    }
+
+    /// At most `limit` subjects of a project that are found under a word, in one workstream or in all.
+    pub async fn found_under(
+        &self,
+        project: ProjectId,
+        term: &str,
+        workstream: Option<&WorkstreamId>,
+        limit: usize,
+    ) -> Result<Vec<(Indexed, Weight)>, StoreError> {
+        let range = workstream.map_or(SortRange::All, |it| SortRange::Prefix(layout::postings_of(it)));
+        let query = Query {
+            index: None,
+            partition: layout::postings_partition(project, term),
+            range,
+            descending: false,
+            limit,
+            after: None,
+        };
+        let postings = self.list::<Posting>(query).await?.items;
+        Ok(postings.into_iter().map(|posting| (posting.indexed, posting.weight)).collect())
+    }
+
+    pub async fn snapshot_mark(&self, agent: ProjectAgentId) -> Result<Loaded<SnapshotMark>, StoreError> {
+        Ok(self.load(&layout::snapshot(agent)).await?.unwrap_or(Loaded::new(SnapshotMark::default())))
+    }
+}
+
+impl Commit {
+    /// Adds the mark of an agent's snapshot, guarded by its loaded version.
+    pub fn snapshot_mark(
+        &mut self,
+        agent: ProjectAgentId,
+        mark: &Loaded<SnapshotMark>,
+    ) -> Result<(), StoreError> {
+        let row = write(layout::snapshot(agent), "snapshot", &mark.value)?;
+        self.push(guarded(row, mark.version), Purpose::Guard);
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! The tools with which agents of a project share knowledge (S2, "Knowledge Store"; decision 84). The control plane checks the
+//! workstreams of the agent.
+
+mod decision_detail;
+mod read_artifact;
+mod report_artifact;
+mod search_knowledge;
+mod workspace;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pilothouse_agent::tool::SharedTool;
+
+use super::agent_api::AgentApi;
+
+/// The tools of an agent that works in `working_directory`.
+pub(super) fn tools(api: &AgentApi, working_directory: &Path) -> Vec<SharedTool> {
+    vec![
+        Arc::new(report_artifact::ReportArtifactTool::new(api.clone(), working_directory)),
+        Arc::new(read_artifact::ReadArtifactTool::new(api.clone())),
+        Arc::new(search_knowledge::SearchKnowledgeTool::new(api.clone())),
+        Arc::new(decision_detail::DecisionDetailTool::new(api.clone())),
+    ]
+}

@@ -1,0 +1,133 @@
+//! `report_artifact`: the agent stores a result of its work in the project (S2 `ArtifactEvent`).
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pilothouse_agent::model::ToolSpec;
+use pilothouse_agent::tool::{Tool, ToolContext, ToolOutput};
+use pilothouse_domain::ArtifactId;
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentSize};
+use pilothouse_wire::keys::sha256_hex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::workspace;
+use crate::own_tools::agent_api::AgentApi;
+use crate::own_tools::arguments;
+
+const NAME: &str = "report_artifact";
+
+const DESCRIPTION: &str = "Stores a result of your work in the project, where people review it and other agents can read it: a file of \
+the working directory, or a text. Report the same path again when it has changed; that makes a new version.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Arguments {
+    /// The path of the file, relative to the working directory. With `text`, any path that names the result.
+    path: ArtifactPath,
+    /// What kind of result it is.
+    kind: ArtifactKind,
+    /// The content, if it is not in a file.
+    #[serde(default)]
+    text: Option<String>,
+    /// The name for people. Default: the name of the file.
+    #[serde(default)]
+    name: Option<String>,
+    /// The media type, such as `text/markdown`.
+    #[serde(default)]
+    mime_type: Option<String>,
+    /// Tags for searching.
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+    /// The ids of the artifacts that it was derived from.
+    #[serde(default)]
+    source_artifact_ids: Option<Vec<ArtifactId>>,
+    /// Another agent's artifact of your workstream that this is a version of.
+    #[serde(default)]
+    artifact_id: Option<ArtifactId>,
+    /// The version that you have read, if somebody else has written it.
+    #[serde(default)]
+    expected_version: Option<u32>,
+}
+
+impl Arguments {
+    /// The request without its content.
+    fn description(&self, call: &str) -> Map<String, Value> {
+        let fields = [
+            ("kind", json!(self.kind)),
+            ("name", json!(self.name)),
+            ("mimeType", json!(self.mime_type)),
+            ("tags", json!(self.tags)),
+            ("sourceArtifactIds", json!(self.source_artifact_ids)),
+            ("artifactId", json!(self.artifact_id)),
+            ("expectedVersion", json!(self.expected_version)),
+            ("path", json!(self.artifact_id.is_none().then_some(&self.path))),
+            ("sourcePath", json!(self.text.is_none().then_some(&self.path))),
+            ("toolCallId", json!(call)),
+        ];
+        fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+pub(super) struct ReportArtifactTool {
+    spec: ToolSpec,
+    api: AgentApi,
+    working_directory: PathBuf,
+}
+
+impl ReportArtifactTool {
+    pub(super) fn new(api: AgentApi, working_directory: &Path) -> Self {
+        let spec = arguments::spec::<Arguments>(NAME, DESCRIPTION);
+        Self { spec, api, working_directory: working_directory.to_owned() }
+    }
+
+    async fn content(&self, arguments: &mut Arguments) -> Result<Vec<u8>, ToolOutput> {
+        if let Some(text) = arguments.text.clone() {
+            return Ok(text.into_bytes());
+        }
+        let (root, path) = (self.working_directory.clone(), arguments.path.clone());
+        let read = tokio::task::spawn_blocking(move || workspace::read(&root, &path)).await;
+        let refused =
+            |error: &dyn std::fmt::Display| ToolOutput::error(format!("It was not stored: {error}."));
+        read.map_err(|error| refused(&error))?.map_err(|error| refused(&error))
+    }
+}
+
+#[async_trait]
+impl Tool for ReportArtifactTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
+        let mut arguments: Arguments = match arguments::read(arguments) {
+            Ok(arguments) => arguments,
+            Err(wrong) => return wrong,
+        };
+        let bytes = match self.content(&mut arguments).await {
+            Ok(bytes) => bytes,
+            Err(refused) => return refused,
+        };
+        let mut body = arguments.description(&context.tool_call_id);
+        let artifacts = format!("sessions/{}/artifacts", self.api.session());
+        if bytes.len() as u64 > ContentSize::MAX_INLINE {
+            let named = json!({ "contentHash": sha256_hex(&bytes), "sizeBytes": bytes.len() });
+            if let Err(refused) = self.api.upload(&format!("{artifacts}/uploads"), &named, bytes).await {
+                return refused;
+            }
+            body.extend(named.as_object().cloned().unwrap_or_default());
+        } else if let Ok(text) = std::str::from_utf8(&bytes) {
+            body.insert("text".to_owned(), json!(text));
+        } else {
+            body.insert("base64".to_owned(), json!(STANDARD.encode(&bytes)));
+        }
+        self.api.post(&artifacts, &Value::Object(body), Value::to_string).await
+    }
+}
