@@ -4,8 +4,10 @@ use axum::body::{Body, Bytes};
 use http::{Request, header};
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::artifact::{ArtifactPath, ContentHash};
+use pilothouse_domain::knowledge::SearchTerms;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::Capabilities;
+use pilothouse_store::{Commit, Indexed, IndexedSubject};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -43,10 +45,23 @@ impl Artifacts {
     }
 
     async fn raw(&self, session: AgentSessionId, method: &str, path: &str, body: Body) -> (u16, Bytes) {
+        self.keyed(session, method, path, (None, body)).await
+    }
+
+    /// Sends a request, with an idempotency key if there is one.
+    async fn keyed(
+        &self,
+        session: AgentSessionId,
+        method: &str,
+        path: &str,
+        (idempotency_key, body): (Option<&str>, Body),
+    ) -> (u16, Bytes) {
         let key = self.fixture.app.secret.api_key(session, 0);
         let path = format!("/api/agent/sessions/{session}{path}");
         let request = Request::builder().method(method).uri(path);
-        let request = request.header(header::AUTHORIZATION, format!("Bearer {key}")).body(body).unwrap();
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
+        let request = idempotency_key.into_iter().fold(request, |it, key| it.header("Idempotency-Key", key));
+        let request = request.body(body).unwrap();
         let response = pilothouse_functions::router(self.fixture.app.clone()).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         (status, axum::body::to_bytes(response.into_body(), 8 << 20).await.unwrap())
@@ -254,6 +269,55 @@ async fn large_content_is_uploaded_first_and_then_named() {
 }
 
 #[tokio::test]
+async fn repeated_request_after_a_newer_version_changes_nothing() {
+    let artifacts = Artifacts::new().await;
+    let session = artifacts.fixture.session;
+    let send = async |key: &str, text: &str| {
+        let body = Body::from(json!({ "path": "a", "kind": "code", "text": text }).to_string());
+        let (status, bytes) = artifacts.keyed(session, "POST", "/artifacts", (Some(key), body)).await;
+        (status, serde_json::from_slice::<Value>(&bytes).unwrap())
+    };
+    let first = send("k1", "one").await;
+    assert_eq!(send("k2", "two").await.1["version"], 2);
+    assert_eq!(send("k1", "one").await, first, "the response of the first request");
+    assert_eq!(artifacts.list("").await[0]["version"], 2);
+}
+
+#[tokio::test]
+async fn agent_that_has_ended_cannot_complete_an_upload() {
+    let artifacts = Artifacts::new().await;
+    let session = artifacts.fixture.session;
+    let named = json!({ "contentHash": sha256_hex(b"x"), "sizeBytes": 1 });
+    let (status, link) = artifacts.as_agent(session, "POST", "/artifacts/uploads", named.clone()).await;
+    assert_eq!(status, 200, "{link}");
+    let url = link["url"].as_str().unwrap().strip_prefix(&format!("/api/agent/sessions/{session}")).unwrap();
+    assert_eq!(artifacts.raw(session, "PUT", url, Body::from("x")).await.0, 204);
+    let (status, body) =
+        artifacts.fixture.send("POST", &artifacts.fixture.session_path("/cancel"), json!({})).await;
+    assert_eq!(status, 202, "{body}");
+    artifacts.fixture.end_run().await;
+    let mut complete = json!({ "path": "x", "kind": "other" });
+    complete.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
+    let (status, body) = artifacts.as_agent(session, "POST", "/artifacts", complete).await;
+    assert_eq!((status, &body["code"]), (401, &json!("unauthenticated")), "{body}");
+    assert_eq!(artifacts.raw(session, "PUT", url, Body::from("x")).await.0, 401);
+    assert_eq!(artifacts.list("").await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn uploads_of_contents_count_for_the_rate_limit() {
+    let artifacts = Artifacts::new().await;
+    let session = artifacts.fixture.session;
+    let path = format!("/artifacts/uploads/{}", sha256_hex(b"x"));
+    for _ in 0..60 {
+        assert_eq!(artifacts.raw(session, "PUT", &path, Body::from("x")).await.0, 204);
+    }
+    assert_eq!(artifacts.raw(session, "PUT", &path, Body::from("x")).await.0, 429);
+    let named = json!({ "contentHash": sha256_hex(b"x"), "sizeBytes": 1 });
+    assert_eq!(artifacts.as_agent(session, "POST", "/artifacts/uploads", named).await.0, 429);
+}
+
+#[tokio::test]
 async fn lists_are_filtered_and_paged() {
     let artifacts = Artifacts::new().await;
     for n in 0..5 {
@@ -446,6 +510,66 @@ async fn search_finds_the_words_of_the_latest_version() {
         let path = format!("/api/projects/{}/search?query={query}", artifacts.fixture.project);
         assert_eq!(artifacts.fixture.send("GET", &path, Value::Null).await.0, 422, "{query}");
     }
+}
+
+/// Objectives of an agent with enough words for several commits.
+struct Updates {
+    artifacts: Artifacts,
+    indexed: Indexed,
+}
+
+impl Updates {
+    async fn new() -> Self {
+        let artifacts = Artifacts::new().await;
+        let subject = IndexedSubject::Objective { id: artifacts.fixture.agent };
+        let workstream = "api".to_owned().try_into().unwrap();
+        Self { artifacts, indexed: Indexed { subject, workstream, title: "Words".to_owned() } }
+    }
+
+    async fn commits(&self, prefix: &str) -> Vec<Commit> {
+        let words: String = (0..120).map(|n| format!("{prefix}{n:03} ")).collect();
+        let terms = SearchTerms::default().with(&words, 1);
+        let store = &self.artifacts.fixture.app.store;
+        store.index(self.artifacts.fixture.project, &self.indexed, &terms).await.unwrap()
+    }
+
+    async fn commit(&self, commit: Commit) -> bool {
+        self.artifacts.fixture.app.store.commit(commit).await.is_ok()
+    }
+
+    async fn run(&self, prefix: &str) {
+        for commit in self.commits(prefix).await {
+            assert!(self.commit(commit).await);
+        }
+    }
+
+    async fn is_found(&self, word: &str) -> bool {
+        !self.artifacts.titles(word).await.is_empty()
+    }
+}
+
+#[tokio::test]
+async fn interrupted_update_of_the_index_is_completed() {
+    let updates = Updates::new().await;
+    updates.run("tea").await;
+    let mut interrupted = updates.commits("milk").await;
+    assert!(interrupted.len() > 2);
+    assert!(updates.commit(interrupted.remove(0)).await);
+    assert!(updates.is_found("milk000").await);
+    updates.run("tea").await;
+    assert!(updates.is_found("tea000").await && !updates.is_found("milk000").await);
+}
+
+#[tokio::test]
+async fn overtaken_update_of_the_index_stops() {
+    let updates = Updates::new().await;
+    let overtaken = updates.commits("milk").await;
+    updates.run("tea").await;
+    for commit in overtaken {
+        assert!(!updates.commit(commit).await);
+    }
+    assert!(updates.is_found("tea119").await && !updates.is_found("milk000").await);
+    assert_eq!(updates.commits("tea").await.len(), 0, "the index is complete");
 }
 
 #[tokio::test]

@@ -77,8 +77,10 @@ fn posting_key(project: ProjectId, term: &str, indexed: &Indexed) -> Key {
 }
 
 impl Store {
-    /// The commits that make the index contain a subject under these words only, in their order. Repeating them changes nothing; the
-    /// last one stores the words, so that an interrupted update is completed by the next one.
+    /// The commits that make the index contain a subject under these words only, in their order. Repeating them changes nothing.
+    ///
+    /// Each has the guard of the stored words, so that an update stops as soon as another one has begun. Only the last one stores what
+    /// the index has then; the others store all words that it may have, so that the next update completes an interrupted one.
     pub async fn index(
         &self,
         project: ProjectId,
@@ -105,15 +107,23 @@ impl Store {
         for term in before.value.weights.keys().filter(|term| !now.weights.contains_key(*term)) {
             writes.push(Write::Delete(posting_key(project, term, indexed), Condition::Always));
         }
-        let mut commits: Vec<Commit> = Vec::new();
-        for some in writes.chunks(WRITES) {
+        // No subject has an empty title, so that the next update writes all postings again.
+        let mut possible = StoredTerms { title: String::new(), ..before.value };
+        possible.weights.extend(now.weights.clone());
+        let mut commits = Vec::new();
+        let mut remaining = &writes[..];
+        for version in before.version.. {
+            let (some, later) = remaining.split_at(remaining.len().min(WRITES));
+            let stored = if later.is_empty() { &now } else { &possible };
             let mut commit = Commit::new();
             some.iter().for_each(|write| commit.push(write.clone(), Purpose::Record));
+            commit.push(guarded(write(key.clone(), "search-terms", stored)?, version), Purpose::Guard);
             commits.push(commit);
+            remaining = later;
+            if remaining.is_empty() {
+                break;
+            }
         }
-        let mut last = commits.pop().unwrap_or_default();
-        last.push(guarded(write(key, "search-terms", &now)?, before.version), Purpose::Guard);
-        commits.push(last);
         Ok(commits)
     }
 
