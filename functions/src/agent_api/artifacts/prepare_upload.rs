@@ -10,6 +10,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 
 use super::KnowledgeCaller;
+use crate::agent_api::knowledge::audit::count;
 use crate::artifacts::upload::{PrepareUpload, prepare};
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -38,6 +39,7 @@ async fn prepare_upload(
     if input.project_id.is_some_and(|named| named != project) {
         return Err(Problem::invalid("projectId", "is not the project of the session"));
     }
+    count(&app, &agent.session).await?;
     let own = format!("/api/agent/sessions/{id}/artifacts/uploads/{}", input.content_hash);
     Ok(Json(prepare(&app, (project, &agent.author()), &input, own).await?))
 }

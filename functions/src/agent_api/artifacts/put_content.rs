@@ -9,6 +9,7 @@ use pilothouse_app::http::request::PathParams;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 
 use super::KnowledgeCaller;
+use crate::agent_api::knowledge::audit::count;
 use crate::artifacts::upload::{named_hash, receive};
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -32,6 +33,7 @@ async fn put_content(
 ) -> Result<StatusCode, Problem> {
     let hash = named_hash(&path)?;
     let agent = KnowledgeCaller::load(&app, &caller, id).await?;
+    count(&app, &agent.session).await?;
     receive(&app, (agent.membership.project_id, &agent.author()), &hash, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }

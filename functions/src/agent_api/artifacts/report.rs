@@ -1,6 +1,6 @@
 //! `POST /api/agent/sessions/{id}/artifacts`: stores a version of an agent's artifact (S2 `ArtifactEvent`; decision 84).
 
-use axum::extract::State;
+use axum::extract::{FromRequest as _, Request, State};
 use http::StatusCode;
 use pilothouse_api::artifacts::ArtifactUploadResult;
 use pilothouse_app::command::CommandResponse;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::{author_of, scope_of};
 use crate::agent_api::knowledge::audit::{KnowledgeUse, log_refused};
-use crate::agent_api::{AgentCall, CallerOf};
+use crate::agent_api::{AgentCall, CallerOf, caller_session};
 use crate::artifacts::input::{Target, Upload, UploadArtifact};
 use crate::artifacts::write::{WriteState, Writer};
 
@@ -39,8 +39,11 @@ async fn report_artifact(
     State(app): State<App>,
     caller: AgentCaller,
     Session(id): Session,
-    upload: Upload,
+    request: Request,
 ) -> Result<CommandResponse, Problem> {
+    // Large bodies share a bounded memory, so that only authenticated callers may occupy it.
+    caller_session(&app, &caller).await?;
+    let upload = Upload::from_request(request, &app).await?;
     let outcome = report(&app, &caller, id, &upload).await;
     if let Err(Problem::Artifact(ArtifactError::NotWritable { workstream })) = &outcome {
         let subject = match &upload.target {

@@ -1,4 +1,4 @@
-//! Logs the uses of a project's knowledge by its agents, also those that are refused.
+//! Counts the uses of a project's knowledge by its agents, and logs them, also those that are refused.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -65,7 +65,23 @@ impl KnowledgeUse {
 pub(in crate::agent_api) async fn log_and_count(
     app: &App,
     session: &AgentSession,
-    (used, allowed): (&KnowledgeUse, bool),
+    used: (&KnowledgeUse, bool),
+) -> Result<(), Problem> {
+    count_and(app, session, Some(used)).await
+}
+
+/// Counts a request that changes no session against the rate limit of the agent.
+///
+/// # Errors
+/// [`Problem::RateLimited`] when the agent calls too often.
+pub(in crate::agent_api) async fn count(app: &App, session: &AgentSession) -> Result<(), Problem> {
+    count_and(app, session, None).await
+}
+
+async fn count_and(
+    app: &App,
+    session: &AgentSession,
+    used: Option<(&KnowledgeUse, bool)>,
 ) -> Result<(), Problem> {
     let load = async || {
         let mut calls = app.store.calls(session.id()).await?;
@@ -75,7 +91,9 @@ pub(in crate::agent_api) async fn log_and_count(
     let decide = |calls, ctx: &mut DomainContext<'_>| {
         let mut commit = Commit::new();
         commit.calls(session.id(), &calls)?;
-        used.log(&mut commit, session, allowed, ctx)?;
+        if let Some((used, allowed)) = used {
+            used.log(&mut commit, session, allowed, ctx)?;
+        }
         Ok::<_, Problem>(Decision::Commit(commit, ()))
     };
     app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
