@@ -11,7 +11,7 @@ use pilothouse_domain::{ArtifactId, ProjectId};
 
 use super::artifact_of;
 use crate::artifacts::content::blob_key;
-use crate::queries::records::blob::content_response;
+use crate::queries::records::blob::{MAX_ANSWER_BYTES, content_response, link_response};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("artifacts-content", Verb::Get, "/api/artifacts/{id}/content", |verb| {
@@ -38,6 +38,12 @@ pub(super) async fn content_of(
     version: &ArtifactVersion,
 ) -> Result<Response, Problem> {
     let key = blob_key(project, &version.author, &version.content.content_hash)?;
+    // Its hash was verified when it was stored, so that a large content need not be read to be linked.
+    if version.content.size_bytes.bytes() > MAX_ANSWER_BYTES as u64
+        && let Some(link) = link_response(app, &key).await?
+    {
+        return Ok(link);
+    }
     let missing = || Problem::internal(format!("the content {} is missing", key.as_str()));
     content_response(app, &key).await?.ok_or_else(missing)
 }

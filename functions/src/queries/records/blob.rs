@@ -46,14 +46,22 @@ async fn get_blob(
 pub(crate) async fn content_response(app: &App, key: &BlobKey) -> Result<Option<Response>, Problem> {
     let Some(bytes) = app.blobs.get(key).await.map_err(Problem::internal)? else { return Ok(None) };
     if bytes.len() > MAX_ANSWER_BYTES
-        && let Some(link) = app.blobs.link(key, LINK_VALID).await.map_err(Problem::internal)?
+        && let Some(link) = link_response(app, key).await?
     {
-        let link = HeaderValue::from_str(&link).map_err(Problem::internal)?;
-        return Ok(Some((StatusCode::SEE_OTHER, [(header::LOCATION, link)]).into_response()));
+        return Ok(Some(link));
     }
     let mut response = bytes.into_response();
     // Prevents browsers from executing content that an agent wrote.
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(Some(response))
+}
+
+/// A redirection to a blob; `None` if the engine has no URLs.
+pub(crate) async fn link_response(app: &App, key: &BlobKey) -> Result<Option<Response>, Problem> {
+    let Some(link) = app.blobs.link(key, LINK_VALID).await.map_err(Problem::internal)? else {
+        return Ok(None);
+    };
+    let link = HeaderValue::from_str(&link).map_err(Problem::internal)?;
+    Ok(Some((StatusCode::SEE_OTHER, [(header::LOCATION, link)]).into_response()))
 }

@@ -114,6 +114,8 @@ impl Blobs for S3Blobs {
     async fn link(&self, key: &BlobKey, valid: Duration) -> Result<Option<String>, BlobError> {
         let config = PresigningConfig::expires_in(valid).map_err(engine)?;
         let object = self.client.get_object().bucket(&*self.bucket).key(self.object(key));
+        // Prevents browsers from executing content that an agent wrote.
+        let object = object.response_content_type("application/octet-stream");
         let signed = object.presigned(config).await.map_err(engine)?;
         Ok(Some(signed.uri().to_owned()))
     }
