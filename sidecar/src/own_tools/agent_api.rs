@@ -96,6 +96,11 @@ impl AgentApi {
         self.session
     }
 
+    /// A text of the agent without the secrets that the sidecar knows.
+    pub(crate) fn redacted(&self, text: String) -> String {
+        self.redactor.text(&text).unwrap_or(text)
+    }
+
     /// A POST request to a path below `/api/agent`.
     pub(crate) fn request(&self, path: &str, body: &impl Serialize) -> RequestBuilder {
         let url = format!("{}/{path}", self.base);

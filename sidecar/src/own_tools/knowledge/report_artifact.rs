@@ -23,6 +23,9 @@ const NAME: &str = "report_artifact";
 const DESCRIPTION: &str = "Stores a result of your work in the project, where people review it and other agents can read it: a file of \
 the working directory, or a text. Report the same path again when it has changed; that makes a new version.";
 
+/// Most bytes of a text in JSON: those of a content of 4 MB in base64, which a request can have.
+const MAX_ESCAPED: usize = (ContentSize::MAX_INLINE as usize).div_ceil(3) * 4;
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Arguments {
@@ -100,6 +103,20 @@ impl ReportArtifactTool {
     }
 }
 
+/// The field of the request that has a small content, and its value. Base64 has a length that is known, and texts with many characters to
+/// escape do not fit otherwise.
+fn inline(bytes: Vec<u8>, redacted: impl FnOnce(String) -> String) -> (&'static str, Value) {
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => redacted(text),
+        Err(binary) => return ("base64", json!(STANDARD.encode(binary.as_bytes()))),
+    };
+    let escaped = json!(text);
+    if escaped.to_string().len() <= MAX_ESCAPED {
+        return ("text", escaped);
+    }
+    ("base64", json!(STANDARD.encode(text)))
+}
+
 #[async_trait]
 impl Tool for ReportArtifactTool {
     fn spec(&self) -> &ToolSpec {
@@ -123,11 +140,26 @@ impl Tool for ReportArtifactTool {
                 return refused;
             }
             body.extend(named.as_object().cloned().unwrap_or_default());
-        } else if let Ok(text) = std::str::from_utf8(&bytes) {
-            body.insert("text".to_owned(), json!(text));
         } else {
-            body.insert("base64".to_owned(), json!(STANDARD.encode(&bytes)));
+            let (field, content) = inline(bytes, |text| self.api.redacted(text));
+            body.insert(field.to_owned(), content);
         }
         self.api.post(&artifacts, &Value::Object(body), Value::to_string).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_with_many_characters_to_escape_is_sent_in_base64() {
+        let most = usize::try_from(ContentSize::MAX_INLINE).unwrap();
+        let none = |text: String| text;
+        assert_eq!(inline("a\"b".into(), none), ("text", json!("a\"b")));
+        assert_eq!(inline(vec![0xff], none), ("base64", json!("/w==")));
+        let (field, content) = inline("\n".repeat(most).into_bytes(), none);
+        assert_eq!((field, content.as_str().unwrap().len()), ("base64", MAX_ESCAPED));
+        assert_eq!(inline(b"key".to_vec(), |_| "\"".repeat(most)).1, json!(STANDARD.encode("\"".repeat(most))));
     }
 }
