@@ -40,7 +40,7 @@ pub enum Artifacts {
     /// Compare two versions
     Diff(Diff),
     /// Approve the latest version; the trust of its agent rises
-    Approve(ArtifactArg),
+    Approve(Reviewed),
     /// Reject the latest version; the trust of its agent falls
     Reject(Reject),
 }
@@ -107,10 +107,31 @@ pub struct Diff {
 #[derive(Debug, Args)]
 pub struct Reject {
     #[command(flatten)]
-    pub artifact: ArtifactArg,
+    pub reviewed: Reviewed,
     /// What to change
     #[arg(long, short, value_name = "TEXT")]
     pub reason: String,
+}
+
+/// The version that a person has looked at.
+#[derive(Debug, Args)]
+pub struct Reviewed {
+    #[command(flatten)]
+    pub artifact: ArtifactArg,
+    /// The version that you have looked at; if there is a newer one, nothing is reviewed [default: the latest one]
+    #[arg(long, short, value_name = "VERSION")]
+    pub version: Option<u32>,
+}
+
+impl Reviewed {
+    async fn resolve(&self, ctx: &Context) -> Result<(ArtifactId, u32), CliError> {
+        let id = self.artifact.id(ctx).await?;
+        let version = match self.version {
+            Some(version) => version,
+            None => ctx.client.artifact(id).await?.latest.version,
+        };
+        Ok((id, version))
+    }
 }
 
 fn kind(text: &str) -> Result<ArtifactKind, String> {
@@ -140,15 +161,13 @@ impl Artifacts {
                 let diff = ctx.client.artifact_diff(artifact.id(ctx).await?, from, to).await?;
                 ctx.print(&diff, |diff, style, _| output::artifacts::diff(diff, style))?;
             }
-            Self::Approve(artifact) => {
-                let id = artifact.id(ctx).await?;
-                let seen = ctx.client.artifact(id).await?.latest.version;
+            Self::Approve(reviewed) => {
+                let (id, seen) = reviewed.resolve(ctx).await?;
                 let view = ctx.client.approve_artifact(id, seen).await?;
                 ctx.print(&view, |view, style, _| output::artifacts::reviewed(view, style))?;
             }
-            Self::Reject(Reject { artifact, reason }) => {
-                let id = artifact.id(ctx).await?;
-                let seen = ctx.client.artifact(id).await?.latest.version;
+            Self::Reject(Reject { reviewed, reason }) => {
+                let (id, seen) = reviewed.resolve(ctx).await?;
                 let view = ctx.client.reject_artifact(id, seen, &reason).await?;
                 ctx.print(&view, |view, style, _| output::artifacts::reviewed(view, style))?;
             }

@@ -66,11 +66,12 @@ pub fn list(artifacts: &[ArtifactSummary], style: Style, now: Timestamp) -> Stri
 /// An artifact with its versions.
 pub fn show(view: &ArtifactView, versions: &[ArtifactVersion], style: Style, now: Timestamp) -> String {
     let it = &view.summary;
-    let mut out = format!("{}  {}  {}\n{}\n", style.bold(it.name.as_str()), it.kind, it.id, view.uri);
+    let name = text::clean(it.name.as_str());
+    let mut out = format!("{}  {}  {}\n{}\n", style.bold(&name), it.kind, it.id, text::clean(&view.uri));
     let _ = writeln!(out, "Workstream {}, version {}: {}", it.workstream, it.version, review(view));
     if !it.tags.is_empty() {
         let tags: Vec<_> = it.tags.as_slice().iter().map(ToString::to_string).collect();
-        let _ = writeln!(out, "Tags: {}", tags.join(", "));
+        let _ = writeln!(out, "Tags: {}", text::clean(&tags.join(", ")));
     }
     let mut table = Table::new(&[">VERSION", "BY", ">BYTES", "TYPE", "SHA-256", "STORED"]);
     for version in versions {
@@ -99,7 +100,7 @@ fn review(view: &ArtifactView) -> String {
 pub fn reviewed(view: &ArtifactView, style: Style) -> String {
     format!(
         "{}, version {}: {}\n",
-        style.bold(view.summary.path.as_str()),
+        style.bold(&text::clean(view.summary.path.as_str())),
         view.summary.version,
         review(view)
     )
@@ -110,7 +111,8 @@ pub fn diff(diff: &ArtifactDiff, _: Style) -> String {
     if diff.unified.is_empty() {
         return format!("Versions {} and {} are equal\n", diff.from, diff.to);
     }
-    format!("{}{} lines added, {} removed\n", diff.unified, diff.added_lines, diff.removed_lines)
+    let unified = text::clean(&diff.unified);
+    format!("{unified}{} lines added, {} removed\n", diff.added_lines, diff.removed_lines)
 }
 
 /// What a search has found.
@@ -144,16 +146,17 @@ pub fn snapshot(snapshot: &KnowledgeSnapshot, style: Style) -> String {
         let (artifacts, decisions) = (it.artifact_count, it.pending_decision_count);
         let _ = writeln!(out, "\n{}: {} ({artifacts} artifacts, {decisions} decisions wait)", it.id, it.name);
         if !it.recent_activity.is_empty() {
-            let _ = writeln!(out, "  {}", it.recent_activity);
+            let _ = writeln!(out, "  {}", text::clean(&it.recent_activity));
         }
         for artifact in snapshot.artifact_index.iter().filter(|artifact| artifact.workstream == it.id) {
-            let _ = writeln!(out, "  {} {}, version {}", short(artifact.id), artifact.name, artifact.version);
+            let name = text::clean(artifact.name.as_str());
+            let _ = writeln!(out, "  {} {name}, version {}", short(artifact.id), artifact.version);
         }
         for other in snapshot.active_agents.iter().filter(|other| other.workstream == it.id) {
             let _ = writeln!(out, "  agent {} {}: {}", agent(other.id), other.role, other.status);
         }
         for decision in snapshot.pending_decisions.iter().filter(|decision| decision.workstream == it.id) {
-            let _ = writeln!(out, "  waits: {} ({})", decision.title, decision.severity);
+            let _ = writeln!(out, "  waits: {} ({})", text::line(&decision.title, 100), decision.severity);
         }
     }
     let omitted = &snapshot.omitted;
