@@ -64,6 +64,6 @@ pub(crate) async fn receive(
 
 /// The hash in the path of an upload.
 pub(crate) fn named_hash(path: &PathParams) -> Result<ContentHash, Problem> {
-    let named = path.get("sha256").unwrap_or_default();
-    ContentHash::parse(named).map_err(|wrong| Problem::invalid("sha256", wrong))
+    let no_upload = |wrong| Problem::NotFound(format!("there is no such upload: its name {wrong}"));
+    ContentHash::parse(path.get("sha256").unwrap_or_default()).map_err(no_upload)
 }

@@ -23,9 +23,8 @@ pub(super) async fn react(
     let id: ArtifactId = entry.aggregate_id.parse().map_err(Problem::internal)?;
     let (version, author, outcome) = match event {
         ArtifactEvent::Reported { version, project_id, workstream, .. } => {
-            let indexed = search_index::react_of_artifact(app, id).await;
             let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };
-            return indexed.and(counted);
+            return search_index::react_of_artifact(app, id).await.and(counted);
         }
         ArtifactEvent::Approved { version, author, .. } => (*version, author, TrustOutcome::ArtifactApproved),
         ArtifactEvent::Rejected { version, author, .. } => (*version, author, TrustOutcome::ArtifactRejected),

@@ -47,7 +47,7 @@ impl Agent {
     async fn result(&self, call: &str) -> (bool, String) {
         let look = async || {
             let calls = self.session.tool_calls().await;
-            let found = calls.into_iter().find(|it| it["toolCallId"] == call)?;
+            let found = calls.into_iter().find(|it| it["id"] == call)?;
             let content = found["result"]["content"].as_str()?.to_owned();
             Some((found["result"]["isError"] == true, content))
         };

@@ -27,7 +27,7 @@ async fn search_project(
     Id(id): Id<ProjectId>,
     parameters: Parameters,
 ) -> Result<Json<SearchResults>, Problem> {
-    let terms = terms_of(parameters.text("query"))?;
     app.store.aggregate::<Project>(&owner, id).await?.ok_or_else(Problem::no_project)?;
+    let terms = terms_of(parameters.text("query"))?;
     Ok(Json(search(&app, id, None, terms).await?))
 }

@@ -30,13 +30,13 @@ async fn get_snapshot(
     Id(id): Id<ProjectId>,
     parameters: Parameters,
 ) -> Result<Json<KnowledgeSnapshot>, Problem> {
+    let project = app.store.aggregate::<Project>(&owner, id).await?.ok_or_else(Problem::no_project)?.value;
     let agent: ProjectAgentId =
         parameters.parsed("agentId")?.ok_or_else(|| Problem::invalid("agentId", "is missing"))?;
     let budget = match parameters.parsed("tokens")? {
         Some(tokens) => TokenBudget::new(tokens).map_err(|wrong| Problem::invalid("tokens", wrong))?,
         None => TokenBudget::DEFAULT,
     };
-    let project = app.store.aggregate::<Project>(&owner, id).await?.ok_or_else(Problem::no_project)?.value;
     let agent = app.store.aggregate::<ProjectAgent>(&owner, agent).await?.map(|loaded| loaded.value);
     let agent = agent.filter(|agent| agent.project_id() == id).ok_or_else(Problem::no_agent)?;
     Ok(Json(snapshot_of(&app, &project, &agent, budget).await?))

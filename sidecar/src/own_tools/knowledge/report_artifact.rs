@@ -160,6 +160,9 @@ mod tests {
         assert_eq!(inline(vec![0xff], none), ("base64", json!("/w==")));
         let (field, content) = inline("\n".repeat(most).into_bytes(), none);
         assert_eq!((field, content.as_str().unwrap().len()), ("base64", MAX_ESCAPED));
-        assert_eq!(inline(b"key".to_vec(), |_| "\"".repeat(most)).1, json!(STANDARD.encode("\"".repeat(most))));
+        assert_eq!(
+            inline(b"key".to_vec(), |_| "\"".repeat(most)).1,
+            json!(STANDARD.encode("\"".repeat(most)))
+        );
     }
 }

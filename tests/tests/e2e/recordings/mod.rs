@@ -4,6 +4,7 @@
 //! addresses and secrets. A change of the API changes these files; `PILOTHOUSE_EXPORT=1` rewrites them.
 
 mod agent_api;
+mod artifacts;
 mod brakes;
 mod chains;
 mod decisions;

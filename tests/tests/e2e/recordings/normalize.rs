@@ -35,6 +35,8 @@ impl Normalizer {
                 (r"(, version )\d+\.\d+\.\d+", "${1}<version>"),
                 (r#"("receipt":")[^"]+""#, "${1}<receipt>\""),
                 (r#"("elapsedSeconds":)\d+"#, "${1}<seconds>"),
+                // Ids count differently.
+                (r#"("estimatedTokens":)\d+"#, "${1}<tokens>"),
                 (r#"("durationMs":)\d+"#, "${1}<milliseconds>"),
                 (r"('d':')[A-Za-z0-9_-]{16}'", "${1}<digest>'"),
             ]
