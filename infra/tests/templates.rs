@@ -383,10 +383,13 @@ fn each_role_allows_what_the_catalogue_says() {
             assert!(!may(&format!("dynamodb:{action}"), ""), "{name}: {action}");
         }
 
-        let reads_blobs = matches!(access.blobs, BlobAccess::Read | BlobAccess::Both);
-        let writes_blobs = matches!(access.blobs, BlobAccess::Write | BlobAccess::Both);
-        assert_eq!(may("s3:GetObject", "${Bucket}/"), reads_blobs, "{name}");
-        assert_eq!(may("s3:PutObject", "${Bucket}/"), writes_blobs, "{name}");
+        for (blobs, objects) in [(access.blobs, "sessions"), (access.artifacts, "artifacts")] {
+            let objects = format!("${{Bucket}}/{objects}/*");
+            let reads_blobs = matches!(blobs, BlobAccess::Read | BlobAccess::Both);
+            let writes_blobs = matches!(blobs, BlobAccess::Write | BlobAccess::Both);
+            assert_eq!(may("s3:GetObject", &objects), reads_blobs, "{name}: {objects}");
+            assert_eq!(may("s3:PutObject", &objects), writes_blobs, "{name}: {objects}");
+        }
         assert_eq!(may("events:PutEvents", "event-bus/${Prefix}"), access.publishes, "{name}");
         assert_eq!(may("sns:Publish", "${Prefix}-notices"), access.publishes, "{name}");
         assert_eq!(may("secretsmanager:GetSecretValue", "SecretArn"), access.secret, "{name}");
