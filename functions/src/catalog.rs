@@ -98,6 +98,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &commands::notifications::read::FUNCTION,
     &commands::notifications::read_all::FUNCTION,
     &realtime::notifications::FUNCTION,
+    &realtime::sessions::FUNCTION,
     &realtime::decisions::FUNCTION,
     &queries::webhooks::list::FUNCTION,
     &commands::webhooks::register::FUNCTION,

@@ -70,7 +70,13 @@ fn serve(data: &Path) {
     runtime.block_on(async {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let agents_on_exit = AgentsOnExit::End;
-        let options = Options { listen, data: data.to_owned(), agents_on_exit, confine: Some(vec![]) };
+        let options = Options {
+            listen,
+            data: data.to_owned(),
+            agents_on_exit,
+            confine: Some(vec![]),
+            console_hosts: vec![],
+        };
         let server = Server::start(options).await.unwrap();
         println!("{}", server.url());
         server.run_until(std::future::pending()).await;

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::{
     adjust, agent, answer, artifacts, brake, budget, chain, completions, dead_letters, deliverables, demo,
-    events, inbox, keys, knowledge, lifecycle, plan, pool, project, ps, queue, records, review, run, show,
-    skill, steer, template, tick, token, trust, up, watch, worker, workers,
+    events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue, records, review, run,
+    show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -47,6 +47,7 @@ pub enum Command {
     Ps(ps::Ps),
     Show(show::Show),
     Watch(watch::Watch),
+    Open(open::Open),
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),
@@ -169,6 +170,8 @@ mod tests {
             "workers remove mini --lost",
             "demo",
             "token --owner ada --ttl 30d",
+            "open",
+            "open @last --print",
             "keys jwks",
             "run objective --dir . --budget 2.50 --name n --model m --adapter claude --label a=b --label c=d --detach",
             "run objective --script s.json",

@@ -22,6 +22,7 @@ mod interactive;
 pub mod keys;
 pub mod knowledge;
 pub mod lifecycle;
+pub mod open;
 pub mod parse;
 pub mod plan;
 pub mod pool;
@@ -84,6 +85,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Fork(command) => command.run(&ctx()?).await,
         Command::Tasks(command) => command.run(&ctx()?).await,
         Command::Notifications(command) => command.run(&ctx()?).await,
+        Command::Open(command) => command.run(&ctx()?, &globals).await,
         Command::Replay(command) => command.run(&ctx()?).await,
         Command::Export(command) => command.run(&ctx()?).await,
         Command::Steer(command) => command.run(&ctx()?).await,
@@ -123,6 +125,9 @@ const fn embedded_only(command: &Command) -> Option<&'static str> {
         Command::Up(_) => Some(
             "`pilothouse up` starts the server of the embedded profile; a deployment in AWS is always up",
         ),
+        Command::Open(_) => {
+            Some("`pilothouse open` opens the console of the embedded server; remove --profile aws")
+        }
         Command::Demo(_) => {
             Some("`pilothouse demo` needs a server of the embedded profile; remove --profile aws")
         }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use pilothouse_domain::UserId;
 use pilothouse_embedded::{AgentsOnExit, Options, Server};
+use pilothouse_local_keys::DEFAULT_OWNER;
 
 use crate::context::{write, write_json};
 use crate::error::CliError;
@@ -30,6 +32,9 @@ pub struct Up {
     /// any owner.
     #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
     pub unconfined: bool,
+    /// A name under which browsers may open the console, besides IP addresses and localhost; repeat it for several
+    #[arg(long, env = "PILOTHOUSE_CONSOLE_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    pub console_host: Vec<String>,
 }
 
 impl Up {
@@ -41,12 +46,17 @@ impl Up {
         let agents_on_exit =
             if self.pause_agents_on_exit { AgentsOnExit::Pause } else { AgentsOnExit::Continue };
         let confine = (!self.unconfined).then(|| globals.credentials());
-        let options = Options { listen: self.listen, data: data.clone(), agents_on_exit, confine };
+        let console_hosts = self.console_host;
+        let options =
+            Options { listen: self.listen, data: data.clone(), agents_on_exit, confine, console_hosts };
         let server = Server::start(options).await?;
         let url = server.url().to_owned();
+        let owner = UserId::parse(DEFAULT_OWNER).map_err(|e| CliError::Failed(e.to_string()))?;
+        let console = server.console_link(owner);
         if globals.json {
+            let console = console.ok();
             write_json(
-                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement() }),
+                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement(), "console": console }),
             )?;
         } else {
             let style = Style::for_stream(&std::io::stdout());
@@ -56,8 +66,14 @@ impl Up {
             } else {
                 format!("  export PILOTHOUSE_URL={url}\n")
             };
+            let console = match console {
+                Ok(link) => format!(
+                    "Open the web console with this link, which works once, within 15 minutes (later: pilothouse open):\n  {link}\n"
+                ),
+                Err(error) => format!("The web console is not included: {error}\n"),
+            };
             write(&format!(
-                "Pilothouse listens on {shown}, data in {folder}. In another terminal:\n{hint}  \
+                "Pilothouse listens on {shown}, data in {folder}.\n{console}In another terminal:\n{hint}  \
                  pilothouse run \"what to do\"\n  pilothouse ps\nCtrl-C ends the server; agents keep working, and the \
                  next start adopts them.\n{}\n",
                 server.confinement().statement()

@@ -1,14 +1,16 @@
 use async_trait::async_trait;
-use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
+use pilothouse_app::change_notifier::{
+    ChangeNotifier, ChangeSubscription, ChangedSessions, SessionsSubscription,
+};
 use pilothouse_domain::{
     AgentSessionId, Aggregate as _, Brake, Project, ProjectAgent, ProjectAgentId, ProjectId, UserId,
 };
 use pilothouse_sqlite::Watch;
 use pilothouse_store::layout::{
     aggregate_journal_partition, aggregate_partition, ended_decisions_partition, feed_partition,
-    open_decisions_partition, session_partition,
+    open_decisions_partition, session_of_partition, session_partition,
 };
-use pilothouse_store::sqlite::SqliteTable;
+use pilothouse_store::sqlite::{SqliteTable, TableChanges, WrittenPartitions};
 
 /// Notifies live streams of changes in a partition of the table or of its Listing index.
 pub(super) struct TableChangeNotifier(pub(super) SqliteTable);
@@ -43,6 +45,30 @@ impl ChangeNotifier for TableChangeNotifier {
 
     fn subscribe_to_brakes(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
         Box::new(PartitionWatch(self.0.watch(&aggregate_partition(owner, Brake::KIND))))
+    }
+
+    fn subscribe_to_sessions(&self) -> Box<dyn SessionsSubscription> {
+        Box::new(WrittenSessions(self.0.changes()))
+    }
+}
+
+struct WrittenSessions(TableChanges);
+
+#[async_trait]
+impl SessionsSubscription for WrittenSessions {
+    async fn next(&mut self) -> Option<ChangedSessions> {
+        loop {
+            match self.0.next().await? {
+                WrittenPartitions::Missed => return Some(ChangedSessions::Missed),
+                WrittenPartitions::Partitions(partitions) => {
+                    let sessions = partitions.iter().filter_map(|it| session_of_partition(it));
+                    let sessions: Vec<_> = sessions.collect();
+                    if !sessions.is_empty() {
+                        return Some(ChangedSessions::Sessions(sessions));
+                    }
+                }
+            }
+        }
     }
 }
 

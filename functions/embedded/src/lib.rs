@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
+//! | `console` | the web console: files, login, checks of requests from browsers |
 //! | `webhook_sender` | sends deliveries to webhooks |
 //! | `file_descriptors` | the limit of open files |
 //! | `disk_monitor` | pauses sessions while the disk is nearly full |
@@ -26,6 +27,7 @@ mod combined_runtime;
 mod components;
 mod confinement;
 mod connections;
+mod console;
 mod data_format;
 mod disk_monitor;
 mod file_descriptors;
@@ -47,6 +49,7 @@ use std::time::Duration;
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_domain::UserId;
 use pilothouse_functions::events::clock;
 use pilothouse_functions::router;
 use pilothouse_worker::Worker;
@@ -58,6 +61,7 @@ use components::Components;
 pub use components::sidecar_program;
 pub use confinement::AgentConfinement;
 use connections::Connections;
+use console::{LoginCodes, with_console};
 use disk_monitor::DiskMonitor;
 use pilothouse_local_keys::{KeyError, LocalKeys};
 use steady_clock::SteadyClock;
@@ -86,6 +90,8 @@ pub struct Options {
     pub agents_on_exit: AgentsOnExit,
     /// Paths that agents must not access besides the data folder; `None` disables confinement.
     pub confine: Option<Vec<PathBuf>>,
+    /// Names under which browsers may reach the console, besides IP addresses and `localhost`.
+    pub console_hosts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +137,15 @@ pub enum StartError {
     NoSidecar,
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// This build does not include the console; the text says why.
+    #[error("{0}")]
+    NotIncluded(&'static str),
+    #[error(transparent)]
+    Code(#[from] KeyError),
+}
+
 pub struct Server {
     url: String,
     listener: TcpListener,
@@ -140,6 +155,9 @@ pub struct Server {
     worker: Arc<Worker>,
     tasks: JoinSet<()>,
     agents_on_exit: AgentsOnExit,
+    keys: Arc<LocalKeys>,
+    login_codes: LoginCodes,
+    console_hosts: Vec<String>,
 }
 
 impl Server {
@@ -149,7 +167,7 @@ impl Server {
         if disk_monitor::is_full(&options.data) {
             return Err(StartError::DiskFull(options.data));
         }
-        let keys = LocalKeys::open_or_create(&options.data)?;
+        let keys = Arc::new(LocalKeys::open_or_create(&options.data)?);
         let listener = port::listen(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
@@ -172,7 +190,26 @@ impl Server {
             DiskMonitor { folder: options.data, db, app: app.clone(), worker: Arc::clone(&worker) };
         tasks.spawn(disk_monitor.run());
         let agents_on_exit = options.agents_on_exit;
-        Ok(Self { url, listener, connections, app, confinement, worker, tasks, agents_on_exit })
+        Ok(Self {
+            url,
+            listener,
+            connections,
+            app,
+            confinement,
+            worker,
+            tasks,
+            agents_on_exit,
+            keys,
+            login_codes: LoginCodes::default(),
+            console_hosts: options.console_hosts,
+        })
+    }
+
+    /// A link that opens the console, logged in as `owner`, once. Fails with the reason if this build has no console.
+    pub fn console_link(&self, owner: UserId) -> Result<String, ConsoleError> {
+        pilothouse_console::console().map_err(ConsoleError::NotIncluded)?;
+        let code = self.login_codes.create(owner)?;
+        Ok(pilothouse_api::console::link(&self.url, &code, None))
     }
 
     pub fn url(&self) -> &str {
@@ -188,7 +225,16 @@ impl Server {
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
         let (stop, stopped) = watch::channel(());
         let app = self.app.clone();
-        let serve = connections::serve(self.listener, router(self.app), self.connections, stopped);
+        let port = self.listener.local_addr().map_or(0, |address| address.port());
+        let router = with_console(
+            router(self.app.clone()),
+            self.app,
+            self.keys,
+            self.login_codes,
+            port,
+            self.console_hosts,
+        );
+        let serve = connections::serve(self.listener, router, self.connections, stopped);
         let mut serving = tokio::spawn(serve);
         let still_serving = tokio::select! {
             () = shutdown => true,

@@ -16,7 +16,7 @@
 //! The stream of a project works in the same way, with several journals: [`projects`] on the embedded server, [`push_projects`] in `aws`.
 //!
 //! The stream of the inbox has no cursor. It sends each decision that changed, as it is then: [`decisions`] on the embedded server,
-//! [`push_decisions`] in `aws`.
+//! [`push_decisions`] in `aws`. The stream of the list of sessions works alike, on the embedded server only: [`sessions`].
 
 pub mod authorize;
 pub mod closed;
@@ -31,5 +31,6 @@ mod push_decisions;
 mod push_projects;
 pub mod push_queue;
 mod pusher;
+pub mod sessions;
 mod socket;
 pub mod subscribe;

@@ -17,12 +17,22 @@ pub(super) async fn wait_for_change(
     socket: &mut WebSocket,
     changes: &mut dyn ChangeSubscription,
 ) -> Result<bool, Problem> {
+    let changed = async { changes.changed().await.then_some(()) };
+    Ok(next_change(socket, changed).await?.is_some())
+}
+
+/// Waits for a change, and keeps the connection alive meanwhile. Returns `None` when the stream is over.
+pub(super) async fn next_change<T>(
+    socket: &mut WebSocket,
+    change: impl Future<Output = Option<T>>,
+) -> Result<Option<T>, Problem> {
+    let mut change = std::pin::pin!(change);
     loop {
         tokio::select! {
-            open = changes.changed() => return Ok(open),
+            change = &mut change => return Ok(change),
             said = socket.recv() => match said {
                 // Messages from the client have no effect.
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(false),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(None),
                 Some(Ok(_)) => {},
             },
             () = tokio::time::sleep(PING) => deliver(socket, Message::Ping(bytes::Bytes::new())).await?,

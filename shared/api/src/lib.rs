@@ -9,6 +9,7 @@ pub mod agent;
 pub mod artifacts;
 pub mod brakes;
 pub mod chains;
+pub mod console;
 mod cursor;
 pub mod decisions;
 pub mod event_feed;

@@ -335,6 +335,16 @@ pub struct SessionSummary {
     pub completed_at: Option<Timestamp>,
 }
 
+/// A message of the live stream of the list of sessions. It has no cursor: list the sessions again after each `caught_up`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum SessionListMessage {
+    /// A session as it is now: it is new, or it changed. The same state may be sent more than once.
+    Session(Box<SessionSummary>),
+    /// Each change from now on is sent. It is also sent when the client was too slow and missed changes.
+    CaughtUp {},
+}
+
 /// The response to starting a session: the session and its API key, which is shown only once (decision 8).
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -28,9 +28,21 @@ pub trait ChangeNotifier: Send + Sync + 'static {
     fn subscribe_to_brakes(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
         Box::new(Never)
     }
+
+    /// Subscribes to changes of the sessions of all owners.
+    fn subscribe_to_sessions(&self) -> Box<dyn SessionsSubscription> {
+        Box::new(Never)
+    }
 }
 
 struct Never;
+
+#[async_trait]
+impl SessionsSubscription for Never {
+    async fn next(&mut self) -> Option<ChangedSessions> {
+        None
+    }
+}
 
 #[async_trait]
 impl ChangeSubscription for Never {
@@ -43,4 +55,18 @@ impl ChangeSubscription for Never {
 pub trait ChangeSubscription: Send {
     /// Waits until the journal has changed since the last call. Returns false when the server shuts down.
     async fn changed(&mut self) -> bool;
+}
+
+/// What changed since the last call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangedSessions {
+    Sessions(Vec<AgentSessionId>),
+    /// The subscriber was too slow: any session may have changed.
+    Missed,
+}
+
+#[async_trait]
+pub trait SessionsSubscription: Send {
+    /// Waits for the next change. Returns `None` when the server shuts down. Dropping the future loses nothing.
+    async fn next(&mut self) -> Option<ChangedSessions>;
 }

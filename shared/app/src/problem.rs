@@ -44,6 +44,9 @@ pub enum Problem {
         "this server cannot confine agents and serves only its first owner; its operator can start it with --unconfined to serve you, too"
     )]
     OwnerNotServed,
+    /// A browser sent the request for another site, or with a name that is not one of this server.
+    #[error("{0}")]
+    ForeignOrigin(&'static str),
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The session has a cap, but the spend of its agent cannot be measured (decision 32).
@@ -188,6 +191,7 @@ impl Problem {
             Self::NotFound(_) => "not-found",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::OwnerNotServed => "owner-not-served",
+            Self::ForeignOrigin(_) => "foreign-origin",
             Self::Session(error) => error.code(),
             Self::UnmeteredStart => SessionError::Unmetered.code(),
             Self::Queue(error) => error.code(),
@@ -241,6 +245,7 @@ impl Problem {
             | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::OwnerNotServed
+            | Self::ForeignOrigin(_)
             | Self::Artifact(ArtifactError::NotReadable { .. } | ArtifactError::NotWritable { .. }) => {
                 StatusCode::FORBIDDEN
             }

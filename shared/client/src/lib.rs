@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`inputs`] | bodies and queries of requests |
 //! | `sessions`, `lifecycle`, `messages`, `agent_requests`, `records` | methods for one session |
-//! | `brakes`, `chains`, `templates`, `skills`, `pool`, `notifications`, `operations`, `workers` | methods for other resources |
+//! | `brakes`, `chains`, `console`, `templates`, `skills`, `pool`, `notifications`, `operations`, `workers` | methods for other resources |
 //! | `resolve` | finds a resource by a part of its id, or by its name |
 //! | `stream`, `subscription`, `inbox` | live streams, on the embedded server and on API Gateway |
 //!
@@ -17,6 +17,7 @@ mod agent_requests;
 mod artifacts;
 mod brakes;
 mod chains;
+mod console;
 mod credentials;
 mod decisions;
 mod error;

@@ -151,6 +151,13 @@ impl LocalKeys {
     }
 }
 
+/// A random text of 128 bits, for codes that are used once.
+pub fn random_code() -> Result<String, KeyError> {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| KeyError::Generate)?;
+    Ok(u128::from_be_bytes(bytes).to_string())
+}
+
 impl fmt::Debug for LocalKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LocalKeys({})", self.kid)

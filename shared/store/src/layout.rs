@@ -105,7 +105,11 @@ pub fn is_outbox(kind: &str) -> bool {
 }
 
 pub fn session_of(key: &Key) -> Option<AgentSessionId> {
-    key.partition.strip_prefix("S#")?.parse().ok()
+    session_of_partition(&key.partition)
+}
+
+pub fn session_of_partition(partition: &str) -> Option<AgentSessionId> {
+    partition.strip_prefix("S#")?.parse().ok()
 }
 
 pub fn session_partition(id: AgentSessionId) -> String {

@@ -3,6 +3,7 @@
 //! The table has a rowid although its key is (partition, sort): without one, SQLite stores whole rows in the inner pages of the
 //! key's tree, which becomes deep and slow with bodies of kilobytes.
 
+mod changes;
 mod feed;
 mod query;
 mod row;
@@ -14,6 +15,7 @@ use async_trait::async_trait;
 use pilothouse_sqlite::{Clock, Database, ReadError, Schema, Watch, WriteError};
 use rusqlite::OptionalExtension as _;
 
+pub use self::changes::{TableChanges, WrittenPartitions};
 use crate::limits;
 use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
 use crate::usage::{Usage, Written};
@@ -88,6 +90,11 @@ impl SqliteTable {
         self.db.watch(&topic(partition))
     }
 
+    /// Subscribes to the partitions of all commits from now on.
+    pub fn changes(&self) -> TableChanges {
+        TableChanges(self.db.subscribe())
+    }
+
     /// Deletes up to `limit` expired items, which reads no longer return. Returns how many were deleted.
     pub async fn sweep_expired(&self, limit: usize) -> Result<usize, TableError> {
         let now = (self.clock)().as_millis();
@@ -158,8 +165,11 @@ impl Table for SqliteTable {
     }
 }
 
+/// What the topics of the table begin with.
+const TOPIC_PREFIX: &str = "items/";
+
 fn topic(partition: &str) -> String {
-    format!("items/{partition}")
+    format!("{TOPIC_PREFIX}{partition}")
 }
 
 fn engine_read(error: ReadError) -> TableError {

@@ -53,6 +53,11 @@ impl RootSecret {
         mac.finalize().into_bytes().into()
     }
 
+    /// The key that a browser sends besides the cookie with its token.
+    pub fn console_key(&self, token: &str) -> String {
+        hex::encode(self.derive("console", &[token]))
+    }
+
     /// Key with which a sidecar signs the envelopes of its run.
     pub fn envelope_key(&self, run: RunId) -> EnvelopeKey {
         EnvelopeKey(self.derive("envelope", &[&run.to_string()]))

@@ -19,6 +19,7 @@ mod bodies;
 mod brakes;
 mod chains;
 mod confinement;
+mod console;
 mod costs;
 mod dead_letters;
 mod decision_timeouts;

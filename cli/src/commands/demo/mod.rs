@@ -45,6 +45,7 @@ impl Demo {
             data: data.clone(),
             agents_on_exit: AgentsOnExit::End,
             confine: None,
+            console_hosts: Vec::new(),
         })
         .await?;
         let client = client(server.url(), &data)?;

@@ -1,0 +1,80 @@
+//! `pilothouse open`.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use pilothouse_api::console;
+use serde_json::json;
+
+use crate::context::{Context, write, write_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::globals::Globals;
+
+/// The page that leads a browser to the link. Command lines can be read by other programs, a file of the data folder cannot.
+const PAGE: &str = "console-link.html";
+
+/// Open the web console in a browser, logged in.
+///
+/// Prints the link, too, when the browser cannot be started. The link works once, within 15 minutes.
+#[derive(Debug, Args)]
+pub struct Open {
+    /// The session to show: its id, 4 or more characters of it, or @last [default: the inbox]
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Print the link only
+    #[arg(long)]
+    pub print: bool,
+}
+
+impl Open {
+    pub(super) async fn run(self, ctx: &Context, globals: &Globals) -> Result<Exit, CliError> {
+        let path = match &self.session {
+            Some(session) => Some(format!("/sessions/{}", ctx.session_id(session).await?)),
+            None => None,
+        };
+        let code = ctx.client.console_code().await?;
+        let link = console::link(ctx.client.base().as_str(), &code.code, path.as_deref());
+        if ctx.json {
+            write_json(&json!({ "url": link, "expiresInSeconds": code.expires_in_seconds }))?;
+        } else if !self.print && std::io::stdout().is_terminal() && show(&link, globals)? {
+            write("The console opens in your browser.\n")?;
+        } else {
+            write(&format!("{link}\n"))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Starts the browser. Returns whether that succeeded.
+fn show(link: &str, globals: &Globals) -> Result<bool, CliError> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let Some(folder) = globals.data_folder().filter(|folder| folder.is_dir()) else { return Ok(false) };
+    let page = write_page(&folder.join(PAGE), link)?;
+    let started = Command::new(program)
+        .arg(page)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    Ok(started.is_ok_and(|status| status.success()))
+}
+
+/// Writes the page, readable by its owner alone, as all files of the data folder.
+fn write_page(path: &std::path::Path, link: &str) -> Result<PathBuf, CliError> {
+    let failed = |source| CliError::File { path: path.to_owned(), source };
+    let folder = path.parent().unwrap_or_else(|| std::path::Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    // The link has no characters that HTML gives a meaning, except for `&`.
+    let link = link.replace('&', "&amp;");
+    write!(
+        file,
+        "<!doctype html><meta charset=\"utf-8\"><title>Pilothouse</title>\
+         <meta http-equiv=\"refresh\" content=\"0; url={link}\"><a href=\"{link}\">Open the console</a>\n"
+    )
+    .map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(path.to_owned())
+}

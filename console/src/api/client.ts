@@ -1,0 +1,77 @@
+import createClient from 'openapi-fetch'
+import { consoleKey } from './key'
+import type { paths, ProblemDocument } from './types'
+
+/** A refusal or failure of the server, or a lost connection. Its message is a sentence for people. */
+export class ApiProblem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly problem?: ProblemDocument,
+  ) {
+    super(message)
+  }
+}
+
+let loggedOut: () => void = () => undefined
+
+/** Registers what happens when the server no longer accepts the login. */
+export function onLoggedOut(listener: () => void): void {
+  loggedOut = listener
+}
+
+function sentence(problem: Partial<ProblemDocument>, status: number): string {
+  const violations = (problem.violations ?? []).map(({ field, message }) => `${field} ${message}`)
+  const detail = problem.detail ?? `The server answered with status ${String(status)}.`
+  return violations.length > 0 ? `${detail} ${violations.join('; ')}.` : detail
+}
+
+async function send(request: Request): Promise<Response> {
+  const key = consoleKey()
+  if (key !== null) request.headers.set('X-Pilothouse-Console', key)
+  let response: Response
+  try {
+    response = await fetch(request)
+  } catch {
+    throw new ApiProblem(0, 'unreachable', 'The server cannot be reached. The console tries again by itself.')
+  }
+  if (response.ok) return response
+  const problem = (await response.json().catch(() => ({}))) as Partial<ProblemDocument>
+  if (response.status === 401) loggedOut()
+  throw new ApiProblem(
+    response.status,
+    problem.code ?? 'unknown',
+    sentence(problem, response.status),
+    problem.code === undefined ? undefined : (problem as ProblemDocument),
+  )
+}
+
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: send })
+
+/** The data of a response. Failures were thrown before. */
+export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await call
+  return data as T
+}
+
+export function etag(version: number): string {
+  return `"${String(version)}"`
+}
+
+/** Requests below `/console`, which the OpenAPI document does not describe. */
+export async function consoleRequest<T>(path: string, body?: unknown): Promise<T> {
+  const response = await send(
+    new Request(`${location.origin}/console/${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+    }),
+  )
+  return (response.status === 204 ? undefined : await response.json()) as T
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'Something went wrong.'
+}

@@ -1,0 +1,177 @@
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, data } from '../api/client'
+import { Button, Dialog, Field, Problem, s } from '../ui'
+import { toast } from '../ui/toasts'
+
+const LAST = 'pilothouse-last-start'
+const ADAPTERS = ['native', 'claude', 'acp', 'script']
+
+interface Start {
+  objective: string
+  workingDirectory: string
+  adapter: string
+  modelId: string
+  budget: string
+  name: string
+  templateId: string
+  skillIds: string[]
+  options: string
+}
+
+const EMPTY: Start = {
+  objective: '',
+  workingDirectory: '',
+  adapter: 'native',
+  modelId: '',
+  budget: '5',
+  name: '',
+  templateId: '',
+  skillIds: [],
+  options: '',
+}
+
+/** The form as it was sent last, without what belongs to one task. */
+function remembered(): Start {
+  try {
+    const last = JSON.parse(localStorage.getItem(LAST) ?? '{}') as Partial<Start>
+    return { ...EMPTY, workingDirectory: last.workingDirectory ?? '', adapter: last.adapter ?? EMPTY.adapter }
+  } catch {
+    return EMPTY
+  }
+}
+
+/** Starts a session. */
+export default function Dispatch({ onClose }: { onClose: () => void }) {
+  const navigate = useNavigate()
+  const [form, setForm] = useState(remembered)
+  const templates = useQuery({ queryKey: ['templates'], queryFn: () => data(api.GET('/api/agents/templates')) })
+  const skills = useQuery({ queryKey: ['skills'], queryFn: () => data(api.GET('/api/agents/skills')) })
+  const start = useMutation({
+    mutationFn: async () => {
+      const optional = (text: string) => (text.trim() === '' ? undefined : text.trim())
+      let adapterOptions: unknown
+      if (form.options.trim() !== '') {
+        try {
+          adapterOptions = JSON.parse(form.options)
+        } catch {
+          throw new Error('The options of the adapter are not JSON.')
+        }
+      }
+      const body = {
+        objective: form.objective.trim(),
+        workingDirectory: form.workingDirectory.trim(),
+        name: optional(form.name),
+        templateId: optional(form.templateId),
+        // A template has an adapter of its own.
+        adapter: form.templateId === '' ? form.adapter : undefined,
+        modelId: optional(form.modelId),
+        budgetCapUsd: optional(form.budget),
+        skillIds: form.skillIds.length > 0 ? form.skillIds : undefined,
+        adapterOptions,
+      }
+      return data(api.POST('/api/agents/sessions', { body: body as never }))
+    },
+    onSuccess: ({ session, pool }) => {
+      localStorage.setItem(LAST, JSON.stringify({ workingDirectory: form.workingDirectory, adapter: form.adapter }))
+      if (pool != null) toast('All slots are taken: the session waits.')
+      onClose()
+      void navigate({ to: '/sessions/$id', params: { id: session.id } })
+    },
+  })
+  const field = (name: Exclude<keyof Start, 'skillIds'>) => ({
+    className: s.input,
+    value: form[name],
+    onChange: ({ target }: { target: { value: string } }) => {
+      setForm((now) => ({ ...now, [name]: target.value }))
+    },
+  })
+  return (
+    <Dialog title="New session" isOpen onClose={onClose}>
+      <form
+        className={s.stack}
+        onSubmit={(event) => {
+          event.preventDefault()
+          start.mutate()
+        }}
+      >
+        {start.isError && <Problem error={start.error} />}
+        <Field label="What to do">
+          <textarea {...field('objective')} rows={3} required />
+        </Field>
+        <Field label="Directory" hint="An absolute path on the machine that runs the agent.">
+          <input {...field('workingDirectory')} required placeholder="/home/me/project" autoCapitalize="none" />
+        </Field>
+        {(templates.data?.items.length ?? 0) > 0 && (
+          <Field label="Template">
+            <select {...field('templateId')}>
+              <option value="">None</option>
+              {templates.data?.items
+                .filter(({ isActive }) => isActive)
+                .map(({ id, name }) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+            </select>
+          </Field>
+        )}
+        {form.templateId === '' && (
+          <Field label="Agent">
+            <select {...field('adapter')}>
+              {ADAPTERS.map((adapter) => (
+                <option key={adapter}>{adapter}</option>
+              ))}
+            </select>
+          </Field>
+        )}
+        <Field label="Budget in dollars" hint="The session pauses when it has spent this.">
+          <input {...field('budget')} inputMode="decimal" />
+        </Field>
+        {(skills.data?.items.length ?? 0) > 0 && (
+          <fieldset className={s.row}>
+            <legend>Skills</legend>
+            {skills.data?.items
+              .filter(({ isActive }) => isActive)
+              .map(({ id, name }) => (
+                <label key={id} className={s.row}>
+                  <input
+                    type="checkbox"
+                    checked={form.skillIds.includes(id)}
+                    onChange={({ target }) => {
+                      setForm((now) => ({
+                        ...now,
+                        skillIds: target.checked ? [...now.skillIds, id] : now.skillIds.filter((other) => other !== id),
+                      }))
+                    }}
+                  />
+                  {name}
+                </label>
+              ))}
+          </fieldset>
+        )}
+        <details>
+          <summary>More options</summary>
+          <div className={s.stack}>
+            <Field label="Name">
+              <input {...field('name')} />
+            </Field>
+            <Field label="Model">
+              <input {...field('modelId')} autoCapitalize="none" />
+            </Field>
+            <Field label="Options of the adapter" hint="A JSON object, for example the script of the script adapter.">
+              <textarea {...field('options')} rows={4} spellCheck={false} />
+            </Field>
+          </div>
+        </details>
+        <div className={s.dialogFoot}>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" disabled={start.isPending}>
+            Start
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,108 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { Command } from 'cmdk'
+import { api, data } from '../api/client'
+import { roster } from '../live/roster'
+import { useStore } from '../live/store'
+import { StatusBadge } from '../ui/status'
+import { s } from '../ui'
+import type { Opened } from './shell'
+import c from './shell.module.css'
+import { chooseTheme, theme } from './theme'
+
+const PLACES = [
+  ['Inbox', '/'],
+  ['Sessions', '/sessions'],
+  ['Projects', '/projects'],
+  ['Costs', '/costs'],
+  ['Library: skills, templates, workers', '/library'],
+  ['Settings', '/settings'],
+] as const
+
+/** Sessions that the palette offers. */
+const OFFERED = 200
+
+/** Finds a place, a session, a project or an action by its name. */
+export default function Palette({ onClose, open }: { onClose: () => void; open: (what: Opened) => void }) {
+  const navigate = useNavigate()
+  const { sessions } = useStore(roster)
+  const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
+  const newest = [...sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, OFFERED)
+  const go = (to: string) => () => {
+    onClose()
+    void navigate({ to })
+  }
+  return (
+    <Command.Dialog
+      open
+      label="Find"
+      onOpenChange={(isOpen) => {
+        if (!isOpen) onClose()
+      }}
+      overlayClassName={s.overlay}
+      contentClassName={c.palette}
+    >
+      <Command.Input placeholder="Find a session, a project or an action" />
+      <Command.List>
+        <Command.Empty>Nothing fits.</Command.Empty>
+        <Command.Group heading="Actions">
+          <Command.Item
+            onSelect={() => {
+              open('dispatch')
+            }}
+          >
+            New session <kbd>c</kbd>
+          </Command.Item>
+          <Command.Item
+            onSelect={() => {
+              open('brake')
+            }}
+          >
+            Emergency brake <kbd>!</kbd>
+          </Command.Item>
+          <Command.Item
+            onSelect={() => {
+              open('shortcuts')
+            }}
+          >
+            Keyboard shortcuts <kbd>?</kbd>
+          </Command.Item>
+          <Command.Item
+            onSelect={() => {
+              chooseTheme(theme.get() === 'dark' ? 'light' : 'dark')
+              onClose()
+            }}
+          >
+            Switch between light and dark
+          </Command.Item>
+        </Command.Group>
+        <Command.Group heading="Places">
+          {PLACES.map(([label, to]) => (
+            <Command.Item key={to} onSelect={go(to)}>
+              {label}
+            </Command.Item>
+          ))}
+        </Command.Group>
+        {newest.length > 0 && (
+          <Command.Group heading="Sessions">
+            {newest.map(({ id, name, status }) => (
+              <Command.Item key={id} value={`${name} ${id}`} onSelect={go(`/sessions/${id}`)}>
+                <span>{name}</span>
+                <StatusBadge status={status} />
+              </Command.Item>
+            ))}
+          </Command.Group>
+        )}
+        {(projects.data?.items.length ?? 0) > 0 && (
+          <Command.Group heading="Projects">
+            {projects.data?.items.map(({ id, name }) => (
+              <Command.Item key={id} value={`${name} ${id}`} onSelect={go(`/projects/${id}`)}>
+                {name}
+              </Command.Item>
+            ))}
+          </Command.Group>
+        )}
+      </Command.List>
+    </Command.Dialog>
+  )
+}

@@ -1,0 +1,81 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router'
+import { onLoggedOut } from '../api/client'
+import { consoleKey } from '../api/key'
+import { InboxScreen } from '../screens/inbox'
+import { LoginScreen } from './login'
+import { Shell } from './shell'
+import { Problem } from '../ui'
+
+const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
+
+function NotFound() {
+  return <p>There is nothing at this address.</p>
+}
+
+const login = createRoute({ getParentRoute: () => root, path: '/login', component: LoginScreen })
+
+const shell = createRoute({
+  getParentRoute: () => root,
+  id: 'shell',
+  component: Shell,
+  beforeLoad: () => {
+    // TanStack Router declares that redirects are thrown.
+    // eslint-disable-next-line @typescript-eslint/only-throw-error
+    if (consoleKey() === null) throw redirect({ to: '/login' })
+  },
+})
+
+const screens = [
+  createRoute({ getParentRoute: () => shell, path: '/', component: InboxScreen }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/sessions',
+    component: lazyRouteComponent(() => import('../screens/roster'), 'RosterScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/sessions/$id',
+    component: lazyRouteComponent(() => import('../screens/session'), 'SessionScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects',
+    component: lazyRouteComponent(() => import('../screens/projects'), 'ProjectsScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects/$id',
+    component: lazyRouteComponent(() => import('../screens/project'), 'ProjectScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/costs',
+    component: lazyRouteComponent(() => import('../screens/costs'), 'CostsScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/library',
+    component: lazyRouteComponent(() => import('../screens/library'), 'LibraryScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/settings',
+    component: lazyRouteComponent(() => import('../screens/settings'), 'SettingsScreen'),
+  }),
+] as const
+
+export const router = createRouter({
+  routeTree: root.addChildren([login, shell.addChildren(screens)]),
+  defaultPreload: 'intent',
+  defaultErrorComponent: ({ error }) => <Problem error={error} />,
+})
+
+onLoggedOut(() => {
+  if (router.state.location.pathname !== '/login') void router.navigate({ to: '/login' })
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

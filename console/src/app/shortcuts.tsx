@@ -1,0 +1,42 @@
+import { Dialog } from '../ui'
+import c from './shell.module.css'
+
+const KEYS = [
+  ['Ctrl K', 'Find a session, a project or an action'],
+  ['g i', 'Inbox'],
+  ['g s', 'Sessions'],
+  ['g p', 'Projects'],
+  ['g c', 'Costs'],
+  ['g l', 'Library'],
+  ['c', 'New session'],
+  ['!', 'Emergency brake'],
+  ['?', 'This list'],
+  ['j  k', 'Inbox and sessions: next, previous'],
+  ['Enter', 'Sessions: open the selected one'],
+  ['a', 'Inbox: approve'],
+  ['A', 'Inbox: approve this and all like it'],
+  ['r', 'Inbox: reject'],
+  ['m', 'Inbox: change the input'],
+  ['1 … 9', 'Inbox: choose an option'],
+  ['o', 'Inbox: open the session'],
+  ['s', 'Session: write to the agent'],
+  ['p', 'Session: pause or resume'],
+  ['i', 'Session: interrupt'],
+] as const
+
+export function Shortcuts({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keyboard" isOpen onClose={onClose}>
+      <dl className={c.keys}>
+        {KEYS.map(([keys, effect]) => (
+          <div key={keys} style={{ display: 'contents' }}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{effect}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  )
+}

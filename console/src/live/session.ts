@@ -1,0 +1,192 @@
+import { useEffect, useState } from 'react'
+import { api, data } from '../api/client'
+import type { ActivityView, SessionView, StreamMessage } from '../api/types'
+import { LiveSocket } from './socket'
+import { Store } from './store'
+import { throttled } from './throttle'
+
+export interface LiveSession {
+  session: SessionView | undefined
+  error: unknown
+  activity: readonly ActivityView[]
+  /** Whether everything up to now has arrived. */
+  isCaughtUp: boolean
+  /** Whether entries before the first one can be loaded. */
+  hasEarlier: boolean
+  /** Counts messages of a kind, so that lists know when to read again. */
+  changes: { queue: number; records: number }
+}
+
+/** Entries of the journal that are loaded at first, and for each request of earlier ones. */
+const WINDOW = 1000
+
+/** Cursors are positions in the journal: `j` and the number of an entry. */
+function entryOf(cursor: string): number | undefined {
+  const number = /^j(\d+)$/.exec(cursor)?.[1]
+  return number === undefined ? undefined : Number(number)
+}
+
+/** Follows one session: its state, and its timeline from the last entries on. */
+export class SessionFollower {
+  readonly state = new Store<LiveSession>({
+    session: undefined,
+    error: undefined,
+    activity: [],
+    isCaughtUp: false,
+    hasEarlier: false,
+    changes: { queue: 0, records: 0 },
+  })
+  private socket: LiveSocket<StreamMessage> | undefined
+  private cursor: string | undefined
+  private start = 0
+  private isClosed = false
+  private incoming: ActivityView[] = []
+  private frame: number | undefined
+  private changed = { queue: 0, records: 0 }
+  private isNowCaughtUp = false
+
+  constructor(readonly id: string) {}
+
+  /** Connects. A follower that was closed continues after the last message. */
+  open(): void {
+    this.isClosed = false
+    const opening = this.cursor === undefined && this.state.get().session === undefined ? this.begin() : Promise.resolve()
+    opening.then(
+      () => {
+        if (!this.isClosed) this.connect()
+      },
+      (error: unknown) => {
+        this.state.update((state) => ({ ...state, error }))
+      },
+    )
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.socket?.close()
+    this.socket = undefined
+  }
+
+  private async begin(): Promise<void> {
+    const session = await this.read()
+    this.start = Math.max(0, (entryOf(session.cursor) ?? 0) - WINDOW)
+    this.cursor = this.start > 0 ? `j${String(this.start)}` : undefined
+    this.state.update((state) => ({ ...state, session, hasEarlier: this.start > 0 }))
+  }
+
+  private connect(): void {
+    if (this.socket !== undefined) return
+    const path = `/ws/agents/sessions/${this.id}/stream`
+    this.socket = new LiveSocket<StreamMessage>(
+      `session ${this.id}`,
+      () => (this.cursor === undefined ? path : `${path}?after=${this.cursor}`),
+      (message) => {
+        this.receive(message)
+      },
+    )
+  }
+
+  private async read(): Promise<SessionView> {
+    return data(api.GET('/api/agents/sessions/{id}', { params: { path: { id: this.id } } }))
+  }
+
+  /** Reads the session again. Messages announce that it changed; they do not contain all of it. */
+  readonly refresh = throttled(400, () => {
+    if (this.isClosed) return
+    this.read().then(
+      (session) => {
+        this.take(session)
+      },
+      () => undefined,
+    )
+  })
+
+  /** Takes the session from a response, unless a newer one is known. */
+  take(session: SessionView): void {
+    this.state.update((state) => {
+      const known = entryOf(state.session?.cursor ?? '') ?? -1
+      return (entryOf(session.cursor) ?? 0) < known ? state : { ...state, session }
+    })
+  }
+
+  private receive(message: StreamMessage): void {
+    this.cursor = message.cursor
+    switch (message.type) {
+      case 'activity':
+        this.incoming.push(message.data)
+        this.changed.records += 1
+        if (this.state.get().isCaughtUp) this.refresh()
+        break
+      case 'metrics':
+        this.state.update((state) => {
+          if (state.session === undefined || !state.isCaughtUp) return state
+          return { ...state, session: { ...state.session, ...message.data } }
+        })
+        break
+      case 'queue':
+        this.changed.queue += 1
+        break
+      case 'status':
+        if (this.state.get().isCaughtUp) this.refresh()
+        break
+      case 'log':
+        break
+      case 'caught_up':
+        this.isNowCaughtUp = true
+        this.refresh()
+    }
+    this.frame ??= requestAnimationFrame(this.flush)
+  }
+
+  /** Adds everything that arrived since the last frame at once. */
+  private readonly flush = (): void => {
+    this.frame = undefined
+    const { incoming, changed } = this
+    this.incoming = []
+    this.changed = { queue: 0, records: 0 }
+    this.state.update((state) => ({
+      ...state,
+      isCaughtUp: state.isCaughtUp || this.isNowCaughtUp,
+      activity: incoming.length > 0 ? [...state.activity, ...incoming] : state.activity,
+      changes: {
+        queue: state.changes.queue + changed.queue,
+        records: state.changes.records + changed.records,
+      },
+    }))
+  }
+
+  /** Loads the entries before the first one. */
+  async loadEarlier(): Promise<void> {
+    const end = this.start
+    const begin = Math.max(0, end - WINDOW)
+    const earlier: ActivityView[] = []
+    let cursor: string | undefined = begin > 0 ? `j${String(begin)}` : undefined
+    let isDone = false
+    while (!isDone) {
+      const page: { items: ActivityView[]; nextCursor?: string | null } = await data(
+        api.GET('/api/agents/sessions/{id}/activity', {
+          params: { path: { id: this.id }, query: { limit: 200, cursor } as never },
+        }),
+      )
+      // The number of a line begins with the number of its entry.
+      const fitting = page.items.filter(({ id }) => Number(id.split('.')[0]) <= end)
+      earlier.push(...fitting)
+      isDone = page.nextCursor == null || fitting.length < page.items.length
+      cursor = page.nextCursor ?? undefined
+    }
+    this.start = begin
+    this.state.update((state) => ({ ...state, activity: [...earlier, ...state.activity], hasEarlier: begin > 0 }))
+  }
+}
+
+/** Follows a session while a component shows it. Give the component the id as its key. */
+export function useSessionFollower(id: string): SessionFollower {
+  const [follower] = useState(() => new SessionFollower(id))
+  useEffect(() => {
+    follower.open()
+    return () => {
+      follower.close()
+    }
+  }, [follower])
+  return follower
+}

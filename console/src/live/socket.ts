@@ -1,0 +1,72 @@
+import { consoleKey } from '../api/key'
+import { Store } from './store'
+
+const FIRST_DELAY = 300
+const LONGEST_DELAY = 5_000
+
+/** Since when each lost stream is lost, by its path. */
+export const lostStreams = new Store<ReadonlyMap<string, number>>(new Map())
+
+function markLost(name: string, isLost: boolean): void {
+  if (isLost === lostStreams.get().has(name)) return
+  const changed = new Map(lostStreams.get())
+  if (isLost) changed.set(name, Date.now())
+  else changed.delete(name)
+  lostStreams.set(changed)
+}
+
+/** A stream that reconnects until it is closed. `path` is called for each connection, so that it can contain the last cursor. */
+export class LiveSocket<M> {
+  private socket: WebSocket | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private delay = FIRST_DELAY
+  private isClosed = false
+
+  constructor(
+    private readonly name: string,
+    private readonly path: () => string,
+    private readonly receive: (message: M) => void,
+  ) {
+    window.addEventListener('online', this.reconnectNow)
+    document.addEventListener('visibilitychange', this.reconnectNow)
+    this.connect()
+  }
+
+  close(): void {
+    this.isClosed = true
+    clearTimeout(this.timer)
+    window.removeEventListener('online', this.reconnectNow)
+    document.removeEventListener('visibilitychange', this.reconnectNow)
+    markLost(this.name, false)
+    this.socket?.close()
+  }
+
+  private readonly reconnectNow = (): void => {
+    if (this.socket !== undefined || this.isClosed || document.visibilityState === 'hidden') return
+    clearTimeout(this.timer)
+    this.connect()
+  }
+
+  private connect(): void {
+    const scheme = location.protocol === 'https:' ? 'wss' : 'ws'
+    const key = consoleKey() ?? ''
+    const socket = new WebSocket(`${scheme}://${location.host}${this.path()}`, ['pilothouse', `pilothouse.${key}`])
+    this.socket = socket
+    socket.onopen = () => {
+      this.delay = FIRST_DELAY
+      markLost(this.name, false)
+    }
+    socket.onmessage = (event) => {
+      if (!this.isClosed) this.receive(JSON.parse(event.data as string) as M)
+    }
+    socket.onclose = () => {
+      this.socket = undefined
+      if (this.isClosed) return
+      markLost(this.name, true)
+      this.timer = setTimeout(() => {
+        this.connect()
+      }, this.delay * (0.75 + Math.random() / 2))
+      this.delay = Math.min(this.delay * 2, LONGEST_DELAY)
+    }
+  }
+}

@@ -1,0 +1,161 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { api, data } from '../api/client'
+import type { SessionSummary } from '../api/types'
+import { roster } from '../live/roster'
+import { useStore } from '../live/store'
+import { Button, Card, Empty, s } from '../ui'
+import { add, compareAmounts, dollars, share } from '../ui/money'
+import c from './screens.module.css'
+
+/** The local day of a time, as it sorts. */
+function dayOf(at: string): string {
+  const date = new Date(at)
+  const two = (number: number) => String(number).padStart(2, '0')
+  return `${String(date.getFullYear())}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
+}
+
+function sum(sessions: readonly SessionSummary[]): string {
+  return add(sessions.map(({ totalCostUsd }) => totalCostUsd))
+}
+
+function quoted(text: string): string {
+  // A leading sign would make a spreadsheet evaluate the text.
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  return `"${safe.replaceAll('"', '""')}"`
+}
+
+function download(sessions: readonly SessionSummary[]): void {
+  const lines = sessions.map(({ id, name, status, createdAt, totalCostUsd, hardCapUsd }) =>
+    [id, name, status, createdAt, totalCostUsd, hardCapUsd].map(quoted).join(','),
+  )
+  const text = ['session,name,status,created,spent_usd,cap_usd', ...lines].join('\n')
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }))
+  link.download = 'pilothouse-costs.csv'
+  link.click()
+  URL.revokeObjectURL(link.href)
+}
+
+const DAYS = [7, 30, 90] as const
+
+/** What the sessions of a period spent. A session counts for the day on which it was created. */
+export function CostsScreen() {
+  const { sessions, isLoaded } = useStore(roster)
+  const [days, setDays] = useState<number>(30)
+  const portfolio = useQuery({ queryKey: ['portfolio'], queryFn: () => data(api.GET('/api/portfolio')) })
+  const [today] = useState(() => Date.now())
+  const { chosen, byDay } = useMemo(() => {
+    const names = Array.from({ length: days }, (_, back) => dayOf(new Date(today - back * 86_400_000).toISOString()))
+    names.reverse()
+    const first = names[0] ?? ''
+    const chosen = [...sessions.values()].filter(({ createdAt }) => dayOf(createdAt) >= first)
+    const byDay = names.map((day) => ({ day, spent: sum(chosen.filter(({ createdAt }) => dayOf(createdAt) === day)) }))
+    return { chosen, byDay }
+  }, [sessions, days, today])
+  const most = byDay.reduce((most, { spent }) => (compareAmounts(spent, most) > 0 ? spent : most), '0')
+  const dearest = chosen.toSorted((a, b) => compareAmounts(b.totalCostUsd, a.totalCostUsd)).slice(0, 50)
+  return (
+    <div className={s.stack}>
+      <div className={c.head} style={{ marginBottom: 0 }}>
+        <h1>Costs</h1>
+        <span className={s.row}>
+          <label>
+            <span className={s.visuallyHidden}>Period</span>
+            <select
+              className={s.input}
+              value={days}
+              onChange={({ target }) => {
+                setDays(Number(target.value))
+              }}
+            >
+              {DAYS.map((days) => (
+                <option key={days} value={days}>
+                  Last {days} days
+                </option>
+              ))}
+            </select>
+          </label>
+          <Button
+            disabled={chosen.length === 0}
+            onClick={() => {
+              download(chosen)
+            }}
+          >
+            Export CSV
+          </Button>
+        </span>
+      </div>
+      {isLoaded && chosen.length === 0 && <Empty>No session was created in this period.</Empty>}
+      <Card title={`${dollars(sum(chosen))} in ${String(chosen.length)} sessions`}>
+        <div
+          className={c.bars}
+          role="img"
+          aria-label={`Spend by day, at most ${dollars(most)} on one day; the table below has the sessions`}
+        >
+          {byDay.map(({ day, spent }) => (
+            <div
+              key={day}
+              className={c.bar}
+              style={{ height: `${String(share(spent, most))}%` }}
+              title={`${day}: ${dollars(spent)}`}
+            />
+          ))}
+        </div>
+        <div className={`${s.cardHead ?? ''} ${s.muted ?? ''} ${s.small ?? ''}`}>
+          <span>{byDay[0]?.day}</span>
+          <span>{byDay.at(-1)?.day}</span>
+        </div>
+      </Card>
+      {(portfolio.data?.items.length ?? 0) > 0 && (
+        <Card title="By project">
+          <table className={s.table}>
+            <thead>
+              <tr>
+                <th>Project</th>
+                <th className={s.number}>Spent in all</th>
+              </tr>
+            </thead>
+            <tbody>
+              {portfolio.data?.items.map(({ projectId, name, spentUsd }) => (
+                <tr key={projectId}>
+                  <td>
+                    <Link to="/projects/$id" params={{ id: projectId }}>
+                      {name}
+                    </Link>
+                  </td>
+                  <td className={s.number}>{dollars(spentUsd)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Card>
+      )}
+      <Card title="By session">
+        <table className={s.table}>
+          <thead>
+            <tr>
+              <th>Session</th>
+              <th className={s.number}>Spent</th>
+              <th className={s.number}>Cap</th>
+            </tr>
+          </thead>
+          <tbody>
+            {dearest.map(({ id, name, totalCostUsd, hardCapUsd }) => (
+              <tr key={id}>
+                <td>
+                  <Link to="/sessions/$id" params={{ id }}>
+                    {name}
+                  </Link>
+                </td>
+                <td className={s.number}>{dollars(totalCostUsd)}</td>
+                <td className={s.number}>{dollars(hardCapUsd)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Card>
+    </div>
+  )
+}

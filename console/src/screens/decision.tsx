@@ -1,0 +1,582 @@
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useId, useState } from 'react'
+import { api, ApiProblem, data } from '../api/client'
+import type { DecidingRule, DecisionView, Resolution, ResolvedBy } from '../api/types'
+import { take } from '../live/inbox'
+import { useKeys } from '../app/keyboard'
+import { Button, Field, Problem, s } from '../ui'
+import { Badge, type Tone } from '../ui/status'
+import { Ago, Clock } from '../ui/time'
+import { Code, ToolInput } from '../ui/toolInput'
+import c from './screens.module.css'
+
+type Resolve = Record<string, unknown> & { resolutionType: string }
+
+export const KIND: Record<DecisionView['kind'], string> = {
+  tool_approval: 'Permission',
+  option: 'Choice',
+  question: 'Question',
+  plan: 'Plan',
+  output_review: 'Output',
+}
+
+const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
+
+/** The command of a call, if that is what it runs, or its whole input. */
+function callText(input: string): string {
+  const value = parsed(input)
+  const command = typeof value === 'object' && value !== null && 'command' in value ? value.command : undefined
+  return typeof command === 'string' ? command : input
+}
+
+/** One line that names a decision. */
+export function headline(decision: DecisionView): string {
+  switch (decision.kind) {
+    case 'tool_approval':
+      return `${decision.toolName}: ${callText(decision.input)}`
+    case 'option':
+      return decision.question
+    case 'question':
+      return decision.questions.map(({ question }) => question).join(' · ')
+    case 'plan':
+      return `Plan, version ${String(decision.version)}`
+    case 'output_review':
+      return `Output: ${String(decision.output.filesChanged)} files changed`
+  }
+}
+
+function ruleText(rule: DecidingRule): string {
+  switch (rule.type) {
+    case 'guardrail':
+      return `the guardrail ${rule.name}`
+    case 'alwaysEscalate':
+      return `${rule.entry} always needs a person`
+    case 'escalateWhen':
+      return rule.description
+    case 'approvalRate':
+      return `too few approvals of ${rule.actionKind} so far`
+    case 'modeDefault':
+      return `default of the mode ${rule.mode}`
+    case 'alwaysApprove':
+    case 'grant':
+      return 'an earlier approval'
+    case 'neverEscalate':
+      return `${rule.entry} needs nobody`
+    case 'autonomy':
+      return `autonomy for ${rule.actionKind}`
+  }
+}
+
+function by(resolvedBy: ResolvedBy): string {
+  switch (resolvedBy.type) {
+    case 'owner':
+      return resolvedBy.id
+    case 'default_answer':
+      return 'the default answer of the session'
+    case 'timeout':
+      return 'the timeout policy of the project'
+  }
+}
+
+function resolutionText(resolution: Resolution): string {
+  switch (resolution.resolutionType) {
+    case 'answer':
+      return `answered ${resolution.answers.map(({ answer }) => `“${answer}”`).join(', ')}`
+    case 'choose_option':
+      return `chose ${resolution.chosenOptionId}`
+    case 'approve':
+      return resolution.alwaysApprove === true ? 'approved this and all like it' : 'approved'
+    case 'modify':
+      return 'approved with another input'
+    case 'reject':
+      return resolution.rationale == null ? 'rejected' : `rejected: ${resolution.rationale}`
+  }
+}
+
+/** What became of a decision, and who decided. */
+export function outcomeText(decision: DecisionView): string {
+  switch (decision.state) {
+    case 'pending':
+      return 'waits for you'
+    case 'suspended':
+      return 'a brake stops the agent; it waits for you again after the release'
+    case 'resolving':
+      return `${by(decision.resolvedBy)} ${resolutionText(decision.resolution)}; the agent has not received it yet`
+    case 'resolved':
+    case 'auto_resolved':
+      return `${by(decision.resolvedBy)} ${resolutionText(decision.resolution)}`
+    case 'expired':
+      return 'expired: nobody decided in time'
+    case 'cancelled':
+      return `is over: ${decision.reason.replaceAll('_', ' ')}`
+  }
+}
+
+export function DecisionFacts({ decision }: { decision: DecisionView }) {
+  return (
+    <span className={s.row}>
+      <Badge tone="info">{KIND[decision.kind]}</Badge>
+      {decision.severity != null && (
+        <Badge tone={SEVERITY[decision.severity] ?? 'plain'}>{decision.severity} severity</Badge>
+      )}
+      {decision.state !== 'pending' && <Badge>{decision.state.replaceAll('_', ' ')}</Badge>}
+      {decision.badges?.includes('timedOut') === true && <Badge tone="warn">timed out before</Badge>}
+    </span>
+  )
+}
+
+/** A decision with everything that is needed to decide, and its answers. With `hasKeys`, single keys answer it. */
+export function DecisionCard({
+  decision,
+  hasKeys = false,
+  hasLink = true,
+  children,
+}: {
+  decision: DecisionView
+  hasKeys?: boolean
+  hasLink?: boolean
+  children?: React.ReactNode
+}) {
+  const id = useId()
+  const [mode, setMode] = useState<'reject' | 'modify' | 'answer'>()
+  const resolve = useMutation({
+    mutationFn: (resolution: Resolve) =>
+      data(api.POST('/api/decisions/{id}/resolve', { params: { path: { id: decision.id } }, body: resolution as never })),
+    onSuccess: take,
+    onError: (error) => {
+      // Somebody else was faster: show what they decided.
+      if (error instanceof ApiProblem && error.code === 'decision-over') {
+        data(api.GET('/api/decisions/{id}', { params: { path: { id: decision.id } } })).then(take, () => undefined)
+      }
+    },
+  })
+  const isOpen = decision.state === 'pending'
+  const can = (resolution: string) => isOpen && decision.resolutions.some((allowed) => allowed === resolution)
+  const decide = (resolution: Resolve) => {
+    if (!resolve.isPending) resolve.mutate(resolution)
+  }
+  const options = decision.kind === 'option' ? decision.options : []
+  const needsReason = decision.kind === 'option' && decision.assessment?.requiresRationale === true
+  const [reason, setReason] = useState('')
+  const choose = (chosenOptionId: string) => {
+    decide({
+      resolutionType: 'choose_option',
+      chosenOptionId,
+      ...(reason.trim() === '' ? {} : { rationale: reason.trim() }),
+    })
+  }
+  const canAlways = can('approve') && decision.kind === 'tool_approval' && decision.project != null
+  useKeys(
+    hasKeys && isOpen
+      ? {
+          ...(can('approve') ? { a: () => { decide({ resolutionType: 'approve' }) } } : {}),
+          ...(canAlways ? { A: () => { decide({ resolutionType: 'approve', alwaysApprove: true }) } } : {}),
+          ...(can('reject') ? { r: () => { setMode('reject') } } : {}),
+          ...(can('modify') ? { m: () => { setMode('modify') } } : {}),
+          ...(can('answer') ? { t: () => { setMode('answer') } } : {}),
+          ...(can('choose_option')
+            ? Object.fromEntries(options.slice(0, 9).map((option, at) => [String(at + 1), () => { choose(option.id) }]))
+            : {}),
+        }
+      : {},
+  )
+  return (
+    <article className={s.card} aria-labelledby={id} data-decision={decision.id}>
+      <div className={s.stack}>
+        <div className={s.cardHead}>
+          <DecisionFacts decision={decision} />
+          <small className={s.muted}>
+            asked <Ago at={decision.createdAt} />
+          </small>
+        </div>
+        <h2 id={id}>
+          {decision.kind === 'tool_approval'
+            ? decision.question || `May the agent use ${decision.toolName}?`
+            : headline(decision)}
+        </h2>
+        {hasLink && (
+          <p>
+            <Link to="/sessions/$id" params={{ id: decision.sessionId }}>
+              {decision.sessionName}
+            </Link>
+          </p>
+        )}
+        <Subject decision={decision} />
+        <dl className={s.facts}>
+          {decision.kind === 'tool_approval' && decision.verdict != null && (
+            <>
+              <dt>Why you are asked</dt>
+              <dd>{ruleText(decision.verdict.rule)}</dd>
+              <dt>Effects</dt>
+              <dd>
+                {decision.verdict.effects
+                  .map(({ actionKind, severity, blastRadius }) => `${actionKind} (${severity}, reach ${blastRadius})`)
+                  .join(', ')}
+              </dd>
+            </>
+          )}
+          {decision.dueAt != null && (
+            <>
+              <dt>Due</dt>
+              <dd>
+                <Ago at={decision.dueAt} />
+                {decision.onTimeout != null && `, then ${decision.onTimeout.replaceAll('_', ' ')}`}
+              </dd>
+            </>
+          )}
+          {decision.expiresAt != null && (
+            <>
+              <dt>Expires</dt>
+              <dd>
+                <Ago at={decision.expiresAt} />
+              </dd>
+            </>
+          )}
+        </dl>
+        {resolve.isError && <Problem error={resolve.error} />}
+        {!isOpen && (
+          <p role="status">
+            <strong>{outcomeText(decision)}</strong>
+            {'resolvedAt' in decision && (
+              <>
+                {' '}
+                at <Clock at={decision.resolvedAt} />
+              </>
+            )}
+          </p>
+        )}
+        {can('choose_option') && decision.kind === 'option' && (
+          <>
+            {needsReason && (
+              <Field label="Your reason (required)">
+                <input
+                  className={s.input}
+                  value={reason}
+                  onChange={({ target }) => {
+                    setReason(target.value)
+                  }}
+                />
+              </Field>
+            )}
+            <ul className={c.options}>
+              {options.map(({ id, label, description, tradeoffs }, at) => (
+                <li key={id}>
+                  <button
+                    type="button"
+                    className={c.option}
+                    disabled={resolve.isPending || (needsReason && reason.trim() === '')}
+                    onClick={() => {
+                      choose(id)
+                    }}
+                  >
+                    <kbd>{at + 1}</kbd>
+                    <span>
+                      <strong>{label}</strong>{' '}
+                      {decision.assessment?.recommendedOptionId === id && <Badge tone="good">recommended</Badge>}
+                    </span>
+                    {description != null && <span>{description}</span>}
+                    {tradeoffs != null && <span className={s.muted}>{tradeoffs}</span>}
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+        {decision.kind === 'question' && can('answer') && <Answers decision={decision} decide={decide} />}
+        {decision.kind === 'option' && can('answer') && mode !== 'answer' && (
+          <div>
+            <Button
+              onClick={() => {
+                setMode('answer')
+              }}
+            >
+              Answer in your own words {hasKeys && <kbd>t</kbd>}
+            </Button>
+          </div>
+        )}
+        {decision.kind === 'option' && mode === 'answer' && isOpen && (
+          <TextForm
+            label="Your answer"
+            submit="Answer"
+            onCancel={() => {
+              setMode(undefined)
+            }}
+            onSubmit={(answer) => {
+              decide({ resolutionType: 'answer', answers: [{ question: decision.question, answer }] })
+            }}
+          />
+        )}
+        {(can('approve') || can('reject')) && mode === undefined && (
+          <div className={s.row}>
+            {can('approve') && (
+              <Button
+                look="primary"
+                disabled={resolve.isPending}
+                onClick={() => {
+                  decide({ resolutionType: 'approve' })
+                }}
+              >
+                Approve {hasKeys && <kbd>a</kbd>}
+              </Button>
+            )}
+            {canAlways && (
+              <Button
+                disabled={resolve.isPending}
+                onClick={() => {
+                  decide({ resolutionType: 'approve', alwaysApprove: true })
+                }}
+              >
+                Approve all like it {hasKeys && <kbd>A</kbd>}
+              </Button>
+            )}
+            {can('modify') && (
+              <Button
+                onClick={() => {
+                  setMode('modify')
+                }}
+              >
+                Change the input {hasKeys && <kbd>m</kbd>}
+              </Button>
+            )}
+            {can('reject') && (
+              <Button
+                look="danger"
+                onClick={() => {
+                  setMode('reject')
+                }}
+              >
+                Reject {hasKeys && <kbd>r</kbd>}
+              </Button>
+            )}
+          </div>
+        )}
+        {mode === 'reject' && isOpen && (
+          <TextForm
+            label={decision.kind === 'plan' ? 'What should change? (required)' : 'Why? The agent receives it. (optional)'}
+            submit="Reject"
+            isRequired={decision.kind === 'plan'}
+            onCancel={() => {
+              setMode(undefined)
+            }}
+            onSubmit={(rationale) => {
+              decide({ resolutionType: 'reject', ...(rationale === '' ? {} : { rationale }) })
+            }}
+          />
+        )}
+        {mode === 'modify' && isOpen && decision.kind === 'tool_approval' && (
+          <ModifyForm
+            input={decision.input}
+            onCancel={() => {
+              setMode(undefined)
+            }}
+            onSubmit={(modifiedInput) => {
+              decide({ resolutionType: 'modify', modifiedInput })
+            }}
+          />
+        )}
+        {children}
+      </div>
+    </article>
+  )
+}
+
+function parsed(input: string): unknown {
+  try {
+    return JSON.parse(input)
+  } catch {
+    return input
+  }
+}
+
+/** The call, plan or output that the decision is about. */
+function Subject({ decision }: { decision: DecisionView }) {
+  switch (decision.kind) {
+    case 'tool_approval':
+      return <ToolInput tool={decision.toolName} input={parsed(decision.input)} />
+    case 'plan':
+      return <Plan sessionId={decision.sessionId} version={decision.version} />
+    case 'output_review': {
+      const { filesChanged, testsAdded, allTestsPassing, commitSha } = decision.output
+      return (
+        <p>
+          {filesChanged} files changed, {testsAdded} tests added,{' '}
+          {allTestsPassing ? 'all tests pass' : 'not all tests pass'}
+          {commitSha != null && (
+            <>
+              , commit <code>{commitSha}</code>
+            </>
+          )}
+        </p>
+      )
+    }
+    case 'option':
+    case 'question':
+      return null
+  }
+}
+
+function Plan({ sessionId, version }: { sessionId: string; version: number }) {
+  const plan = useQuery({
+    queryKey: ['plan', sessionId, version],
+    queryFn: () => data(api.GET('/api/agents/sessions/{id}/plan', { params: { path: { id: sessionId } } })),
+  })
+  if (plan.isError) return <Problem error={plan.error} />
+  const text = plan.data?.content
+  return <Code label="Plan">{text == null ? 'Loading …' : text}</Code>
+}
+
+function TextForm({
+  label,
+  submit,
+  isRequired = false,
+  onSubmit,
+  onCancel,
+}: {
+  label: string
+  submit: string
+  isRequired?: boolean
+  onSubmit: (text: string) => void
+  onCancel: () => void
+}) {
+  const [text, setText] = useState('')
+  return (
+    <form
+      className={s.stack}
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit(text.trim())
+      }}
+    >
+      <Field label={label}>
+        <textarea
+          className={s.input}
+          rows={2}
+          value={text}
+          // The person has just asked for this field.
+          // eslint-disable-next-line jsx-a11y/no-autofocus
+          autoFocus
+          onChange={({ target }) => {
+            setText(target.value)
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'Escape') onCancel()
+            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
+          }}
+        />
+      </Field>
+      <div className={s.row}>
+        <Button type="submit" look="primary" disabled={isRequired && text.trim() === ''}>
+          {submit}
+        </Button>
+        <Button onClick={onCancel}>Cancel</Button>
+      </div>
+    </form>
+  )
+}
+
+function ModifyForm({
+  input,
+  onSubmit,
+  onCancel,
+}: {
+  input: string
+  onSubmit: (input: unknown) => void
+  onCancel: () => void
+}) {
+  const value = parsed(input)
+  const [text, setText] = useState(() => JSON.stringify(value, null, 2))
+  const [error, setError] = useState<string>()
+  return (
+    <form
+      className={s.stack}
+      onSubmit={(event) => {
+        event.preventDefault()
+        try {
+          onSubmit(JSON.parse(text))
+        } catch {
+          setError('The input is not JSON.')
+        }
+      }}
+    >
+      {error !== undefined && <Problem error={new Error(error)} />}
+      <Field label="Input of the call">
+        <textarea
+          className={s.input}
+          rows={6}
+          spellCheck={false}
+          value={text}
+          // eslint-disable-next-line jsx-a11y/no-autofocus
+          autoFocus
+          onChange={({ target }) => {
+            setText(target.value)
+          }}
+        />
+      </Field>
+      <div className={s.row}>
+        <Button type="submit" look="primary">
+          Approve with this input
+        </Button>
+        <Button onClick={onCancel}>Cancel</Button>
+      </div>
+    </form>
+  )
+}
+
+function Answers({
+  decision,
+  decide,
+}: {
+  decision: Extract<DecisionView, { kind: 'question' }>
+  decide: (resolution: Resolve) => void
+}) {
+  const [answers, setAnswers] = useState<Record<string, string>>({})
+  return (
+    <form
+      className={s.stack}
+      onSubmit={(event) => {
+        event.preventDefault()
+        decide({
+          resolutionType: 'answer',
+          answers: decision.questions.map(({ question }) => ({ question, answer: (answers[question] ?? '').trim() })),
+        })
+      }}
+    >
+      {decision.questions.map(({ question, options }) => (
+        <div key={question} className={s.stack}>
+          <Field label={question}>
+            <input
+              className={s.input}
+              value={answers[question] ?? ''}
+              required
+              onChange={({ target }) => {
+                setAnswers((now) => ({ ...now, [question]: target.value }))
+              }}
+            />
+          </Field>
+          {(options?.length ?? 0) > 0 && (
+            <div className={s.row}>
+              {options?.map(({ label, description }) => (
+                <Button
+                  key={label}
+                  title={description ?? undefined}
+                  aria-pressed={answers[question] === label}
+                  onClick={() => {
+                    setAnswers((now) => ({ ...now, [question]: label }))
+                  }}
+                >
+                  {label}
+                </Button>
+              ))}
+            </div>
+          )}
+        </div>
+      ))}
+      <div>
+        <Button type="submit" look="primary">
+          Answer
+        </Button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,254 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+import { api, data, etag } from '../api/client'
+import type { QueueView, SessionMessage, SessionView } from '../api/types'
+import { ActionButton, Button, Card, Problem, s } from '../ui'
+import { Badge } from '../ui/status'
+import { Ago } from '../ui/time'
+import { toast } from '../ui/toasts'
+import c from './screens.module.css'
+
+const OVER: readonly string[] = ['Completed', 'Cancelled', 'Failed', 'ContextExhausted', 'Cancelling']
+
+/** Sends a message: into the running turn, or after it. */
+export function Composer({
+  session,
+  input,
+}: {
+  session: SessionView
+  input: React.RefObject<HTMLTextAreaElement | null>
+}) {
+  const [text, setText] = useState('')
+  const [priority, setPriority] = useState<'Immediate' | 'Queued'>('Immediate')
+  const client = useQueryClient()
+  const send = useMutation({
+    mutationFn: () =>
+      api.POST('/api/agents/sessions/{id}/messages/queue', {
+        params: { path: { id: session.id } },
+        body: { content: text.trim(), priority } as never,
+      }),
+    onSuccess: () => {
+      setText('')
+      toast(priority === 'Immediate' ? 'Sent into the running turn.' : 'Queued for the next turn.')
+      void client.invalidateQueries({ queryKey: ['queue', session.id] })
+    },
+  })
+  if (OVER.includes(session.status)) return null
+  return (
+    <form
+      className={c.composer}
+      aria-label="Message to the agent"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (text.trim() !== '') send.mutate()
+      }}
+    >
+      {send.isError && <Problem error={send.error} />}
+      <label>
+        <span className={s.visuallyHidden}>Message to the agent</span>
+        <textarea
+          ref={input}
+          className={s.input}
+          rows={1}
+          placeholder="Write to the agent"
+          value={text}
+          onChange={({ target }) => {
+            setText(target.value)
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
+            if (event.key === 'Escape') event.currentTarget.blur()
+          }}
+        />
+      </label>
+      <div className={s.row} style={{ justifyContent: 'space-between' }}>
+        <fieldset className={c.segments}>
+          <legend className={s.visuallyHidden}>When the agent receives it</legend>
+          {(['Immediate', 'Queued'] as const).map((value) => (
+            <label key={value}>
+              <input
+                type="radio"
+                name="priority"
+                className={s.visuallyHidden}
+                checked={priority === value}
+                onChange={() => {
+                  setPriority(value)
+                }}
+              />
+              {value}
+            </label>
+          ))}
+        </fieldset>
+        <span className={s.row}>
+          <span className={`${s.muted ?? ''} ${s.small ?? ''} ${c.onlyWide ?? ''}`}>
+            {priority === 'Immediate' ? 'into the running turn' : 'after the running turn'}
+          </span>
+          <Button type="submit" look="primary" disabled={text.trim() === '' || send.isPending}>
+            Send <kbd className={c.onlyWide}>Ctrl ⏎</kbd>
+          </Button>
+        </span>
+      </div>
+    </form>
+  )
+}
+
+/** The messages that wait, with edit, move, promote and cancel. */
+export function Queue({ id, changes }: { id: string; changes: number }) {
+  const client = useQueryClient()
+  const key = ['queue', id]
+  const queue = useQuery({
+    queryKey: key,
+    queryFn: () => data(api.GET('/api/agents/sessions/{id}/messages/queue', { params: { path: { id } } })),
+  })
+  const reload = () => client.invalidateQueries({ queryKey: ['queue', id] })
+  useEffect(() => {
+    if (changes > 0) void client.invalidateQueries({ queryKey: ['queue', id] })
+  }, [changes, client, id])
+  if (queue.isError) return <Problem error={queue.error} />
+  const items = queue.data?.items ?? []
+  if (queue.data === undefined || items.length === 0) return null
+  return (
+    <Card title={`Queue (${String(items.length)})`}>
+      {queue.data.held && <p className={s.muted}>The queue is held until you release its first message.</p>}
+      <ol>
+        {items.map((message, at) => (
+          <QueueItem
+            key={message.messageId}
+            session={id}
+            queue={queue.data}
+            message={message}
+            at={at}
+            onChange={() => void reload()}
+          />
+        ))}
+      </ol>
+    </Card>
+  )
+}
+
+function QueueItem({
+  session,
+  queue,
+  message,
+  at,
+  onChange,
+}: {
+  session: string
+  queue: QueueView
+  message: SessionMessage
+  at: number
+  onChange: () => void
+}) {
+  // The version that the person saw when they began to edit.
+  const [edit, setEdit] = useState<{ text: string; version: number }>()
+  const params = {
+    path: { id: session, messageId: message.messageId },
+    header: { 'If-Match': etag(edit?.version ?? queue.version) } as never,
+  }
+  const path = '/api/agents/sessions/{id}/messages/queue/{messageId}'
+  const save = useMutation({
+    mutationFn: (content: string) => api.PATCH(path, { params, body: { content } as never }),
+    onSuccess: () => {
+      setEdit(undefined)
+    },
+    onSettled: onChange,
+  })
+  const canChange = !message.sent
+  const move = (position: number) => api.PATCH(path, { params, body: { position } as never })
+  return (
+    <li className={c.queueItem}>
+      {edit === undefined ? (
+        <p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>
+      ) : (
+        <form
+          className={s.stack}
+          onSubmit={(event) => {
+            event.preventDefault()
+            save.mutate(edit.text.trim())
+          }}
+        >
+          {save.isError && <Problem error={save.error} />}
+          <label>
+            <span className={s.visuallyHidden}>Text of the message</span>
+            <textarea
+              className={s.input}
+              rows={3}
+              value={edit.text}
+              // eslint-disable-next-line jsx-a11y/no-autofocus
+              autoFocus
+              onChange={({ target }) => {
+                setEdit({ ...edit, text: target.value })
+              }}
+            />
+          </label>
+          <span className={s.row}>
+            <Button type="submit" look="primary" disabled={edit.text.trim() === '' || save.isPending}>
+              Save
+            </Button>
+            <Button
+              onClick={() => {
+                setEdit(undefined)
+              }}
+            >
+              Cancel
+            </Button>
+          </span>
+        </form>
+      )}
+      <span className={s.row}>
+        <Badge tone={message.priority === 'Immediate' ? 'busy' : 'plain'}>{message.priority}</Badge>
+        {message.deliveryUncertain && <Badge tone="warn">delivery uncertain</Badge>}
+        {message.sent && <Badge tone="info">on its way</Badge>}
+        <small className={s.muted}>
+          <Ago at={message.createdAt} />
+        </small>
+      </span>
+      {edit === undefined && canChange && (
+        <span className={s.row}>
+          <Button
+            onClick={() => {
+              setEdit({ text: message.content, version: queue.version })
+            }}
+          >
+            Edit
+          </Button>
+          {message.priority === 'Queued' && (
+            <ActionButton
+              action={() =>
+                api.PATCH('/api/agents/sessions/{id}/messages/queue/{messageId}/promote', { params })
+              }
+              done={onChange}
+            >
+              Send now
+            </ActionButton>
+          )}
+          <ActionButton look="icon" aria-label="Move up" disabled={at === 0} action={() => move(at - 1)} done={onChange}>
+            ↑
+          </ActionButton>
+          <ActionButton
+            look="icon"
+            aria-label="Move down"
+            disabled={at === queue.items.length - 1}
+            action={() => move(at + 1)}
+            done={onChange}
+          >
+            ↓
+          </ActionButton>
+          {(message.deliveryUncertain || queue.held) && (
+            <ActionButton
+              action={() =>
+                api.POST('/api/agents/sessions/{id}/messages/queue/{messageId}/release', { params, body: {} as never })
+              }
+              done={onChange}
+            >
+              Release
+            </ActionButton>
+          )}
+          <ActionButton look="danger" action={() => api.DELETE(path, { params })} done={onChange}>
+            Remove
+          </ActionButton>
+        </span>
+      )}
+    </li>
+  )
+}

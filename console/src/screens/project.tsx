@@ -1,0 +1,337 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, data, etag } from '../api/client'
+import type { AgentView, ControlModeView, LoggedDecisionView } from '../api/types'
+import { BrakeDialog, useReadWithSessions } from '../app/brake'
+import { inbox } from '../live/inbox'
+import { useStore } from '../live/store'
+import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s } from '../ui'
+import { dollars, share } from '../ui/money'
+import { Badge, StatusBadge } from '../ui/status'
+import { Ago } from '../ui/time'
+import { DecisionCard } from './decision'
+import c from './screens.module.css'
+
+const MODES = {
+  orchestrator: 'You approve every change',
+  adaptive: 'Trivial actions without you, more as trust grows',
+  ecosystem: 'Everything but deletions, deployments and unclear actions',
+} as const
+type Mode = keyof typeof MODES
+
+export function ProjectScreen() {
+  const { id } = useParams({ from: '/shell/projects/$id' })
+  const project = useQuery({
+    queryKey: ['project', id],
+    queryFn: () => data(api.GET('/api/projects/{id}', { params: { path: { id } } })),
+  })
+  useReadWithSessions(['project', id])
+  useReadWithSessions(['agents', id])
+  useReadWithSessions(['decision-log', id])
+  const agents = useQuery({
+    queryKey: ['agents', id],
+    queryFn: () => data(api.GET('/api/agents', { params: { query: { projectId: id } as never } })),
+  })
+  const { open } = useStore(inbox)
+  const [isBraking, setBraking] = useState(false)
+  if (project.isError) return <Problem error={project.error} />
+  if (project.data === undefined) return <Empty>Loading …</Empty>
+  const { name, description, goals, constraints, workstreams, spending, spendingCap } = project.data
+  const decisions = open.filter((decision) => decision.project?.projectId === id)
+  return (
+    <div className={s.stack}>
+      <div className={c.head} style={{ marginBottom: 0 }}>
+        <h1>{name}</h1>
+        <Button
+          look="stop"
+          onClick={() => {
+            setBraking(true)
+          }}
+        >
+          Stop all agents of {name}
+        </Button>
+      </div>
+      {description != null && <p>{description}</p>}
+      <div className={c.columns}>
+        <ControlMode id={id} />
+        <Card title="Goals and rules">
+          <ul>
+            {goals.map((goal) => (
+              <li key={goal}>{goal}</li>
+            ))}
+            {constraints.map((rule) => (
+              <li key={rule} className={s.muted}>
+                Rule: {rule}
+              </li>
+            ))}
+          </ul>
+          {spendingCap != null && spending != null && (
+            <>
+              <p>
+                <strong>{dollars(spending.drawnUsd)}</strong> of {dollars(spendingCap.usd)} drawn
+              </p>
+              <Meter
+                percent={share(spending.drawnUsd, spendingCap.usd)}
+                warnAt={spendingCap.warnAtPercent}
+                label="Spending cap"
+              />
+            </>
+          )}
+        </Card>
+      </div>
+      {decisions.length > 0 && <h2>Waiting for you ({decisions.length})</h2>}
+      <div className={c.columns}>
+        {decisions.map((decision) => (
+          <DecisionCard key={decision.id} decision={decision} />
+        ))}
+      </div>
+      <Card title="Agents">
+        {agents.isError && <Problem error={agents.error} />}
+        {agents.data?.items.length === 0 && (
+          <Empty>
+            No agent yet. Add one with <code>pilothouse agent spawn</code>.
+          </Empty>
+        )}
+        <ul className={s.stack}>
+          {agents.data?.items.map((agent) => (
+            <Agent
+              key={agent.id}
+              agent={agent}
+              workstream={workstreams.find(({ id }) => id === agent.brief.workstream)?.name}
+            />
+          ))}
+        </ul>
+      </Card>
+      <DecisionLog id={id} agents={agents.data?.items ?? []} />
+      {isBraking && (
+        <BrakeDialog
+          title={`Stop all agents of ${name}`}
+          scope={{ type: 'project', projectId: id }}
+          onClose={() => {
+            setBraking(false)
+          }}
+        />
+      )}
+    </div>
+  )
+}
+
+function ControlMode({ id }: { id: string }) {
+  const client = useQueryClient()
+  const key = ['control-mode', id]
+  const mode = useQuery({
+    queryKey: key,
+    queryFn: () => data(api.GET('/api/control-mode', { params: { query: { projectId: id } as never } })),
+  })
+  const change = useMutation({
+    mutationFn: ({ mode, seen }: { mode: Mode; seen: ControlModeView }) =>
+      data(
+        api.PUT('/api/control-mode', {
+          params: { header: { 'If-Match': etag(seen.revision) } as never },
+          body: { projectId: id, mode } as never,
+        }),
+      ),
+    onSuccess: (now) => {
+      client.setQueryData(key, now)
+    },
+    onError: () => void client.invalidateQueries({ queryKey: key }),
+  })
+  return (
+    <Card title="Control mode">
+      {change.isError && <Problem error={change.error} />}
+      {mode.isError && <Problem error={mode.error} />}
+      <fieldset className={s.stack}>
+        <legend className={s.visuallyHidden}>Control mode</legend>
+        {(Object.keys(MODES) as Mode[]).map((name) => (
+          <div key={name} className={s.row} style={{ flexWrap: 'nowrap', alignItems: 'start' }}>
+            <input
+              type="radio"
+              name="mode"
+              id={`mode-${name}`}
+              checked={mode.data?.mode === name}
+              disabled={mode.data === undefined || change.isPending}
+              onChange={() => {
+                if (mode.data !== undefined) change.mutate({ mode: name, seen: mode.data })
+              }}
+            />
+            <label htmlFor={`mode-${name}`}>
+              <strong>{name}</strong>
+              <br />
+              <span className={s.muted}>{MODES[name]}</span>
+            </label>
+          </div>
+        ))}
+      </fieldset>
+    </Card>
+  )
+}
+
+function Agent({ agent, workstream }: { agent: AgentView; workstream: string | undefined }) {
+  const [hasTrust, setTrust] = useState(false)
+  const client = useQueryClient()
+  const reload = () => void client.invalidateQueries({ queryKey: ['agents', agent.projectId] })
+  const params = { path: { id: agent.id } }
+  return (
+    <li className={c.bubble}>
+      <div className={s.cardHead}>
+        <span className={s.row}>
+          <Link to="/sessions/$id" params={{ id: agent.sessionId }}>
+            <strong>{agent.brief.role}</strong>
+          </Link>
+          <StatusBadge status={agent.sessionStatus} />
+          {agent.pendingDecisions > 0 && <Badge tone="warn">{agent.pendingDecisions} to decide</Badge>}
+        </span>
+        <span className={s.row}>
+          <Button
+            onClick={() => {
+              setTrust(true)
+            }}
+          >
+            Trust
+          </Button>
+          {agent.status === 'paused' ? (
+            <ActionButton action={() => api.POST('/api/agents/{id}/resume', { params })} done={reload}>
+              Resume
+            </ActionButton>
+          ) : (
+            <ActionButton
+              disabled={agent.status === 'completed' || agent.status === 'error'}
+              action={() => api.POST('/api/agents/{id}/pause', { params })}
+              done={reload}
+            >
+              Pause
+            </ActionButton>
+          )}
+        </span>
+      </div>
+      <p className={s.muted}>
+        {agent.brief.description}
+        {workstream !== undefined && `, workstream ${workstream}`}, spent {dollars(agent.spentUsd)}, changed{' '}
+        <Ago at={agent.updatedAt} />
+      </p>
+      {hasTrust && (
+        <Trust
+          agent={agent}
+          onClose={() => {
+            setTrust(false)
+          }}
+        />
+      )}
+    </li>
+  )
+}
+
+function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
+  const trust = useQuery({
+    queryKey: ['trust', agent.id],
+    queryFn: () => data(api.GET('/api/trust/{id}', { params: { path: { id: agent.id } } })),
+  })
+  return (
+    <Dialog title={`Trust in ${agent.brief.role}`} isOpen onClose={onClose}>
+      {trust.isError && <Problem error={trust.error} />}
+      {trust.data !== undefined && (
+        <div className={s.stack}>
+          <p>
+            <strong>{trust.data.score}</strong> <span className={s.muted}>of 100, profile {trust.data.profile}</span>
+          </p>
+          <Meter percent={trust.data.score} warnAt={101} label="Trust" />
+          {trust.data.history.items.length === 0 && <p className={s.muted}>Nothing has changed it yet.</p>}
+          <div className={s.scroll}>
+            <table className={s.table}>
+              <thead>
+                <tr>
+                  <th>When</th>
+                  <th>What happened</th>
+                  <th className={s.number}>Trust</th>
+                  <th>Why</th>
+                </tr>
+              </thead>
+              <tbody>
+                {trust.data.history.items.map(({ causedBy, at, outcome, before, after, explanation }) => (
+                  <tr key={`${causedBy} ${outcome}`}>
+                    <td>
+                      <Ago at={at} />
+                    </td>
+                    <td>{outcome.replaceAll('_', ' ')}</td>
+                    <td className={s.number}>
+                      {before} → {after}
+                    </td>
+                    <td>{explanation}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </div>
+      )}
+    </Dialog>
+  )
+}
+
+function logText(entry: LoggedDecisionView): { what: string; decided: string } {
+  switch (entry.type) {
+    case 'verdict':
+      return {
+        what: entry.tool,
+        decided: `${{ allow: 'allowed', ask: 'asked a person', deny: 'denied' }[entry.verdict]} (${entry.mode})`,
+      }
+    case 'decision':
+      return {
+        what: entry.kind.replaceAll('_', ' '),
+        decided: (entry.resolutionType ?? entry.state).replaceAll('_', ' '),
+      }
+    case 'timeout':
+      return { what: entry.kind.replaceAll('_', ' '), decided: 'timed out' }
+    case 'control_mode':
+      return { what: 'control mode', decided: `${entry.from} → ${entry.to}` }
+    case 'brake':
+      return { what: 'brake', decided: `${entry.action.replaceAll('_', ' ')}: ${entry.reason}` }
+    case 'trust':
+      return {
+        what: 'trust',
+        decided: `${String(entry.change.before)} → ${String(entry.change.after)}, ${entry.change.outcome.replaceAll('_', ' ')}`,
+      }
+  }
+}
+
+function DecisionLog({ id, agents }: { id: string; agents: AgentView[] }) {
+  const log = useQuery({
+    queryKey: ['decision-log', id],
+    queryFn: () =>
+      data(api.GET('/api/projects/{id}/decision-log', { params: { path: { id }, query: { limit: 50 } as never } })),
+  })
+  return (
+    <Card title="Decision log">
+      {log.isError && <Problem error={log.error} />}
+      {log.data?.items.length === 0 && <p className={s.muted}>Nothing was decided yet.</p>}
+      <div className={s.scroll}>
+        <table className={s.table}>
+          <thead>
+            <tr>
+              <th>When</th>
+              <th>Agent</th>
+              <th>What</th>
+              <th>Decided</th>
+            </tr>
+          </thead>
+          <tbody>
+            {log.data?.items.map((entry, at) => {
+              const { what, decided } = logText(entry)
+              return (
+                <tr key={`${entry.at} ${String(at)}`}>
+                  <td>
+                    <Ago at={entry.at} />
+                  </td>
+                  <td>{agents.find((agent) => agent.id === entry.agentId)?.brief.role ?? ''}</td>
+                  <td>{what}</td>
+                  <td>{decided}</td>
+                </tr>
+              )
+            })}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  )
+}

@@ -1,0 +1,78 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { api, data } from '../api/client'
+import { useReadWithSessions } from '../app/brake'
+import { Card, Empty, Problem, s } from '../ui'
+import { dollars } from '../ui/money'
+import { Badge } from '../ui/status'
+import c from './screens.module.css'
+
+/** All projects at a glance. */
+export function ProjectsScreen() {
+  useReadWithSessions(['portfolio'])
+  const portfolio = useQuery({
+    queryKey: ['portfolio'],
+    queryFn: () => data(api.GET('/api/portfolio')),
+  })
+  return (
+    <>
+      <div className={c.head}>
+        <h1>Projects</h1>
+      </div>
+      {portfolio.isError && <Problem error={portfolio.error} />}
+      {portfolio.data?.items.length === 0 && (
+        <Empty>
+          There is no project yet. Create one with <code>pilothouse project create</code>.
+        </Empty>
+      )}
+      <div className={c.grid}>
+        {portfolio.data?.items.map(({ projectId, name, controlMode, agents, openDecisions, spentUsd, ...rest }) => {
+          const waiting = Object.values(openDecisions).reduce((sum, count) => sum + count, 0)
+          return (
+            <Card
+              key={projectId}
+              title={
+                <Link to="/projects/$id" params={{ id: projectId }}>
+                  {name}
+                </Link>
+              }
+              aside={<Badge tone="info">{controlMode}</Badge>}
+            >
+              <dl className={s.facts}>
+                <dt>Agents</dt>
+                <dd>
+                  {Object.entries(agents)
+                    .map(([status, count]) => `${String(count)} ${status.replaceAll('_', ' ')}`)
+                    .join(', ') || 'none'}
+                </dd>
+                <dt>Waiting</dt>
+                <dd>{waiting > 0 ? <Badge tone="warn">{waiting} decisions</Badge> : 'nothing'}</dd>
+                <dt>Spent</dt>
+                <dd>
+                  {dollars(spentUsd)}
+                  {rest.spendingCap != null && ` of ${dollars(rest.spendingCap.usd)}`}
+                </dd>
+                {rest.trust != null && (
+                  <>
+                    <dt>Trust</dt>
+                    <dd>
+                      lowest {rest.trust.lowest}, median {rest.trust.median}
+                    </dd>
+                  </>
+                )}
+                {(rest.brakes?.length ?? 0) > 0 && (
+                  <>
+                    <dt>Brake</dt>
+                    <dd>
+                      <Badge tone="bad">in force</Badge>
+                    </dd>
+                  </>
+                )}
+              </dl>
+            </Card>
+          )
+        })}
+      </div>
+    </>
+  )
+}

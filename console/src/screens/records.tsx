@@ -1,0 +1,152 @@
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { api, data } from '../api/client'
+import type { MessageView, ToolCallView } from '../api/types'
+import { throttled } from '../live/throttle'
+import { Button, Empty, Problem, s } from '../ui'
+import { Badge } from '../ui/status'
+import { Clock } from '../ui/time'
+import { Code, ToolInput } from '../ui/toolInput'
+import c from './screens.module.css'
+
+const AgentText = lazy(() => import('../ui/markdown'))
+
+interface Page<T> {
+  items: T[]
+  nextCursor?: string | null
+}
+
+/** A list in order of time that grows at its end. Its last page is read again after each change. */
+function useGrowingList<T extends { id: string }>(
+  read: (cursor: string | undefined) => Promise<Page<T>>,
+  changes: number,
+): { items: readonly T[]; isLoaded: boolean; error: unknown } {
+  const [pages, setPages] = useState<ReadonlyMap<string, readonly T[]>>(new Map())
+  const [state, setState] = useState<{ isLoaded: boolean; error: unknown }>({ isLoaded: false, error: undefined })
+  const last = useRef<string | undefined>(undefined)
+  const isReading = useRef(false)
+  const readOn = useCallback(async () => {
+    if (isReading.current) return
+    isReading.current = true
+    try {
+      let cursor: string | undefined
+      do {
+        cursor = last.current
+        const page = await read(cursor)
+        const name = cursor ?? ''
+        setPages((known) => new Map(known).set(name, page.items))
+        if (page.nextCursor == null) break
+        last.current = page.nextCursor
+      } while (last.current !== cursor)
+      setState({ isLoaded: true, error: undefined })
+    } catch (error) {
+      setState((now) => ({ ...now, error }))
+    } finally {
+      isReading.current = false
+    }
+  }, [read])
+  const readSoon = useMemo(() => throttled(700, () => void readOn()), [readOn])
+  useEffect(() => {
+    readSoon()
+  }, [readSoon, changes])
+  const items = useMemo(() => [...pages.values()].flat(), [pages])
+  return { items, ...state }
+}
+
+/** Items that are shown at first. The rest is one click away, so that a long list opens quickly. */
+const SHOWN = 100
+
+function useEnd<T>(items: readonly T[]): { shown: readonly T[]; hidden: number; more: () => void } {
+  const [count, setCount] = useState(SHOWN)
+  return {
+    shown: items.slice(-count),
+    hidden: Math.max(0, items.length - count),
+    more: () => {
+      setCount((now) => now + SHOWN)
+    },
+  }
+}
+
+export function Conversation({ id, changes }: { id: string; changes: number }) {
+  const read = useCallback(
+    (cursor: string | undefined): Promise<Page<MessageView>> =>
+      data(
+        api.GET('/api/agents/sessions/{id}/messages', {
+          params: { path: { id }, query: { limit: 100, cursor } as never },
+        }),
+      ),
+    [id],
+  )
+  const { items, isLoaded, error } = useGrowingList(read, changes)
+  const { shown, hidden, more } = useEnd(items)
+  if (error !== undefined) return <Problem error={error} />
+  if (isLoaded && items.length === 0) return <Empty>Nobody has said anything yet.</Empty>
+  return (
+    <div className={s.stack}>
+      {hidden > 0 && <Button onClick={more}>Show earlier ({hidden})</Button>}
+      {shown.map((message) => (
+        <article key={message.id} className={c.bubble} data-source={message.source}>
+          <header className={s.row}>
+            <strong>{message.source === 'SubAgent' ? 'Subagent' : message.source}</strong>
+            {message.thinking && <Badge>thinking</Badge>}
+            {message.truncated && <Badge>shortened</Badge>}
+            <small className={s.muted}>
+              <Clock at={message.timestamp} />
+            </small>
+          </header>
+          {message.source === 'Agent' || message.source === 'SubAgent' ? (
+            <Suspense fallback={<p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>}>
+              <AgentText>{message.content}</AgentText>
+            </Suspense>
+          ) : (
+            <p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>
+          )}
+        </article>
+      ))}
+    </div>
+  )
+}
+
+export function ToolCalls({ id, changes }: { id: string; changes: number }) {
+  const read = useCallback(
+    (cursor: string | undefined): Promise<Page<ToolCallView>> =>
+      data(
+        api.GET('/api/agents/sessions/{id}/tool-calls', {
+          params: { path: { id }, query: { limit: 100, cursor } as never },
+        }),
+      ),
+    [id],
+  )
+  const { items, isLoaded, error } = useGrowingList(read, changes)
+  const { shown, hidden, more } = useEnd(items)
+  if (error !== undefined) return <Problem error={error} />
+  if (isLoaded && items.length === 0) return <Empty>The agent has not used a tool yet.</Empty>
+  return (
+    <div className={s.stack}>
+      {hidden > 0 && <Button onClick={more}>Show earlier ({hidden})</Button>}
+      {shown.map((call) => (
+        <details key={call.id} className={c.bubble}>
+          <summary>
+            <span className={s.row} style={{ display: 'inline-flex' }}>
+              <strong>{call.toolName}</strong>
+              <Badge tone={call.status === 'Error' ? 'bad' : call.status === 'Success' ? 'good' : 'busy'}>
+                {call.status === 'Pending' ? 'running' : call.status.toLowerCase()}
+              </Badge>
+              <small className={s.muted}>
+                <Clock at={call.startedAt} />
+              </small>
+            </span>
+          </summary>
+          <div className={s.stack} style={{ marginTop: '0.6rem' }}>
+            <ToolInput tool={call.toolName} input={call.input} />
+            {call.result != null && (
+              <>
+                <h3>{call.result.isError ? 'Error' : 'Result'}</h3>
+                <Code label={`Result of ${call.toolName}`}>{call.result.content || '(empty)'}</Code>
+              </>
+            )}
+          </div>
+        </details>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,352 @@
+import { useMutation } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import * as Tabs from '@radix-ui/react-tabs'
+import { useRef, useState } from 'react'
+import { api, data } from '../api/client'
+import type { AgentSessionStatus, SessionView } from '../api/types'
+import { useKeys } from '../app/keyboard'
+import { inbox } from '../live/inbox'
+import { useSessionFollower, type LiveSession, type SessionFollower } from '../live/session'
+import { useStore } from '../live/store'
+import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s, showProblem } from '../ui'
+import { dollars } from '../ui/money'
+import { Badge, StatusBadge } from '../ui/status'
+import { Ago, Clock } from '../ui/time'
+import { toast } from '../ui/toasts'
+import { Composer, Queue } from './messages'
+import { Conversation, ToolCalls } from './records'
+import { DecisionCard } from './decision'
+import { BudgetEditor } from './budget'
+import { Timeline } from './timeline'
+import { controlHistory } from './control'
+import c from './screens.module.css'
+
+export function SessionScreen() {
+  const { id } = useParams({ from: '/shell/sessions/$id' })
+  return <Followed key={id} id={id} />
+}
+
+function Followed({ id }: { id: string }) {
+  const follower = useSessionFollower(id)
+  const live = useStore(follower.state)
+  if (live.session === undefined) {
+    return live.error === undefined ? <Empty>Loading …</Empty> : <Problem error={live.error} />
+  }
+  return <Session follower={follower} live={live} session={live.session} />
+}
+
+type Lifecycle = 'pause' | 'resume' | 'interrupt' | 'cancel' | 'close' | 'retry'
+
+/** The requests that make sense in a status. The server decides. */
+function possible(session: SessionView): Lifecycle[] {
+  const byStatus: Partial<Record<AgentSessionStatus, Lifecycle[]>> = {
+    Queued: ['cancel'],
+    Running: ['pause', 'interrupt', 'cancel'],
+    WaitingForInput: ['pause', 'interrupt', 'cancel'],
+    WaitingForApproval: ['pause', 'interrupt', 'cancel'],
+    Paused: ['resume', 'cancel'],
+    Interrupted: ['resume', 'cancel'],
+    Idle: session.hasPendingReview ? ['cancel'] : ['close', 'cancel'],
+    Pausing: ['cancel'],
+    Resuming: ['cancel'],
+    Interrupting: ['cancel'],
+    Failed: ['retry'],
+  }
+  return byStatus[session.status] ?? []
+}
+
+const LABEL: Record<Lifecycle, string> = {
+  pause: 'Pause',
+  resume: 'Resume',
+  interrupt: 'Interrupt',
+  cancel: 'Cancel',
+  close: 'Close',
+  retry: 'Retry',
+}
+
+async function request(action: Lifecycle, id: string): Promise<SessionView> {
+  const params = { path: { id } }
+  switch (action) {
+    case 'pause':
+      return data(api.POST('/api/agents/sessions/{id}/pause', { params }))
+    case 'resume':
+      return data(api.POST('/api/agents/sessions/{id}/resume', { params }))
+    case 'interrupt':
+      return data(api.POST('/api/agents/sessions/{id}/interrupt', { params, body: {} as never }))
+    case 'cancel':
+      return data(api.POST('/api/agents/sessions/{id}/cancel', { params, body: {} as never }))
+    case 'close':
+      return data(api.POST('/api/agents/sessions/{id}/close', { params }))
+    case 'retry':
+      return (await data(api.POST('/api/agents/sessions/{id}/retry', { params, body: {} as never }))).session
+  }
+}
+
+function Session({ follower, live, session }: { follower: SessionFollower; live: LiveSession; session: SessionView }) {
+  const { id } = session
+  const { open } = useStore(inbox)
+  const decisions = open.filter(({ sessionId }) => sessionId === id)
+  const composer = useRef<HTMLTextAreaElement>(null)
+  const [isCancelling, setCancelling] = useState(false)
+  const lifecycle = useMutation({
+    mutationFn: (action: Lifecycle) => request(action, id),
+    onSuccess: (session) => {
+      follower.take(session)
+    },
+    onError: showProblem,
+  })
+  const actions = possible(session)
+  const act = (action: Lifecycle) => {
+    if (action === 'cancel') setCancelling(true)
+    else lifecycle.mutate(action)
+  }
+  useKeys({
+    s: () => composer.current?.focus(),
+    p: () => {
+      if (actions.includes('pause')) act('pause')
+      else if (actions.includes('resume')) act('resume')
+    },
+    i: () => {
+      if (actions.includes('interrupt')) act('interrupt')
+    },
+  })
+  return (
+    <div className={s.stack}>
+      <div className={c.head} style={{ marginBottom: 0 }}>
+        <span className={s.row}>
+          <h1>{session.name}</h1>
+          <StatusBadge status={session.status} />
+          {session.pausedReason != null && <Badge tone="warn">{session.pausedReason.replaceAll('-', ' ')}</Badge>}
+          {session.queuedReason != null && <Badge>{session.queuedReason.replaceAll('-', ' ')}</Badge>}
+          {session.hibernated && <Badge>asleep</Badge>}
+          {session.unreachable && <Badge tone="bad">unreachable</Badge>}
+        </span>
+        <span className={s.row}>
+          {actions.map((action) => (
+            <Button
+              key={action}
+              look={action === 'cancel' ? 'danger' : undefined}
+              disabled={lifecycle.isPending}
+              onClick={() => {
+                act(action)
+              }}
+            >
+              {LABEL[action]}
+            </Button>
+          ))}
+        </span>
+      </div>
+      <ControlState live={live} session={session} />
+      <div className={c.sessionScreen}>
+        <div className={c.aside}>
+          {decisions.map((decision) => (
+            <DecisionCard key={decision.id} decision={decision} hasLink={false} />
+          ))}
+          <Tabs.Root defaultValue="timeline">
+            <Tabs.List className={s.tabs} aria-label="Views of the session">
+              {[
+                ['timeline', 'Timeline'],
+                ['conversation', 'Conversation'],
+                ['tools', 'Tool calls'],
+                ['about', 'About'],
+              ].map(([value, label]) => (
+                <Tabs.Trigger key={value} value={value ?? ''} className={s.tab}>
+                  {label}
+                </Tabs.Trigger>
+              ))}
+            </Tabs.List>
+            <Tabs.Content value="timeline" style={{ paddingTop: '0.7rem' }}>
+              <Timeline follower={follower} live={live} />
+            </Tabs.Content>
+            <Tabs.Content value="conversation" style={{ paddingTop: '0.7rem' }}>
+              <Conversation id={id} changes={live.changes.records} />
+            </Tabs.Content>
+            <Tabs.Content value="tools" style={{ paddingTop: '0.7rem' }}>
+              <ToolCalls id={id} changes={live.changes.records} />
+            </Tabs.Content>
+            <Tabs.Content value="about" style={{ paddingTop: '0.7rem' }}>
+              <About session={session} />
+            </Tabs.Content>
+          </Tabs.Root>
+          <Composer session={session} input={composer} />
+        </div>
+        <div className={c.aside}>
+          <Money session={session} follower={follower} />
+          <Tasks session={session} />
+          <Queue id={id} changes={live.changes.queue} />
+        </div>
+      </div>
+      {isCancelling && (
+        <Dialog
+          title={`Cancel ${session.name}?`}
+          description="Its work ends, and cannot be resumed."
+          isOpen
+          onClose={() => {
+            setCancelling(false)
+          }}
+        >
+          <div className={s.dialogFoot}>
+            <Button
+              onClick={() => {
+                setCancelling(false)
+              }}
+            >
+              Keep it
+            </Button>
+            <ActionButton
+              look="stop"
+              action={async () => {
+                follower.take(await request('cancel', id))
+              }}
+              done={() => {
+                setCancelling(false)
+                toast('The cancellation is requested.')
+              }}
+            >
+              Cancel the session
+            </ActionButton>
+          </div>
+        </Dialog>
+      )}
+    </div>
+  )
+}
+
+/** The last request to the agent, and how far it got, each with its time. */
+function ControlState({ live, session }: { live: LiveSession; session: SessionView }) {
+  const steps = controlHistory(live.activity)
+  return (
+    <p className={c.control} role="status" aria-label="Control state">
+      <span>{session.objective}</span>
+      {steps.map(({ text, state, at }) => (
+        <span key={`${at} ${state} ${text}`}>
+          {text}: <strong>{state}</strong> <Clock at={at} />
+        </span>
+      ))}
+    </p>
+  )
+}
+
+function Money({ session, follower }: { session: SessionView; follower: SessionFollower }) {
+  const { budget, metrics } = session
+  const [isEditing, setEditing] = useState(false)
+  const { contextWindow } = metrics
+  return (
+    <Card
+      title="Money"
+      aside={
+        <Button
+          look="quiet"
+          onClick={() => {
+            setEditing(true)
+          }}
+        >
+          Change cap
+        </Button>
+      }
+    >
+      <div className={s.stack}>
+        <div>
+          <p>
+            <strong>{dollars(budget.estimatedCostUsd)}</strong> of {dollars(budget.hardCapUsd)}{' '}
+            <span className={s.muted}>({budget.percentUsed} %)</span>
+          </p>
+          <Meter percent={Number(budget.percentUsed)} warnAt={budget.warnAtPercent} label="Budget" />
+        </div>
+        {contextWindow != null && (
+          <div>
+            <p>
+              Context window <strong>{contextWindow.usagePercent} %</strong>{' '}
+              <span className={s.muted}>
+                of {contextWindow.modelContextLimit.toLocaleString()} tokens
+              </span>
+            </p>
+            <Meter percent={Number(contextWindow.usagePercent)} label="Context window" />
+          </div>
+        )}
+        <dl className={s.facts}>
+          {Object.entries(metrics.tokenUsageByModel).map(([model, usage]) => (
+            <div key={model} style={{ display: 'contents' }}>
+              <dt>{model}</dt>
+              <dd className={s.number}>
+                {usage.inputTokens.toLocaleString()} in, {usage.outputTokens.toLocaleString()} out
+              </dd>
+            </div>
+          ))}
+          <dt>Turns</dt>
+          <dd className={s.number}>{metrics.turnCount}</dd>
+        </dl>
+      </div>
+      {isEditing && (
+        <BudgetEditor
+          session={session}
+          onClose={() => {
+            setEditing(false)
+          }}
+          onChanged={(session) => {
+            follower.take(session)
+          }}
+        />
+      )}
+    </Card>
+  )
+}
+
+const TASK = { Pending: '○', InProgress: '◐', Completed: '●' }
+
+function Tasks({ session }: { session: SessionView }) {
+  const tasks = session.sessionTaskList?.tasks ?? []
+  if (tasks.length === 0) return null
+  const done = tasks.filter(({ status }) => status === 'Completed').length
+  return (
+    <Card title={`Tasks (${String(done)} of ${String(tasks.length)})`}>
+      <ul className={c.list}>
+        {tasks.map(({ id, subject, status, activeForm }) => (
+          <li key={id} className={s.row}>
+            <span aria-hidden="true">{TASK[status]}</span>
+            <span className={s.visuallyHidden}>{status}: </span>
+            <span className={status === 'Completed' ? s.muted : undefined}>
+              {status === 'InProgress' ? (activeForm ?? subject) : subject}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+function About({ session }: { session: SessionView }) {
+  const facts: [string, React.ReactNode][] = [
+    ['Objective', session.objective],
+    ['Directory', <code key="d">{session.workingDirectory}</code>],
+    ['Agent', session.adapter],
+    ['Model', session.agentSettings.modelId],
+    ['Started', session.startedAt == null ? 'not yet' : <Ago key="s" at={session.startedAt} />],
+    ['Created', <Ago key="c" at={session.createdAt} />],
+    ['Retries', `${String(session.retryCount)} of ${String(session.maxRetries)}`],
+    ['Id', <code key="i">{session.id}</code>],
+  ]
+  if (session.failureReason != null) {
+    facts.unshift(['Failure', `${session.failureReason.reason}: ${session.failureReason.message ?? ''}`])
+  }
+  if (session.output != null) {
+    const { filesChanged, testsAdded, allTestsPassing } = session.output
+    facts.push([
+      'Output',
+      `${String(filesChanged)} files changed, ${String(testsAdded)} tests added, ${allTestsPassing ? 'all tests pass' : 'not all tests pass'}`,
+    ])
+  }
+  if (session.sessionPlan?.content != null) facts.push(['Plan', `${session.sessionPlan.status}: ${session.sessionPlan.content}`])
+  return (
+    <Card>
+      <dl className={s.facts}>
+        {facts.map(([name, value]) => (
+          <div key={name} style={{ display: 'contents' }}>
+            <dt>{name}</dt>
+            <dd style={{ whiteSpace: 'pre-wrap' }}>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  )
+}

@@ -1,0 +1,160 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import type { ActivityItemType, ActivityView } from '../api/types'
+import type { LiveSession, SessionFollower } from '../live/session'
+import { ActionButton, Button, Empty, s } from '../ui'
+import { Clock } from '../ui/time'
+import c from './screens.module.css'
+
+const SIGN: Record<ActivityItemType, string> = {
+  Message: '●',
+  ToolCallStart: '▸',
+  ToolCallEnd: '✓',
+  SubAgentSpawn: '⑂',
+  SubAgentComplete: '⑂',
+  PlanModeEnter: '☰',
+  PlanModeExit: '☰',
+  UserQuestion: '?',
+  UserAnswer: '!',
+  TodoUpdate: '☑',
+  StatusChange: '⇒',
+  MetricsUpdate: '$',
+  SkillEnabled: '+',
+  HandoffInitiated: '⇢',
+  Notice: 'i',
+}
+
+/** How near to the end a reader is who follows the end. */
+const AT_END = 40
+
+/** What happened, live. It stays at the end while the reader is there, and never moves under a reader who is not. */
+export function Timeline({ follower, live }: { follower: SessionFollower; live: LiveSession }) {
+  const [hasUsage, setUsage] = useState(false)
+  const items = useMemo(
+    () => (hasUsage ? live.activity : live.activity.filter(({ type }) => type !== 'MetricsUpdate')),
+    [live.activity, hasUsage],
+  )
+  const view = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  const [isFollowing, setFollowing] = useState(true)
+  const virtual = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => view.current,
+    estimateSize: () => 34,
+    getItemKey: (at) => items[at]?.id ?? at,
+    overscan: 12,
+  })
+  const first = useRef(items[0]?.id)
+  const total = virtual.getTotalSize()
+  useLayoutEffect(() => {
+    const element = view.current
+    if (element === null) return
+    if (first.current !== undefined && first.current !== items[0]?.id) {
+      // Earlier entries were added: keep what the reader sees.
+      const added = items.findIndex(({ id }) => id === first.current)
+      if (added > 0) virtual.scrollToIndex(added, { align: 'start' })
+    } else if (isAtEnd.current) {
+      element.scrollTop = element.scrollHeight
+    }
+    first.current = items[0]?.id
+  }, [items, total, virtual])
+  useEffect(() => {
+    const element = view.current
+    if (element === null) return
+    const scrolled = () => {
+      isAtEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < AT_END
+      setFollowing(isAtEnd.current)
+    }
+    element.addEventListener('scroll', scrolled, { passive: true })
+    return () => {
+      element.removeEventListener('scroll', scrolled)
+    }
+  }, [])
+  return (
+    <div className={s.stack}>
+      <div className={s.row} style={{ justifyContent: 'space-between' }}>
+        <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
+          {live.isCaughtUp ? `${String(items.length)} entries, live` : 'Loading …'}
+        </span>
+        <span className={s.row}>
+          <label className={`${s.row ?? ''} ${s.small ?? ''}`}>
+            <input
+              type="checkbox"
+              checked={hasUsage}
+              onChange={({ target }) => {
+                setUsage(target.checked)
+              }}
+            />
+            Usage
+          </label>
+          {live.hasEarlier && <ActionButton action={() => follower.loadEarlier()}>Load earlier</ActionButton>}
+          <Button
+            disabled={isFollowing}
+            onClick={() => {
+              isAtEnd.current = true
+              if (view.current !== null) view.current.scrollTop = view.current.scrollHeight
+            }}
+          >
+            To the end
+          </Button>
+        </span>
+      </div>
+      <div
+        className={c.timeline}
+        ref={view}
+        role="region"
+        aria-label="Timeline"
+        // A region with overflow must be reachable for the keyboard.
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+        tabIndex={0}
+      >
+        {live.isCaughtUp && items.length === 0 && <Empty>Nothing has happened yet.</Empty>}
+        <div className={c.virtual} style={{ height: total }}>
+          {virtual.getVirtualItems().map(({ index, key, start }) => {
+            const item = items[index]
+            return item === undefined ? null : (
+              <div
+                key={key}
+                data-index={index}
+                ref={virtual.measureElement}
+                style={{ transform: `translateY(${String(start)}px)` }}
+              >
+                <Entry item={item} />
+              </div>
+            )
+          })}
+        </div>
+      </div>
+    </div>
+  )
+}
+
+function Entry({ item }: { item: ActivityView }) {
+  const { type, summary, detail, subAgentId, timestamp } = item
+  const [isOpen, setOpen] = useState(false)
+  const hasMore = detail != null && detail !== summary
+  return (
+    <div className={c.entry} data-kind={type} data-lane={subAgentId != null} data-entry={item.id}>
+      <Clock at={timestamp} />
+      <span aria-hidden="true">{SIGN[type]}</span>
+      <div>
+        <p>
+          {subAgentId != null && <span className={s.muted}>subagent: </span>}
+          {isOpen && hasMore ? detail : summary}
+        </p>
+        {hasMore && (
+          <button
+            type="button"
+            className={c.more}
+            aria-expanded={isOpen}
+            onClick={() => {
+              setOpen((now) => !now)
+            }}
+          >
+            {isOpen ? 'Less' : 'More'}
+          </button>
+        )}
+      </div>
+    </div>
+  )
+}

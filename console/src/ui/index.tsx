@@ -1,0 +1,135 @@
+import * as RadixDialog from '@radix-ui/react-dialog'
+import { useMutation } from '@tanstack/react-query'
+import { useId } from 'react'
+import { messageOf } from '../api/client'
+import { toast } from './toasts'
+import s from './ui.module.css'
+
+export { s }
+
+type ButtonProps = React.ComponentProps<'button'> & { look?: 'primary' | 'danger' | 'stop' | 'quiet' | 'icon' }
+
+export function Button({ look, className, type = 'button', ...rest }: ButtonProps) {
+  const looks = look === 'icon' ? `${s.quiet ?? ''} ${s.icon ?? ''}` : look === undefined ? '' : (s[look] ?? '')
+  return <button type={type} className={`${s.button ?? ''} ${looks} ${className ?? ''}`} {...rest} />
+}
+
+/** A button that is disabled while its request runs, and shows a failure. */
+export function ActionButton({
+  action,
+  done,
+  ...rest
+}: Omit<ButtonProps, 'onClick'> & { action: () => Promise<unknown>; done?: () => void }) {
+  const mutation = useMutation({ mutationFn: action, onSuccess: done, onError: showProblem })
+  return (
+    <Button
+      {...rest}
+      disabled={rest.disabled === true || mutation.isPending}
+      onClick={() => {
+        mutation.mutate()
+      }}
+    />
+  )
+}
+
+export function showProblem(error: unknown): void {
+  toast(messageOf(error), 'bad')
+}
+
+export function Problem({ error }: { error: unknown }) {
+  return (
+    <p className={s.problem} role="alert">
+      {messageOf(error)}
+    </p>
+  )
+}
+
+export function Card({
+  title,
+  aside,
+  children,
+}: {
+  title?: React.ReactNode
+  aside?: React.ReactNode
+  children: React.ReactNode
+}) {
+  const id = useId()
+  return (
+    <section className={s.card} aria-labelledby={title === undefined ? undefined : id}>
+      {title !== undefined && (
+        <div className={s.cardHead}>
+          <h2 id={id}>{title}</h2>
+          {aside}
+        </div>
+      )}
+      {children}
+    </section>
+  )
+}
+
+export function Field({ label, hint, children }: { label: string; hint?: string; children: React.ReactNode }) {
+  return (
+    <label className={s.field}>
+      <span>{label}</span>
+      {children}
+      {hint !== undefined && <small className={s.muted}>{hint}</small>}
+    </label>
+  )
+}
+
+export function Empty({ children }: { children: React.ReactNode }) {
+  return <p className={s.empty}>{children}</p>
+}
+
+export function Dialog({
+  title,
+  description,
+  isOpen,
+  onClose,
+  children,
+}: {
+  title: string
+  description?: string
+  isOpen: boolean
+  onClose: () => void
+  children: React.ReactNode
+}) {
+  return (
+    <RadixDialog.Root
+      open={isOpen}
+      onOpenChange={(open) => {
+        if (!open) onClose()
+      }}
+    >
+      <RadixDialog.Portal>
+        <RadixDialog.Overlay className={s.overlay} />
+        <RadixDialog.Content
+          className={s.dialog}
+          {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+        >
+          <RadixDialog.Title>{title}</RadixDialog.Title>
+          {description !== undefined && <RadixDialog.Description>{description}</RadixDialog.Description>}
+          {children}
+        </RadixDialog.Content>
+      </RadixDialog.Portal>
+    </RadixDialog.Root>
+  )
+}
+
+/** A bar of a share in percent, with its text beside it. */
+export function Meter({ percent, warnAt = 80, label }: { percent: number; warnAt?: number; label: string }) {
+  const tone = percent >= 100 ? 'bad' : percent >= warnAt ? 'warn' : undefined
+  return (
+    <div
+      className={s.meter}
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(Math.min(percent, 100))}
+      aria-valuetext={`${String(percent)} %`}
+    >
+      <div className={s.meterFill} data-tone={tone} style={{ width: `${String(Math.min(percent, 100))}%` }} />
+    </div>
+  )
+}

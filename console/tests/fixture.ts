@@ -1,0 +1,51 @@
+import { expect, test as base, type Page } from '@playwright/test'
+import AxeBuilder from '@axe-core/playwright'
+import { Server } from './server'
+
+/** Each test has its own server, and a page that is logged in by the link of the server. */
+export const test = base.extend<{ server: Server; console: Page }>({
+  // eslint-disable-next-line no-empty-pattern
+  server: async ({}, use) => {
+    const server = await Server.start()
+    await use(server)
+    await server.stop()
+  },
+  console: async ({ server, page }, use) => {
+    const violations: string[] = []
+    page.on('console', (message) => {
+      if (/Content Security Policy|Trusted Type|unmounted component|Encountered two children/i.test(message.text())) {
+        violations.push(message.text())
+      }
+    })
+    page.on('pageerror', (error) => violations.push(error.message))
+    await page.goto(server.link)
+    await expect(page.getByRole('heading', { name: 'Inbox', level: 1 })).toBeVisible()
+    await use(page)
+    expect(violations, 'neither policy violations nor errors').toEqual([])
+  },
+})
+
+export { expect }
+
+/** Opens a page of the console within the application, as a link does. */
+export async function open(page: Page, path: string): Promise<void> {
+  await page.goto(new URL(path, page.url()).href)
+}
+
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page })
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
+    .analyze()
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target[0])).join(', ')}`)
+  expect(found).toEqual([])
+}
+
+/** Whether the test runs at the width of a phone. */
+export function isPhone(page: Page): boolean {
+  return (page.viewportSize()?.width ?? 0) < 720
+}
+
+/** In the inbox of a phone, a decision opens on its own. */
+export async function openDecision(page: Page, text: string | RegExp): Promise<void> {
+  await page.getByRole('list', { name: 'Waiting decisions' }).getByRole('button', { name: text }).click()
+}

@@ -1,0 +1,127 @@
+import { expect, isPhone, openDecision, test } from './fixture'
+
+test('decisions are answered by pointer', { tag: '@quick' }, async ({ server, console: page }) => {
+  await server.shop()
+  const main = page.getByRole('main')
+  await expect(main.getByText('3 waiting')).toBeVisible()
+
+  await openDecision(page, /left-pad/)
+  const card = page.getByRole('article')
+  await expect(card).toContainText('Low confidence and a blast radius that is not small')
+  await card.getByRole('button', { name: /Change the input/ }).click()
+  await card.getByRole('textbox', { name: 'Input of the call' }).fill('{"command": "npm ci"}')
+  await card.getByRole('button', { name: 'Approve with this input' }).click()
+  await expect(card.getByRole('status')).toContainText('local approved with another input')
+
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await openDecision(page, /Which guide/)
+  await page.getByRole('button', { name: /How to order/ }).click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText('local chose orders')
+
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await openDecision(page, /rm -rf build/)
+  await page.getByRole('button', { name: /^Reject/ }).click()
+  await page.getByRole('textbox', { name: /Why/ }).fill('Keep it')
+  await page.getByRole('button', { name: 'Reject', exact: true }).click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText('local rejected: Keep it')
+  await expect(main.getByText('0 waiting')).toBeVisible()
+
+  const log = await server.cli('project', 'log', 'Shop')
+  expect(log).toMatch(/modify[\s\S]*|choose option[\s\S]*|reject/)
+  for (const decided of ['modify', 'choose option', 'reject']) expect(log).toContain(decided)
+})
+
+test('decisions are answered by keyboard', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  await server.shop()
+  const main = page.getByRole('main')
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  const card = page.getByRole('article')
+  const keys: Record<string, string[]> = { 'left-pad': ['a'], 'Which guide': ['2'], 'rm -rf': ['r'] }
+  for (let turn = 0; turn < 3; turn++) {
+    const text = await card.innerText()
+    const [name, [key]] = Object.entries(keys).find(([part]) => text.includes(part)) ?? ['', ['']]
+    await page.keyboard.press(key ?? '')
+    if (name === 'rm -rf') {
+      await page.keyboard.type('No')
+      await page.keyboard.press('Control+Enter')
+    }
+    await expect(card.getByRole('status')).toContainText(/^local (approved|chose setup|rejected: No)/)
+    await page.keyboard.press('j')
+  }
+  await expect(main.getByText('0 waiting')).toBeVisible()
+})
+
+test('a decision that ends elsewhere says who decided', async ({ server, console: page }) => {
+  await server.shop()
+  await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
+  await openDecision(page, /rm -rf build/)
+  const decisions = await server.json<{ items: { id: string; input?: string }[] }>('inbox')
+  const id = decisions.items.find(({ input }) => input?.includes('rm -rf') === true)?.id ?? ''
+  await server.cli('resolve', id, 'reject', '--rationale', 'Use the trash')
+  // It stays on the screen with its outcome, and is gone from what waits.
+  const card = page.getByRole('article')
+  await expect(card.getByRole('status')).toContainText('local rejected: Use the trash')
+  await expect(card.getByRole('button', { name: /Approve/ })).toHaveCount(0)
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await expect(page.getByRole('main').getByText('2 waiting')).toBeVisible()
+  await expect(page.getByRole('region', { name: 'Decided while this page was open' })).toContainText('rm -rf build')
+})
+
+test('of two tabs, the first answer counts and both show it', async ({ server, console: page }) => {
+  await server.shop()
+  const second = await page.context().newPage()
+  // The second tab does not hear of the first answer, as if its network were slow.
+  await second.routeWebSocket(/ws\/decisions/, (socket) => {
+    socket.connectToServer().onMessage((message) => {
+      if (message.toString().includes('caught_up')) socket.send(message)
+    })
+  })
+  await second.goto(server.url)
+  for (const tab of [page, second]) {
+    await expect(tab.getByRole('main').getByText('3 waiting')).toBeVisible()
+    await openDecision(tab, /left-pad/)
+  }
+  await page.getByRole('button', { name: /^Approve( a)?$/ }).click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText('local approved')
+  await second.getByRole('button', { name: /^Reject/ }).click()
+  await second.getByRole('button', { name: 'Reject', exact: true }).click()
+  await expect(second.getByRole('alert')).toContainText(/resolved by local/)
+  await expect(second.getByRole('article').getByRole('status')).toContainText('local approved')
+})
+
+test('questions and plans of sessions are answered', async ({ server, console: page }) => {
+  await server.session('tour', [
+    {
+      turn: {
+        steps: [
+          { question: { id: 'q1', questions: [{ question: 'Which colour?', options: [{ label: 'Blue' }] }] } },
+          { plan: { id: 'p1', text: 'First this', revisions: ['First that'] } },
+          { say: 'I carry it out' },
+          { wait: 60_000 },
+        ],
+      },
+    },
+  ])
+  const main = page.getByRole('main')
+  await openDecision(page, /Which colour/)
+  await page.getByRole('button', { name: /Blue/ }).click()
+  const again = page.getByRole('button', { name: 'Answer', exact: true })
+  if (await again.isVisible().catch(() => false)) await again.click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText(/chose|answered/)
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+
+  await openDecision(page, /Plan, version 1/)
+  await expect(page.getByRole('group', { name: 'Plan' })).toHaveText('First this')
+  await page.getByRole('button', { name: /^Reject/ }).click()
+  await page.getByRole('textbox', { name: /What should change/ }).fill('The other way')
+  await page.getByRole('button', { name: 'Reject', exact: true }).click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText('rejected: The other way')
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+
+  await openDecision(page, /Plan, version 2/)
+  await expect(page.getByRole('group', { name: 'Plan' })).toHaveText('First that')
+  await page.getByRole('button', { name: /^Approve/ }).click()
+  await expect(page.getByRole('article').getByRole('status')).toContainText('local approved')
+  await expect(main.getByText('0 waiting')).toBeAttached()
+})

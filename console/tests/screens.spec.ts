@@ -1,0 +1,105 @@
+import { mkdirSync } from 'node:fs'
+import { expect, expectAccessible, isPhone, open, test } from './fixture'
+
+const SHOTS = process.env.PILOTHOUSE_SCREENSHOTS
+
+test('every screen is accessible in light and dark', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.setTimeout(120_000)
+  const project = await server.shop()
+  await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
+  const tour = await server.session(
+    'tour',
+    [
+      {
+        turn: {
+          steps: [
+            { say: 'I look at the **orders** first:\n\n- `src/orders.py`\n- <b>not bold</b>' },
+            { tool: { name: 'Bash', input: { command: 'ls src' }, result: 'orders.py' } },
+            {
+              tool: {
+                name: 'Edit',
+                input: { file_path: 'src/orders.py', old_string: 'total = 0\nfor x in y:\n', new_string: 'total = sum(y)\n' },
+                result: 'ok',
+              },
+            },
+            {
+              tasks: [
+                { id: '1', subject: 'Read the orders', status: 'Completed' },
+                { id: '2', subject: 'Add them up', activeForm: 'Adding them up', status: 'InProgress' },
+                { id: '3', subject: 'Write the report', status: 'Pending' },
+              ],
+            },
+            {
+              usage: {
+                costUsd: '1.2345',
+                tokens: { inputTokens: 91_200, outputTokens: 5_400 },
+                context: { tokens: 96_600, limit: 200_000 },
+              },
+            },
+            { question: { id: 'q1', questions: [{ question: 'Which currency?', options: [{ label: 'Euro' }, { label: 'Dollar' }] }] } },
+            { say: 'Done.' },
+          ],
+        },
+      },
+    ],
+    '--budget',
+    '5',
+  )
+  await server.cli('queue', 'add', tour, 'Then update the changelog')
+  await expect(page.getByRole('main').getByText('4 waiting')).toBeVisible()
+  const screens: [string, string, string | RegExp][] = [
+    ['inbox', '/', '4 waiting'],
+    ['sessions', '/sessions', /Needs you \(/],
+    ['session', `/sessions/${tour}`, 'Which currency?'],
+    ['projects', '/projects', 'Shop'],
+    ['project', `/projects/${project}`, 'Decision log'],
+    ['costs', '/costs', /in 4 sessions/],
+    ['library', '/library', 'formatting'],
+    ['settings', '/settings', 'local'],
+  ]
+  const width = isPhone(page) ? 'phone' : 'desktop'
+  if (SHOTS !== undefined) mkdirSync(SHOTS, { recursive: true })
+  for (const theme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+    for (const [name, path, text] of screens) {
+      await open(page, path)
+      await expect(page.getByRole('main').getByText(text).first()).toBeVisible()
+      await expect(page.getByText(/^Loading …$/)).toHaveCount(0)
+      await expectAccessible(page)
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+      expect(overflow, `${name} does not scroll sideways`).toBeLessThanOrEqual(0)
+      if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-${theme}-${name}.png` })
+    }
+  }
+  await open(page, `/sessions/${tour}`)
+  for (const tab of ['Conversation', 'Tool calls', 'About']) {
+    await page.getByRole('tab', { name: tab }).click()
+    await expect(page.getByRole('tabpanel')).not.toBeEmpty()
+    if (tab === 'Conversation') await expect(page.getByText('<b>not bold</b>')).toBeVisible()
+    if (tab === 'Tool calls') {
+      await page.getByText('Edit', { exact: true }).click()
+      await expect(page.getByRole('group', { name: 'Change of src/orders.py' })).toContainText('+ total = sum(y)')
+    }
+    await expectAccessible(page)
+    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-dark-session-${tab.replace(' ', '-').toLowerCase()}.png` })
+  }
+})
+
+test('dialogs are accessible and close by Escape', async ({ console: page }) => {
+  const width = isPhone(page) ? 'phone' : 'desktop'
+  const dialogs: [string, string][] = [
+    ['New session', 'c'],
+    ['Emergency brake', '!'],
+    ['Keyboard', '?'],
+    ['Find', 'Control+k'],
+  ]
+  for (const [name, key] of dialogs) {
+    await page.keyboard.press(key)
+    const dialog = page.getByRole('dialog', { name })
+    await expect(dialog).toBeVisible()
+    await expectAccessible(page)
+    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-light-dialog-${name.replace(' ', '-')}.png` })
+    await page.keyboard.press('Escape')
+    await expect(dialog).toHaveCount(0)
+  }
+})

@@ -1,0 +1,189 @@
+import { expect, isPhone, test } from './fixture'
+
+const LONG = { wait: 60_000 }
+
+test('a session is started, steered and controlled', { tag: '@quick' }, async ({ server, console: page }) => {
+  await page.getByRole('button', { name: 'New session' }).click()
+  const form = page.getByRole('dialog', { name: 'New session' })
+  await form.getByRole('textbox', { name: 'What to do' }).fill('Add up the invoices')
+  await form.getByRole('textbox', { name: 'Directory' }).fill('relative')
+  await form.getByRole('combobox', { name: 'Agent' }).selectOption('script')
+  await form.getByRole('button', { name: 'Start' }).click()
+  await expect(form.getByRole('alert')).toContainText('workingDirectory')
+  await form.getByRole('textbox', { name: 'Directory' }).fill(server.work)
+  await form.getByText('More options').click()
+  await form.getByRole('textbox', { name: 'Name' }).fill('invoices')
+  const script = { steps: [{ turn: { steps: [{ say: 'I begin' }, LONG, { say: 'I go on' }, LONG] } }] }
+  await form.getByRole('textbox', { name: /Options of the adapter/ }).fill(JSON.stringify({ script }))
+  await form.getByRole('button', { name: 'Start' }).click()
+
+  await expect(page.getByRole('heading', { name: 'invoices', level: 1 })).toBeVisible()
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('I begin')
+
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  if (isPhone(page)) await message.tap()
+  else await page.keyboard.press('s')
+  await expect(message).toBeFocused()
+  await message.fill('Keep the public API')
+  await message.press('Control+Enter')
+  await expect(timeline).toContainText('User (Immediate): Keep the public API')
+
+  const control = page.getByRole('status', { name: 'Control state' })
+  const main = page.getByRole('main')
+  await main.getByRole('button', { name: 'Pause' }).click()
+  await expect(control).toContainText(/Pause: requested .*Pause: confirmed/)
+  await main.getByRole('button', { name: 'Resume' }).click()
+  await expect(control).toContainText(/Resume: requested .*Resume: confirmed/)
+  await main.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the session' }).click()
+  await expect(control).toContainText(/Cancel: requested .*Cancel: confirmed/)
+  await expect(main.getByText('Cancelled').first()).toBeVisible()
+})
+
+test('queued messages are edited, moved and promoted', async ({ server, console: page }) => {
+  const id = await server.session('queue', [{ turn: { steps: [{ say: 'Busy' }, LONG] } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  await page.getByRole('group', { name: 'When the agent receives it' }).getByText('Queued').click()
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  for (const text of ['first', 'second']) {
+    await message.fill(text)
+    await message.press('Control+Enter')
+    await expect(page.getByRole('listitem').filter({ hasText: text })).toBeVisible()
+  }
+  const item = (text: string) => page.getByRole('listitem').filter({ hasText: text })
+  await item('second').getByRole('button', { name: 'Move up' }).click()
+  await expect(page.getByRole('listitem').filter({ hasText: 'Queued' }).first()).toContainText('second')
+  await item('first').getByRole('button', { name: 'Edit' }).click()
+
+  // Somebody else changes the queue meanwhile: the edit is refused and nothing is overwritten.
+  await server.cli('queue', 'add', id, 'third')
+  await expect(item('third')).toBeVisible()
+  await page.getByRole('textbox', { name: 'Text of the message' }).fill('changed')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('alert')).toContainText('changed since you read it')
+  await page.getByRole('button', { name: 'Cancel' }).last().click()
+  await item('first').getByRole('button', { name: 'Edit' }).click()
+  await page.getByRole('textbox', { name: 'Text of the message' }).fill('changed')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(item('changed')).toBeVisible()
+  await item('changed').getByRole('button', { name: 'Send now' }).click()
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('User (Immediate): changed')
+  await item('third').getByRole('button', { name: 'Remove' }).click()
+  await expect(item('third')).toHaveCount(0)
+})
+
+test('an output is reviewed and approved', async ({ server, console: page }) => {
+  const id = await server.session('report', [
+    { turn: { steps: [{ say: 'Written' }], output: { filesChanged: 3, testsAdded: 2, allTestsPassing: true } } },
+  ])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const card = page.getByRole('article').filter({ hasText: '3 files changed' }).first()
+  await expect(card).toContainText('2 tests added, all tests pass')
+  await card.getByRole('button', { name: /^Approve/ }).click()
+  await expect(page.getByRole('main').getByText('Completed', { exact: true })).toBeVisible()
+  expect(await server.statusOf(id)).toBe('Completed')
+})
+
+test('the cap is changed, and never over an unseen change', async ({ server, console: page }) => {
+  const id = await server.session('money', [{ turn: { steps: [LONG] } }], '--budget', '1')
+  await page.goto(`${server.url}/sessions/${id}`)
+  await page.getByRole('button', { name: 'Change cap' }).click()
+  const dialog = page.getByRole('dialog')
+  await server.cli('budget', 'set', id, '3')
+  await dialog.getByRole('textbox').fill('2')
+  await dialog.getByRole('button', { name: 'Set the cap' }).click()
+  await expect(dialog.getByRole('alert')).toContainText('changed since you read it')
+  await page.keyboard.press('Escape')
+  await expect(page.getByText('of $3.00')).toBeVisible()
+  await page.getByRole('button', { name: 'Change cap' }).click()
+  await dialog.getByRole('textbox').fill('2.5')
+  await dialog.getByRole('textbox').press('Enter')
+  await expect(page.getByText('of $2.50')).toBeVisible()
+})
+
+test('sessions are filtered, and paused together', async ({ server, console: page }) => {
+  for (const name of ['alpha one', 'alpha two', 'beta']) {
+    await server.session(name, [{ turn: { steps: [{ say: 'Busy' }, LONG] } }], '--label', `team=${name.slice(0, 4)}`)
+  }
+  await page.goto(`${server.url}/sessions`)
+  const list = page.getByRole('region', { name: 'Sessions by state' })
+  await expect(list.getByRole('heading', { name: 'Working (3)' })).toBeVisible()
+  await page.getByRole('searchbox').fill('team=alph')
+  await expect(list.getByRole('link')).toHaveCount(2)
+  await page.getByRole('button', { name: 'Pause 2' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Pause 2 sessions' })
+  await expect(dialog.getByRole('listitem')).toHaveCount(2)
+  await dialog.getByRole('button', { name: 'Pause 2' }).click()
+  await expect(dialog.getByRole('status')).toHaveText('2 of 2 requested')
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await expect(list.getByRole('heading', { name: 'Paused or idle (2)' })).toBeVisible()
+  await page.getByRole('searchbox').fill('')
+  await expect(list.getByRole('heading', { name: 'Working (1)' })).toBeVisible()
+  // A session that is started elsewhere appears without a reload.
+  await server.session('gamma', [{ turn: { steps: [LONG] } }])
+  await expect(list.getByRole('link', { name: /gamma/ })).toBeVisible()
+  if (isPhone(page)) return
+  await page.keyboard.press('Escape')
+  await list.click({ position: { x: 3, y: 3 } })
+  await page.keyboard.press('j')
+  await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]+$/)
+})
+
+test('a stream resumes after a restart without gap or duplicate', { tag: '@quick' }, async ({ server, console: page }) => {
+  const steps = [{ repeat: { times: 60, steps: [{ say: 'line' }, { wait: 150 }] } }, { say: 'the last line' }, LONG]
+  const id = await server.session('lines', [{ turn: { steps } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('line')
+  await server.kill()
+  await expect(page.getByText(/Not connected since/)).toBeVisible()
+  await server.up()
+  await expect(page.getByText(/Not connected since/)).toHaveCount(0)
+  await expect(timeline).toContainText('the last line', { timeout: 40_000 })
+  // The entries are virtualised, so the whole list is read while scrolling.
+  const seen = await timeline.evaluate(async (element) => {
+    const found: string[] = []
+    element.scrollTop = 0
+    for (;;) {
+      await new Promise((done) => setTimeout(done, 60))
+      for (const entry of element.querySelectorAll<HTMLElement>('[data-entry]')) {
+        const line = `${entry.dataset.entry ?? ''} ${entry.querySelector('p')?.textContent ?? ''}`
+        if (!found.includes(line)) found.push(line)
+      }
+      if (element.scrollTop + element.clientHeight >= element.scrollHeight - 2) return found
+      element.scrollTop += element.clientHeight / 2
+    }
+  })
+  const numbers = seen.map((line) => line.split(' ')[0])
+  expect(new Set(numbers).size).toBe(numbers.length)
+  expect(seen.filter((line) => /^\S+ line$/.test(line))).toHaveLength(60)
+  // The lists of the shell are live again, too.
+  await server.session('later', [{ turn: { steps: [LONG] } }])
+  await page.goto(`${server.url}/sessions`)
+  await expect(page.getByRole('link', { name: /later/ })).toBeVisible()
+})
+
+test('a long session opens at its end and loads what is before', async ({ server, console: page }) => {
+  test.setTimeout(120_000)
+  const steps = [{ say: 'the first line' }, { repeat: { times: 3000, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
+  const id = await server.session('long', [{ turn: { steps } }])
+  await expect.poll(() => server.statusOf(id), { timeout: 90_000 }).toBe('Idle')
+  await page.goto(`${server.url}/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('the last line')
+  // Few of the entries are in the document.
+  expect(await timeline.locator('[data-entry]').count()).toBeLessThan(120)
+  const earlier = page.getByRole('button', { name: 'Load earlier' })
+  while ((await earlier.count()) > 0) {
+    await earlier.click()
+    await expect(page.getByRole('button', { name: 'Load earlier', disabled: true })).toHaveCount(0)
+  }
+  await timeline.evaluate((element) => {
+    element.scrollTop = 0
+  })
+  await expect(timeline).toContainText('the first line')
+  await page.getByRole('button', { name: 'To the end' }).click()
+  await expect(timeline).toContainText('the last line')
+})

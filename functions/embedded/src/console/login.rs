@@ -1,0 +1,200 @@
+//! Logs browsers in. A program that has a token, or the server itself, makes a one-time code; the page exchanges the code for a
+//! cookie with a token, and a key.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use pilothouse_api::console::{ConsoleCode, ConsoleLogin, ConsoleSession};
+use pilothouse_app::App;
+use pilothouse_app::http::{Owner, Problem};
+use pilothouse_domain::UserId;
+use pilothouse_local_keys::{KeyError, LocalKeys, random_code};
+use pilothouse_wire::keys::{constant_time_eq, sha256_hex};
+
+use super::{PROTOCOL, protocols, refused};
+
+/// How long a code can be exchanged.
+pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
+/// How long a browser stays logged in.
+const LOGIN_LIFETIME: Duration = Duration::from_hours(7 * 24);
+/// The codes that wait for their exchange. The oldest one makes room.
+const MAX_CODES: usize = 100;
+/// The header with the key of the console.
+const KEY_HEADER: HeaderName = HeaderName::from_static("x-pilothouse-console");
+
+/// One-time codes by their hash. They end with the process.
+#[derive(Clone, Default)]
+pub(crate) struct LoginCodes(Arc<Mutex<HashMap<String, (UserId, Instant)>>>);
+
+impl LoginCodes {
+    fn codes(&self) -> MutexGuard<'_, HashMap<String, (UserId, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a code that logs a browser in as `owner`, once.
+    pub(crate) fn create(&self, owner: UserId) -> Result<String, KeyError> {
+        let code = random_code()?;
+        let mut codes = self.codes();
+        codes.retain(|_, (_, made)| made.elapsed() < CODE_LIFETIME);
+        if codes.len() >= MAX_CODES {
+            let oldest = codes.iter().min_by_key(|(_, (_, made))| *made).map(|(hash, _)| hash.clone());
+            oldest.map(|hash| codes.remove(&hash));
+        }
+        codes.insert(sha256_hex(code.as_bytes()), (owner, Instant::now()));
+        Ok(code)
+    }
+
+    /// Uses a code up. Returns its owner, unless it is unknown, used or too old.
+    fn redeem(&self, code: &str) -> Option<UserId> {
+        let (owner, made) = self.codes().remove(&sha256_hex(code.as_bytes()))?;
+        (made.elapsed() < CODE_LIFETIME).then_some(owner)
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Logins {
+    app: App,
+    keys: Arc<LocalKeys>,
+    codes: LoginCodes,
+    cookie: String,
+}
+
+impl Logins {
+    /// Browsers send cookies to every port of a host, so the name contains the port: two servers on one machine have two cookies.
+    pub(super) fn new(app: App, keys: Arc<LocalKeys>, codes: LoginCodes, port: u16) -> Self {
+        Self { app, keys, codes, cookie: format!("pilothouse-{port}") }
+    }
+
+    /// Moves the token of the cookie to `Authorization` if the request also carries its key.
+    pub(super) fn authenticate(&self, headers: &mut HeaderMap) {
+        if headers.contains_key(header::AUTHORIZATION) {
+            return;
+        }
+        let Some(token) = self.token(headers) else { return };
+        let expected = self.key_of(token);
+        let in_protocols = || {
+            protocols(headers)
+                .filter_map(|protocol| protocol.strip_prefix(PROTOCOL)?.strip_prefix('.'))
+                .any(|key| constant_time_eq(key, &expected))
+        };
+        let in_header = headers.get(KEY_HEADER).and_then(|value| value.to_str().ok());
+        if (in_header.is_some_and(|key| constant_time_eq(key, &expected)) || in_protocols())
+            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}"))
+        {
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+    }
+
+    fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, _)| *name == self.cookie).map(|(_, value)| value)
+    }
+
+    fn key_of(&self, token: &str) -> String {
+        self.keys.root_secret().console_key(token)
+    }
+
+    fn cookie(&self, value: &str, lifetime: Duration, secure: bool) -> Result<HeaderValue, Problem> {
+        let (name, seconds) = (&self.cookie, lifetime.as_secs());
+        let secure = if secure { "; Secure" } else { "" };
+        let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}");
+        HeaderValue::from_str(&cookie).map_err(Problem::internal)
+    }
+}
+
+pub(super) fn routes(logins: Logins) -> Router {
+    Router::new()
+        .route("/console/codes", post(create_code))
+        .route("/console/login", post(log_in))
+        .route("/console/logout", post(log_out))
+        .route("/console/session", get(session))
+        .fallback(|| async { Problem::NotFound("there is nothing at this address".to_owned()) })
+        .with_state(logins)
+}
+
+/// The owner of a request to the console itself.
+async fn owner_of(logins: &Logins, headers: HeaderMap) -> Result<UserId, Problem> {
+    use axum::extract::FromRequestParts as _;
+    let (mut parts, ()) = hyper::Request::new(()).into_parts();
+    parts.headers = headers;
+    let Owner(owner) = Owner::from_request_parts(&mut parts, &logins.app).await?;
+    Ok(owner)
+}
+
+async fn create_code(State(logins): State<Logins>, headers: HeaderMap) -> Result<Json<ConsoleCode>, Problem> {
+    let owner = owner_of(&logins, headers).await?;
+    let code = logins.codes.create(owner).map_err(Problem::internal)?;
+    Ok(Json(ConsoleCode { code, expires_in_seconds: CODE_LIFETIME.as_secs() }))
+}
+
+async fn log_in(
+    State(logins): State<Logins>,
+    headers: HeaderMap,
+    Json(login): Json<ConsoleLogin>,
+) -> Result<Response, Problem> {
+    let owner = logins.codes.redeem(&login.code).ok_or(Problem::Unauthenticated(
+        "the link was used before or is older than 15 minutes; `pilothouse open` prints a new one",
+    ))?;
+    let token = logins.keys.mint(&owner, LOGIN_LIFETIME).map_err(Problem::internal)?;
+    logins.app.keyring.verify(&token)?;
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    let secure = origin.is_some_and(|origin| origin.starts_with("https://"));
+    let cookie = logins.cookie(&token, LOGIN_LIFETIME, secure)?;
+    let session = ConsoleSession { owner_id: owner, key: Some(logins.key_of(&token)) };
+    Ok((
+        [(header::SET_COOKIE, cookie), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))],
+        Json(session),
+    )
+        .into_response())
+}
+
+async fn session(State(logins): State<Logins>, headers: HeaderMap) -> Result<Json<ConsoleSession>, Problem> {
+    let owner_id = owner_of(&logins, headers).await?;
+    Ok(Json(ConsoleSession { owner_id, key: None }))
+}
+
+/// Removes the cookie. Needs the key, so that no other site can log a browser out.
+async fn log_out(State(logins): State<Logins>, headers: HeaderMap) -> Result<Response, Problem> {
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return Err(refused("this browser is not logged in"));
+    }
+    let cookie = logins.cookie("", Duration::ZERO, false)?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str) -> UserId {
+        UserId::parse(name).unwrap()
+    }
+
+    #[test]
+    fn code_logs_in_once() {
+        let codes = LoginCodes::default();
+        let (first, second) = (codes.create(owner("ada")).unwrap(), codes.create(owner("bob")).unwrap());
+        assert_eq!(codes.redeem(&second), Some(owner("bob")));
+        assert_eq!(codes.redeem(&second), None);
+        assert_eq!(codes.redeem("unknown"), None);
+        assert_eq!(codes.redeem(&first), Some(owner("ada")));
+    }
+
+    #[test]
+    fn unused_codes_are_bounded_and_the_newest_stay() {
+        let codes = LoginCodes::default();
+        let made: Vec<_> = (0..MAX_CODES + 5).map(|_| codes.create(owner("ada")).unwrap()).collect();
+        assert_eq!(codes.codes().len(), MAX_CODES);
+        assert!(codes.redeem(&made[0]).is_none() && codes.redeem(&made[MAX_CODES + 4]).is_some());
+    }
+}

@@ -1,0 +1,117 @@
+//! The web console: its files, its login, and the checks of requests from browsers (decision 88).
+//!
+//! | module | content |
+//! |---|---|
+//! | `files` | the page and its files, with their security headers |
+//! | `login` | one-time codes, the cookie, and the key that a request must carry besides the cookie |
+//! | `origin` | which hosts and origins a request may name |
+//!
+//! A browser sends its cookie with every request to this host, also to other ports of it and on behalf of other sites. The cookie
+//! alone therefore authenticates nothing: a request must also carry the key that only the console's own page can read. A request
+//! with both is passed on with the token of the cookie in `Authorization`, so that functions need not know about cookies.
+
+mod files;
+mod login;
+mod origin;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_local_keys::LocalKeys;
+use tower::ServiceExt as _;
+
+pub(super) use login::LoginCodes;
+use login::Logins;
+
+/// The protocol that the server selects for a live stream of the console.
+const PROTOCOL: &str = "pilothouse";
+
+/// Adds the console to the router of the functions. `hosts`: names under which browsers may reach the server, besides addresses
+/// and `localhost`.
+pub(super) fn with_console(
+    router: Router,
+    app: App,
+    keys: Arc<LocalKeys>,
+    codes: LoginCodes,
+    port: u16,
+    hosts: Vec<String>,
+) -> Router {
+    let logins = Logins::new(app, keys, codes, port);
+    let console = Arc::new(BrowserGate { own: login::routes(logins.clone()), logins, hosts });
+    router.layer(from_fn_with_state(console, admit))
+}
+
+struct BrowserGate {
+    logins: Logins,
+    /// The routes below `/console`.
+    own: Router,
+    hosts: Vec<String>,
+}
+
+async fn admit(State(gate): State<Arc<BrowserGate>>, mut request: Request, next: Next) -> Response {
+    if let Err(problem) = origin::check(&request, &gate.hosts) {
+        return problem.into_response();
+    }
+    gate.logins.authenticate(request.headers_mut());
+    if request.uri().path().starts_with("/console/") {
+        return gate.own.clone().oneshot(request).await.into_response();
+    }
+    if let Some(response) = page_or_file(&request) {
+        return response;
+    }
+    let selects_protocol = offers_protocol(request.headers());
+    let mut response = next.run(request).await;
+    if selects_protocol && response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    }
+    response
+}
+
+/// The page for a navigation, or a file of the console. `None` for a request to a function.
+fn page_or_file(request: &Request) -> Option<Response> {
+    let path = request.uri().path();
+    let is_function = path.starts_with("/api/") || path.starts_with("/ws/");
+    if !matches!(*request.method(), Method::GET | Method::HEAD) || is_function {
+        return None;
+    }
+    match pilothouse_console::console() {
+        Ok(console) => match console.asset(path) {
+            Some(asset) => Some(files::asset(asset)),
+            None => is_navigation(request.headers()).then(|| files::page(console)),
+        },
+        Err(reason) => is_navigation(request.headers()).then(|| files::missing(reason)),
+    }
+}
+
+/// Whether a browser opens the address. Clients of the API do not ask for HTML.
+fn is_navigation(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.split(',').any(|kind| kind.trim().starts_with("text/html")))
+}
+
+fn offers_protocol(headers: &HeaderMap) -> bool {
+    protocols(headers).any(|protocol| protocol == PROTOCOL)
+}
+
+/// The protocols that a WebSocket client offers.
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(',').map(str::trim))
+}
+
+/// A refusal of a request that a browser sent for another site.
+const fn refused(sentence: &'static str) -> Problem {
+    Problem::ForeignOrigin(sentence)
+}

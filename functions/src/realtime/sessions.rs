@@ -1,0 +1,80 @@
+//! `WS /ws/sessions`: follows the list of the owner's sessions on the embedded server (decision 88).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use pilothouse_api::sessions::{SessionListMessage, SessionSummary};
+use pilothouse_app::App;
+use pilothouse_app::change_notifier::ChangedSessions;
+use pilothouse_app::error_chain;
+use pilothouse_app::function::requirements::EMBEDDED;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::{Owner, Problem};
+use pilothouse_domain::{AgentSessionId, UserId};
+
+use crate::realtime::socket::{next_change, send};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("sessions-stream", Verb::Get, "/ws/sessions", |verb| verb.route(stream_sessions))
+        .owner()
+        .summary("Follow the list of sessions live (WebSocket)")
+        .statuses(&[101])
+        .requires(EMBEDDED);
+
+/// How long changes are collected, so that a busy session is sent a few times a second at most.
+const COLLECT: Duration = Duration::from_millis(200);
+
+/// Sends `caught_up`, and then each session that changes. A client that lists the sessions after `caught_up` misses none.
+async fn stream_sessions(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        if let Err(cause) = follow(&app, &owner, socket).await {
+            tracing::debug!(cause = %error_chain(&cause), "a stream of the list of sessions ended");
+        }
+    }))
+}
+
+async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), Problem> {
+    let mut changes = app.change_notifier.subscribe_to_sessions();
+    send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
+    while let Some(first) = next_change(&mut socket, changes.next()).await? {
+        let mut changed = BTreeSet::new();
+        let mut missed = collect(first, &mut changed);
+        let end = tokio::time::Instant::now() + COLLECT;
+        while let Ok(further) = tokio::time::timeout_at(end, changes.next()).await {
+            let Some(further) = further else { return Ok(()) };
+            missed |= collect(further, &mut changed);
+        }
+        if missed {
+            // The client lists the sessions again.
+            send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
+            continue;
+        }
+        for id in changed {
+            if let Some(session) = app.store.session_of(owner, id).await? {
+                let summary = SessionSummary::of(&session);
+                send(&mut socket, &SessionListMessage::Session(Box::new(summary))).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds the sessions of a change. Returns whether changes were missed.
+fn collect(change: ChangedSessions, changed: &mut BTreeSet<AgentSessionId>) -> bool {
+    match change {
+        ChangedSessions::Sessions(ids) => {
+            changed.extend(ids);
+            false
+        }
+        ChangedSessions::Missed => true,
+    }
+}

@@ -1,0 +1,143 @@
+//! The login of the web console, the checks of requests from browsers, and the live list of sessions (decision 88). The tests of the
+//! console itself are in `console/tests`.
+
+use futures_util::StreamExt as _;
+use pilothouse_tests::PATIENCE;
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+use crate::scripts::{short, with_output};
+use crate::server::{Server, started, work};
+
+const KEY: &str = "x-pilothouse-console";
+
+/// A browser that is logged in.
+struct Browser<'a> {
+    server: &'a Server,
+    http: Client,
+    cookie: String,
+    key: String,
+}
+
+async fn login(server: &Server, http: &Client, code: &str) -> Response {
+    let url = format!("{}/console/login", server.url());
+    http.post(url).json(&json!({ "code": code })).send().await.unwrap()
+}
+
+impl<'a> Browser<'a> {
+    async fn open(server: &'a Server) -> Self {
+        let http = Client::builder().no_proxy().build().unwrap();
+        let code = server.api().post("/console/codes", json!({})).await.expect(200).body;
+        let response = login(server, &http, code["code"].as_str().unwrap()).await;
+        assert_eq!(response.status(), 200);
+        let set = response.headers()[header::SET_COOKIE].to_str().unwrap().to_owned();
+        assert!(set.contains("; HttpOnly; SameSite=Strict; Path=/"), "{set}");
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(body["ownerId"], "local");
+        let cookie = set.split(';').next().unwrap().to_owned();
+        Self { server, http, cookie, key: body["key"].as_str().unwrap().to_owned() }
+    }
+
+    async fn get(&self, path: &str, headers: &[(&'static str, &str)]) -> (u16, Value) {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.insert(*name, value.parse().unwrap());
+        }
+        let response =
+            self.http.get(format!("{}{path}", self.server.url())).headers(all).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or_default())
+    }
+}
+
+#[tokio::test]
+async fn browser_needs_its_cookie_and_its_key() {
+    let server = Server::start(1).await;
+    let browser = Browser::open(&server).await;
+    let (cookie, key) = (("cookie", &*browser.cookie), (KEY, &*browser.key));
+    assert_eq!(browser.get("/api/decisions", &[cookie, key]).await.0, 200);
+    for headers in [&[cookie][..], &[key], &[cookie, (KEY, "wrong")]] {
+        let (status, body) = browser.get("/api/decisions", headers).await;
+        assert_eq!((status, &body["code"]), (401, &json!("unauthenticated")), "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn console_code_logs_in_once() {
+    let server = Server::start(1).await;
+    let http = Client::builder().no_proxy().build().unwrap();
+    let code = server.api().post("/console/codes", json!({})).await.expect(200).body;
+    let code = code["code"].as_str().unwrap();
+    assert_eq!(login(&server, &http, code).await.status(), 200);
+    for unusable in [code, "unknown"] {
+        let refused = login(&server, &http, unusable).await;
+        assert_eq!(refused.status(), 401);
+        assert!(!refused.headers().contains_key(header::SET_COOKIE));
+    }
+    server.api_with(None).post("/console/codes", json!({})).await.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_are_refused() {
+    let server = Server::start(1).await;
+    let browser = Browser::open(&server).await;
+    let login = [("cookie", &*browser.cookie), (KEY, &*browser.key)];
+    let upgrade = [
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    for foreign in [("host", "evil.example"), ("origin", "http://evil.example"), ("origin", "null")] {
+        for (path, more) in [("/api/decisions", &[][..]), ("/ws/decisions", &upgrade), ("/healthz", &[])] {
+            let headers = [&login[..], &[foreign], more].concat();
+            let (status, body) = browser.get(path, &headers).await;
+            assert_eq!((status, &body["code"]), (403, &json!("foreign-origin")), "{path} {foreign:?}");
+        }
+    }
+    let own = [&login[..], &[("origin", server.url())]].concat();
+    assert_eq!(browser.get("/api/decisions", &own).await.0, 200);
+}
+
+/// The stream shows new sessions and their changes, and nothing of other owners.
+#[tokio::test]
+async fn list_of_sessions_is_followed_live() {
+    let server = Server::start(1).await;
+    let open = async |owner: &str| {
+        let url = format!("{}/ws/sessions", server.url().replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        let token = format!("Bearer {}", server.token(owner));
+        request.headers_mut().insert("authorization", token.parse().unwrap());
+        connect_async(request).await.unwrap().0
+    };
+    let (mut live, mut other) = (open("local").await, open("someone-else").await);
+    let mut next = async || loop {
+        let message = timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap();
+        if let Ok(text) = message.to_text()
+            && let Ok(value) = serde_json::from_str::<Value>(text)
+        {
+            return value;
+        }
+    };
+    assert_eq!(next().await, json!({ "type": "caught_up", "data": {} }));
+    let session = started(&server, &with_output()).await;
+    loop {
+        let message = next().await;
+        assert_eq!((&message["type"], &message["data"]["id"]), (&json!("session"), &json!(session.id)));
+        if message["data"]["hasPendingReview"] == true {
+            break;
+        }
+    }
+    let caught_up = timeout(PATIENCE, other.next()).await.unwrap().unwrap().unwrap();
+    assert!(caught_up.to_text().unwrap().contains("caught_up"));
+    // The other stream shows the session of its owner first.
+    let own = server.api_of("someone-else");
+    let theirs = own.post("/api/agents/sessions", work(&server, &short())).await.expect(201).body;
+    let first = timeout(PATIENCE, other.next()).await.unwrap().unwrap().unwrap();
+    let first: Value = serde_json::from_str(first.to_text().unwrap()).unwrap();
+    assert_eq!(first["data"]["id"], theirs["session"]["id"]);
+}
