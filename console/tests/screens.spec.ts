@@ -4,7 +4,7 @@ import { expect, expectAccessible, isPhone, open, test } from './fixture'
 const SHOTS = process.env.PILOTHOUSE_SCREENSHOTS
 
 test('every screen is accessible in light and dark', { tag: '@quick' }, async ({ server, console: page }) => {
-  test.setTimeout(120_000)
+  test.setTimeout(300_000)
   const project = await server.shop()
   await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
   const tour = await server.session(
@@ -77,7 +77,7 @@ test('every screen is accessible in light and dark', { tag: '@quick' }, async ({
     await expect(page.getByRole('tabpanel')).not.toBeEmpty()
     if (tab === 'Conversation') await expect(page.getByText('<b>not bold</b>')).toBeVisible()
     if (tab === 'Tool calls') {
-      await page.getByText('Edit', { exact: true }).click()
+      await page.getByRole('tabpanel').getByText('Edit', { exact: true }).click()
       await expect(page.getByRole('group', { name: 'Change of src/orders.py' })).toContainText('+ total = sum(y)')
     }
     await expectAccessible(page)

@@ -56,12 +56,14 @@ test('queued messages are edited, moved and promoted', async ({ server, console:
   await expect(page.getByRole('listitem').filter({ hasText: 'Queued' }).first()).toContainText('second')
   await item('first').getByRole('button', { name: 'Edit' }).click()
 
-  // Somebody else changes the queue meanwhile: the edit is refused and nothing is overwritten.
-  await server.cli('queue', 'add', id, 'third')
-  await expect(item('third')).toBeVisible()
+  // Somebody else edits the same message meanwhile: nothing is overwritten.
+  const { items } = await server.json<{ items: { messageId: string; content: string }[] }>('queue', 'list', id)
+  const { messageId } = items.find(({ content }) => content === 'first') ?? { messageId: '' }
   await page.getByRole('textbox', { name: 'Text of the message' }).fill('changed')
-  await page.getByRole('button', { name: 'Save' }).click()
+  await server.cli('queue', 'edit', id, messageId, 'first, by another')
+  await server.cli('queue', 'add', id, 'third')
   await expect(page.getByRole('alert')).toContainText('changed since you read it')
+  await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
   await page.getByRole('button', { name: 'Cancel' }).last().click()
   await item('first').getByRole('button', { name: 'Edit' }).click()
   await page.getByRole('textbox', { name: 'Text of the message' }).fill('changed')

@@ -139,8 +139,9 @@ function QueueItem({
   at: number
   onChange: () => void
 }) {
-  // The version that the person saw when they began to edit.
-  const [edit, setEdit] = useState<{ text: string; version: number }>()
+  // Beside the text: what the person saw when they began to edit.
+  const [edit, setEdit] = useState<{ text: string; seen: string; version: number }>()
+  const isStale = edit !== undefined && edit.seen !== message.content
   const params = {
     path: { id: session, messageId: message.messageId },
     header: { 'If-Match': etag(edit?.version ?? queue.version) } as never,
@@ -164,10 +165,13 @@ function QueueItem({
           className={s.stack}
           onSubmit={(event) => {
             event.preventDefault()
-            save.mutate(edit.text.trim())
+            if (!isStale) save.mutate(edit.text.trim())
           }}
         >
           {save.isError && <Problem error={save.error} />}
+          {isStale && (
+            <p role="alert">This message was changed since you read it. Cancel to see its new text, then edit it again.</p>
+          )}
           <label>
             <span className={s.visuallyHidden}>Text of the message</span>
             <textarea
@@ -182,7 +186,7 @@ function QueueItem({
             />
           </label>
           <span className={s.row}>
-            <Button type="submit" look="primary" disabled={edit.text.trim() === '' || save.isPending}>
+            <Button type="submit" look="primary" disabled={edit.text.trim() === '' || isStale || save.isPending}>
               Save
             </Button>
             <Button
@@ -207,7 +211,7 @@ function QueueItem({
         <span className={s.row}>
           <Button
             onClick={() => {
-              setEdit({ text: message.content, version: queue.version })
+              setEdit({ text: message.content, seen: message.content, version: queue.version })
             }}
           >
             Edit

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, etag } from '../api/client'
-import type { AgentView, ControlModeView, LoggedDecisionView } from '../api/types'
+import type { AgentView, LoggedDecisionView, ProjectView } from '../api/types'
 import { BrakeDialog, useReadWithSessions } from '../app/brake'
 import { inbox } from '../live/inbox'
 import { useStore } from '../live/store'
@@ -54,7 +54,7 @@ export function ProjectScreen() {
       </div>
       {description != null && <p>{description}</p>}
       <div className={c.columns}>
-        <ControlMode id={id} />
+        <ControlMode project={project.data} />
         <Card title="Goals and rules">
           <ul>
             {goals.map((goal) => (
@@ -117,30 +117,20 @@ export function ProjectScreen() {
   )
 }
 
-function ControlMode({ id }: { id: string }) {
+function ControlMode({ project }: { project: ProjectView }) {
   const client = useQueryClient()
-  const key = ['control-mode', id]
-  const mode = useQuery({
-    queryKey: key,
-    queryFn: () => data(api.GET('/api/control-mode', { params: { query: { projectId: id } as never } })),
-  })
+  const read = () => client.invalidateQueries({ queryKey: ['project', project.id] })
   const change = useMutation({
-    mutationFn: ({ mode, seen }: { mode: Mode; seen: ControlModeView }) =>
-      data(
-        api.PUT('/api/control-mode', {
-          params: { header: { 'If-Match': etag(seen.revision) } as never },
-          body: { projectId: id, mode } as never,
-        }),
-      ),
-    onSuccess: (now) => {
-      client.setQueryData(key, now)
-    },
-    onError: () => void client.invalidateQueries({ queryKey: key }),
+    mutationFn: (mode: Mode) =>
+      api.PUT('/api/control-mode', {
+        params: { header: { 'If-Match': etag(project.revision) } as never },
+        body: { projectId: project.id, mode } as never,
+      }),
+    onSettled: read,
   })
   return (
     <Card title="Control mode">
       {change.isError && <Problem error={change.error} />}
-      {mode.isError && <Problem error={mode.error} />}
       <fieldset className={s.stack}>
         <legend className={s.visuallyHidden}>Control mode</legend>
         {(Object.keys(MODES) as Mode[]).map((name) => (
@@ -149,10 +139,10 @@ function ControlMode({ id }: { id: string }) {
               type="radio"
               name="mode"
               id={`mode-${name}`}
-              checked={mode.data?.mode === name}
-              disabled={mode.data === undefined || change.isPending}
+              checked={project.controlMode === name}
+              disabled={change.isPending}
               onChange={() => {
-                if (mode.data !== undefined) change.mutate({ mode: name, seen: mode.data })
+                change.mutate(name)
               }}
             />
             <label htmlFor={`mode-${name}`}>
