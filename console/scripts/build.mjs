@@ -24,6 +24,16 @@ function isStamped(stamp, value) {
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === value
 }
 
+/** Runs a program. If it fails, the last line says so, which the build script shows. */
+function run(what, program, args) {
+  try {
+    execFileSync(program, args, { stdio: 'inherit' })
+  } catch (error) {
+    console.error(`${what} failed (${error.code ?? `exit code ${error.status}`})`)
+    process.exit(1)
+  }
+}
+
 const lock = digest(['package-lock.json'])
 if (process.argv[2] === 'installed') {
   // After `npm ci` by a developer, with the tools for tests.
@@ -31,14 +41,14 @@ if (process.argv[2] === 'installed') {
   process.exit()
 }
 if (!isStamped(INSTALLED, lock)) {
-  const options = ['--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-progress', '--fetch-retries=1']
-  execFileSync('npm', ['ci', ...options], { stdio: 'inherit' })
+  const retries = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000']
+  run('npm ci', 'npm', ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-progress', ...retries])
   writeFileSync(INSTALLED, lock)
 }
 const sources = digest(INPUTS)
 if (!isStamped(BUNDLED, sources)) {
   rmSync('dist', { recursive: true, force: true })
-  execFileSync(process.execPath, ['node_modules/vite/bin/vite.js', 'build', '--logLevel', 'warn'], { stdio: 'inherit' })
+  run('vite build', process.execPath, ['node_modules/vite/bin/vite.js', 'build', '--logLevel', 'warn'])
   for (const path of files('dist')) {
     if (path === join('dist', 'index.html')) continue
     writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: 9 }))
