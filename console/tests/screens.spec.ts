@@ -48,7 +48,7 @@ test('every screen is accessible in light and dark', { tag: '@quick' }, async ({
   await server.cli('queue', 'add', tour, 'Then update the changelog')
   await expect(page.getByRole('main').getByText('4 waiting')).toBeVisible()
   const screens: [string, string, string | RegExp][] = [
-    ['inbox', '/', '4 waiting'],
+    ['inbox', '/', 'Which currency?'],
     ['sessions', '/sessions', /Needs you \(/],
     ['session', `/sessions/${tour}`, 'Which currency?'],
     ['projects', '/projects', 'Shop'],

@@ -70,7 +70,7 @@ test('queued messages are edited, moved and promoted', async ({ server, console:
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(item('changed')).toBeVisible()
   await item('changed').getByRole('button', { name: 'Send now' }).click()
-  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('User (Immediate): changed')
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('I take this into account: changed')
   await item('third').getByRole('button', { name: 'Remove' }).click()
   await expect(item('third')).toHaveCount(0)
 })
