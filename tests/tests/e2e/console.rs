@@ -93,7 +93,7 @@ async fn foreign_hosts_and_origins_are_refused() {
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
     for foreign in [("host", "evil.example"), ("origin", "http://evil.example"), ("origin", "null")] {
-        for (path, more) in [("/api/decisions", &[][..]), ("/ws/decisions", &upgrade), ("/healthz", &[])] {
+        for (path, more) in [("/api/decisions", &[][..]), ("/ws/decisions", &upgrade), ("/", &[])] {
             let headers = [&login[..], &[foreign], more].concat();
             let (status, body) = browser.get(path, &headers).await;
             assert_eq!((status, &body["code"]), (403, &json!("foreign-origin")), "{path} {foreign:?}");
@@ -101,6 +101,20 @@ async fn foreign_hosts_and_origins_are_refused() {
     }
     let own = [&login[..], &[("origin", server.url())]].concat();
     assert_eq!(browser.get("/api/decisions", &own).await.0, 200);
+}
+
+#[tokio::test]
+async fn health_check_may_use_any_host_name() {
+    let server = Server::start(1).await;
+    let http = Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let request = http.get(format!("{}{path}", server.url())).header("host", "balancer.example");
+        request.send().await.unwrap().status()
+    };
+    assert_eq!(get("/healthz").await, 200);
+    for checked in ["/healthz/", "/healthz/x", "/", "/api/decisions"] {
+        assert_eq!(get(checked).await, 403, "{checked}");
+    }
 }
 
 /// The stream shows new sessions and their changes, and nothing of other owners.
