@@ -1,4 +1,4 @@
-//! The files of the web console. The build script builds them with Node.js and compresses them (decision 88).
+//! The files of the web console. The build script builds them with Node.js and compresses them (decision 86).
 
 /// A file of the console other than its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

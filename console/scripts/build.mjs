@@ -24,10 +24,13 @@ function isStamped(stamp, value) {
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === value
 }
 
+/** Below the limit of the build script, which would leave npm running. */
+const MOST_MS = 4 * 60_000
+
 /** Runs a program. If it fails, the last line says so, which the build script shows. */
 function run(what, program, args) {
   try {
-    execFileSync(program, args, { stdio: 'inherit' })
+    execFileSync(program, args, { stdio: 'inherit', timeout: MOST_MS })
   } catch (error) {
     console.error(`${what} failed (${error.code ?? `exit code ${error.status}`})`)
     process.exit(1)
@@ -41,7 +44,7 @@ if (process.argv[2] === 'installed') {
   process.exit()
 }
 if (!isStamped(INSTALLED, lock)) {
-  const retries = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000']
+  const retries = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-timeout=60000']
   run('npm ci', 'npm', ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-progress', ...retries])
   writeFileSync(INSTALLED, lock)
 }

@@ -1,4 +1,4 @@
-//! The web console: its files, its login, and the checks of requests from browsers (decision 88).
+//! The web console: its files, its login, and the checks of requests from browsers (decision 86).
 //!
 //! | module | content |
 //! |---|---|
