@@ -147,7 +147,12 @@ impl LocalKeys {
 
     /// Verifies a token of the embedded server: RS256, this key's `kid`, [`ISSUER`], [`AUDIENCE`], not expired.
     pub fn verify(&self, token: &str) -> Result<Claims, KeyError> {
-        token::verify(self, token)
+        self.verify_with(&TokenSettings::default(), token)
+    }
+
+    /// Verifies a token with another issuer and audience.
+    pub fn verify_with(&self, settings: &TokenSettings, token: &str) -> Result<Claims, KeyError> {
+        token::verify(self, token, settings)
     }
 }
 

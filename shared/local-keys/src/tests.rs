@@ -5,7 +5,7 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, decode_header, encode};
 use pilothouse_domain::UserId;
 
-use super::{AUDIENCE, Claims, ISSUER, KeyError, LocalKeys, SECRET_FILE, SIGNING_KEY_FILE};
+use super::{AUDIENCE, Claims, ISSUER, KeyError, LocalKeys, SECRET_FILE, SIGNING_KEY_FILE, TokenSettings};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -101,7 +101,10 @@ fn forged_and_expired_tokens_are_refused() {
     let old = Claims { iat: 0, exp: claims.iat - 120, ..claims.clone() };
     assert!(keys.verify(&encode(&header, &old, &keys.encoding).unwrap()).is_err(), "expired");
     let elsewhere = Claims { aud: "elsewhere".into(), ..claims };
-    assert!(keys.verify(&encode(&header, &elsewhere, &keys.encoding).unwrap()).is_err(), "another audience");
+    let elsewhere = encode(&header, &elsewhere, &keys.encoding).unwrap();
+    assert!(keys.verify(&elsewhere).is_err(), "another audience");
+    let settings = TokenSettings { audience: "elsewhere".into(), ..TokenSettings::default() };
+    assert!(keys.verify_with(&settings, &elsewhere).is_ok() && keys.verify_with(&settings, &token).is_err());
 }
 
 #[test]

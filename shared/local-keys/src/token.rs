@@ -51,15 +51,15 @@ pub(super) fn mint(
     Ok(encode(&header, &claims, &keys.encoding)?)
 }
 
-pub(super) fn verify(keys: &LocalKeys, token: &str) -> Result<Claims, KeyError> {
+pub(super) fn verify(keys: &LocalKeys, token: &str, settings: &TokenSettings) -> Result<Claims, KeyError> {
     use jsonwebtoken::errors::{Error, ErrorKind};
 
     if decode_header(token)?.kid.as_deref() != Some(keys.kid()) {
         return Err(Error::from(ErrorKind::InvalidSignature).into());
     }
     let mut validation = Validation::new(Algorithm::RS256);
-    validation.set_issuer(&[ISSUER]);
-    validation.set_audience(&[AUDIENCE]);
+    validation.set_issuer(&[&settings.issuer]);
+    validation.set_audience(&[&settings.audience]);
     validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
     validation.validate_nbf = true;
     Ok(decode::<Claims>(token, keys.decoding_key(), &validation)?.claims)

@@ -53,9 +53,9 @@ impl RootSecret {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key that a browser sends besides the cookie with its token.
-    pub fn console_key(&self, token: &str) -> String {
-        hex::encode(self.derive("console", &[token]))
+    /// The key that a browser sends besides its cookie.
+    pub fn console_key(&self, cookie: &str) -> String {
+        hex::encode(self.derive("console", &[cookie]))
     }
 
     /// Key with which a sidecar signs the envelopes of its run.

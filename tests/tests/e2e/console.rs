@@ -1,10 +1,10 @@
-//! The login of the web console, the checks of requests from browsers, and the live list of sessions (decision 88). The tests of the
+//! The login of the web console, the checks of requests from browsers, and the live list of sessions (decision 86). The tests of the
 //! console itself are in `console/tests`.
 
 use futures_util::StreamExt as _;
 use pilothouse_tests::PATIENCE;
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Client, Response};
+use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_tungstenite::connect_async;
@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use crate::scripts::{short, with_output};
 use crate::server::{Server, started, work};
 
+const ID: &str = "019a0000-0000-7000-8000-000000000000";
 const KEY: &str = "x-pilothouse-console";
 
 /// A browser that is logged in.
@@ -64,6 +65,51 @@ async fn browser_needs_its_cookie_and_its_key() {
         let (status, body) = browser.get("/api/decisions", headers).await;
         assert_eq!((status, &body["code"]), (401, &json!("unauthenticated")), "{headers:?}");
     }
+}
+
+/// Programs on other ports of this machine receive the cookie.
+#[tokio::test]
+async fn cookie_of_the_console_is_no_token() {
+    let server = Server::start(1).await;
+    let browser = Browser::open(&server).await;
+    let (_, value) = browser.cookie.split_once('=').unwrap();
+    for token in [value, &browser.key] {
+        let bearer = format!("Bearer {token}");
+        let (status, body) = browser.get("/api/decisions", &[("authorization", &*bearer)]).await;
+        assert_eq!((status, &body["code"]), (401, &json!("unauthenticated")));
+    }
+}
+
+/// A page of another site sends the cookie, but neither the key nor an own origin.
+#[tokio::test]
+async fn no_write_is_accepted_from_another_site() {
+    let server = Server::start(1).await;
+    let browser = Browser::open(&server).await;
+    let document = browser.get("/openapi.json", &[]).await.1;
+    let (mut writes, mut admitted) = (0, Vec::new());
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys().filter(|method| *method != "get") {
+            let Ok(method) = Method::from_bytes(method.to_uppercase().as_bytes()) else { continue };
+            let url = format!("{}{}", server.url(), with_ids(path));
+            let request = browser.http.request(method.clone(), url).header("cookie", &browser.cookie);
+            let request = request.header("content-type", "application/json").body("{}");
+            let forged = request.try_clone().unwrap().send().await.unwrap().status();
+            let foreign = request.header(KEY, &browser.key).header("origin", "http://evil.example");
+            let foreign = foreign.send().await.unwrap().status();
+            writes += 1;
+            if (forged.as_u16(), foreign.as_u16()) != (401, 403) {
+                admitted.push(format!("{method} {path}: {forged}, {foreign}"));
+            }
+        }
+    }
+    assert!(writes > 50, "{writes}");
+    assert_eq!(admitted, [""; 0]);
+}
+
+/// The path with an id for each of its parameters.
+fn with_ids(path: &str) -> String {
+    let segment = |part: &str| if part.starts_with('{') { ID.to_owned() } else { part.to_owned() };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! Logs browsers in. A program that has a token, or the server itself, makes a one-time code; the page exchanges the code for a
-//! cookie with a token, and a key.
+//! cookie and a key. The cookie is a signed text that no function accepts as a token.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,19 @@ use pilothouse_api::console::{ConsoleCode, ConsoleLogin, ConsoleSession};
 use pilothouse_app::App;
 use pilothouse_app::http::{Owner, Problem};
 use pilothouse_domain::UserId;
-use pilothouse_local_keys::{KeyError, LocalKeys, random_code};
+use pilothouse_local_keys::{KeyError, LocalKeys, TokenSettings, random_code};
 use pilothouse_wire::keys::{constant_time_eq, sha256_hex};
 
-use super::{PROTOCOL, protocols, refused};
+use super::{PROTOCOL, protocols};
 
 /// How long a code can be exchanged.
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
 /// How long a browser stays logged in.
 const LOGIN_LIFETIME: Duration = Duration::from_hours(7 * 24);
+/// How long the token counts that a request gets for its cookie and key. It does not leave the process.
+const TOKEN_LIFETIME: Duration = Duration::from_mins(1);
+/// The audience of cookies. It differs from that of tokens, because programs on other ports of this machine receive the cookie.
+const COOKIE_AUDIENCE: &str = "pilothouse-console";
 /// The codes that wait for their exchange. The oldest one makes room.
 const MAX_CODES: usize = 100;
 /// The header with the key of the console.
@@ -72,36 +76,44 @@ impl Logins {
         Self { app, keys, codes, cookie: format!("pilothouse-{port}") }
     }
 
-    /// Moves the token of the cookie to `Authorization` if the request also carries its key.
+    /// Adds a token to a request that carries both the cookie and its key.
     pub(super) fn authenticate(&self, headers: &mut HeaderMap) {
         if headers.contains_key(header::AUTHORIZATION) {
             return;
         }
-        let Some(token) = self.token(headers) else { return };
-        let expected = self.key_of(token);
-        let in_protocols = || {
-            protocols(headers)
-                .filter_map(|protocol| protocol.strip_prefix(PROTOCOL)?.strip_prefix('.'))
-                .any(|key| constant_time_eq(key, &expected))
-        };
-        let in_header = headers.get(KEY_HEADER).and_then(|value| value.to_str().ok());
-        if (in_header.is_some_and(|key| constant_time_eq(key, &expected)) || in_protocols())
-            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}"))
+        let token = self.cookie_of(headers).filter(|cookie| self.has_key(headers, cookie));
+        let token = token.and_then(|cookie| self.token_for(cookie).ok());
+        if let Some(mut value) =
+            token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok())
         {
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
     }
 
-    fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+    fn cookie_of<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
         pairs.find(|(name, _)| *name == self.cookie).map(|(_, value)| value)
     }
 
-    fn key_of(&self, token: &str) -> String {
-        self.keys.root_secret().console_key(token)
+    /// Whether a request has the key of its cookie, in a header or as a protocol.
+    fn has_key(&self, headers: &HeaderMap, cookie: &str) -> bool {
+        let expected = self.key_of(cookie);
+        let in_header = headers.get(KEY_HEADER).and_then(|value| value.to_str().ok());
+        let in_protocols =
+            protocols(headers).filter_map(|protocol| protocol.strip_prefix(PROTOCOL)?.strip_prefix('.'));
+        in_header.into_iter().chain(in_protocols).any(|key| constant_time_eq(key, &expected))
+    }
+
+    fn key_of(&self, cookie: &str) -> String {
+        self.keys.root_secret().console_key(cookie)
+    }
+
+    fn token_for(&self, cookie: &str) -> Result<String, KeyError> {
+        let claims = self.keys.verify_with(&cookie_settings(), cookie)?;
+        self.keys.mint(&claims.sub, TOKEN_LIFETIME)
     }
 
     fn cookie(&self, value: &str, lifetime: Duration, secure: bool) -> Result<HeaderValue, Problem> {
@@ -110,6 +122,10 @@ impl Logins {
         let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}");
         HeaderValue::from_str(&cookie).map_err(Problem::internal)
     }
+}
+
+fn cookie_settings() -> TokenSettings {
+    TokenSettings { audience: COOKIE_AUDIENCE.to_owned(), ..TokenSettings::default() }
 }
 
 pub(super) fn routes(logins: Logins) -> Router {
@@ -145,12 +161,15 @@ async fn log_in(
     let owner = logins.codes.redeem(&login.code).ok_or(Problem::Unauthenticated(
         "the link was used before or is older than 15 minutes; `pilothouse open` prints a new one",
     ))?;
-    let token = logins.keys.mint(&owner, LOGIN_LIFETIME).map_err(Problem::internal)?;
+    let login =
+        logins.keys.mint_with(&cookie_settings(), &owner, LOGIN_LIFETIME).map_err(Problem::internal)?;
+    // Refuses an owner that this server does not serve.
+    let token = logins.token_for(&login).map_err(Problem::internal)?;
     logins.app.keyring.verify(&token)?;
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let secure = origin.is_some_and(|origin| origin.starts_with("https://"));
-    let cookie = logins.cookie(&token, LOGIN_LIFETIME, secure)?;
-    let session = ConsoleSession { owner_id: owner, key: Some(logins.key_of(&token)) };
+    let cookie = logins.cookie(&login, LOGIN_LIFETIME, secure)?;
+    let session = ConsoleSession { owner_id: owner, key: Some(logins.key_of(&login)) };
     Ok((
         [(header::SET_COOKIE, cookie), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))],
         Json(session),
@@ -165,9 +184,7 @@ async fn session(State(logins): State<Logins>, headers: HeaderMap) -> Result<Jso
 
 /// Removes the cookie. Needs the key, so that no other site can log a browser out.
 async fn log_out(State(logins): State<Logins>, headers: HeaderMap) -> Result<Response, Problem> {
-    if !headers.contains_key(header::AUTHORIZATION) {
-        return Err(refused("this browser is not logged in"));
-    }
+    owner_of(&logins, headers).await?;
     let cookie = logins.cookie("", Duration::ZERO, false)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -8,7 +8,7 @@
 //!
 //! A browser sends its cookie with every request to this host, also to other ports of it and on behalf of other sites. The cookie
 //! alone therefore authenticates nothing: a request must also carry the key that only the console's own page can read. A request
-//! with both is passed on with the token of the cookie in `Authorization`, so that functions need not know about cookies.
+//! with both is passed on with a token in `Authorization`, so that functions need not know about cookies.
 
 mod files;
 mod login;
