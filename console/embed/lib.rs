@@ -85,7 +85,8 @@ mod tests {
         let Ok(console) = console() else { return };
         assert!(console.page.contains(NONCE));
         assert!(console.assets.is_sorted_by_key(|asset| asset.path));
-        let script = console.assets.iter().find(|asset| asset.path.ends_with(".js")).unwrap();
+        let script =
+            console.assets.iter().find(|asset| asset.content_type().starts_with("text/javascript")).unwrap();
         assert!(
             console.page.contains("/assets/") && script.gzip.starts_with(&[0x1f, 0x8b]),
             "{}",

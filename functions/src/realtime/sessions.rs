@@ -1,4 +1,4 @@
-//! `WS /ws/sessions`: follows the list of the owner's sessions on the embedded server (decision 88).
+//! `WS /ws/sessions`: follows the list of the owner's sessions on the embedded server (decision 86).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,19 +46,19 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
     let mut changes = app.change_notifier.subscribe_to_sessions();
     send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
     while let Some(first) = next_change(&mut socket, changes.next()).await? {
-        let mut changed = BTreeSet::new();
-        let mut missed = collect(first, &mut changed);
+        let mut ids = BTreeSet::new();
+        let mut missed = collect(first, &mut ids);
         let end = tokio::time::Instant::now() + COLLECT;
         while let Ok(further) = tokio::time::timeout_at(end, changes.next()).await {
             let Some(further) = further else { return Ok(()) };
-            missed |= collect(further, &mut changed);
+            missed |= collect(further, &mut ids);
         }
         if missed {
             // The client lists the sessions again.
             send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
             continue;
         }
-        for id in changed {
+        for id in ids {
             if let Some(session) = app.store.session_of(owner, id).await? {
                 let summary = SessionSummary::of(&session);
                 send(&mut socket, &SessionListMessage::Session(Box::new(summary))).await?;
@@ -68,11 +68,11 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
     Ok(())
 }
 
-/// Adds the sessions of a change. Returns whether changes were missed.
-fn collect(change: ChangedSessions, changed: &mut BTreeSet<AgentSessionId>) -> bool {
+/// Adds the ids of the sessions of a change. Returns whether changes were missed.
+fn collect(change: ChangedSessions, ids: &mut BTreeSet<AgentSessionId>) -> bool {
     match change {
-        ChangedSessions::Sessions(ids) => {
-            changed.extend(ids);
+        ChangedSessions::Sessions(more) => {
+            ids.extend(more);
             false
         }
         ChangedSessions::Missed => true,

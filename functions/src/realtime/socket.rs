@@ -17,8 +17,8 @@ pub(super) async fn wait_for_change(
     socket: &mut WebSocket,
     changes: &mut dyn ChangeSubscription,
 ) -> Result<bool, Problem> {
-    let changed = async { changes.changed().await.then_some(()) };
-    Ok(next_change(socket, changed).await?.is_some())
+    let next = async { changes.changed().await.then_some(()) };
+    Ok(next_change(socket, next).await?.is_some())
 }
 
 /// Waits for a change, and keeps the connection alive meanwhile. Returns `None` when the stream is over.
