@@ -1,9 +1,16 @@
 import { mkdirSync } from 'node:fs'
+import type { Page } from '@playwright/test'
 import { expect, expectAccessible, isPhone, open, test } from './fixture'
+import type { Server } from './server'
 
 const SHOTS = process.env.PILOTHOUSE_SCREENSHOTS
 
-test('every screen is accessible in light and dark', { tag: '@quick' }, async ({ server, console: page }) => {
+for (const theme of ['light', 'dark'] as const) {
+  const tag = theme === 'light' ? ['@quick'] : []
+  test(`every screen is accessible in ${theme}`, { tag }, async ({ server, console: page }) => screens(server, page, theme))
+}
+
+async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Promise<void> {
   test.setTimeout(300_000)
   const project = await server.shop()
   await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
@@ -47,7 +54,7 @@ test('every screen is accessible in light and dark', { tag: '@quick' }, async ({
   )
   await server.cli('queue', 'add', tour, 'Then update the changelog')
   await expect(page.getByRole('main').getByText('4 waiting')).toBeVisible()
-  const screens: [string, string, string | RegExp][] = [
+  const shown: [string, string, string | RegExp][] = [
     ['inbox', '/', 'Which currency?'],
     ['sessions', '/sessions', /Needs you \(/],
     ['session', `/sessions/${tour}`, 'Which currency?'],
@@ -59,17 +66,15 @@ test('every screen is accessible in light and dark', { tag: '@quick' }, async ({
   ]
   const width = isPhone(page) ? 'phone' : 'desktop'
   if (SHOTS !== undefined) mkdirSync(SHOTS, { recursive: true })
-  for (const theme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
-    for (const [name, path, text] of screens) {
-      await open(page, path)
-      await expect(page.getByRole('main').getByText(text).first()).toBeVisible()
-      await expect(page.getByText(/^Loading …$/)).toHaveCount(0)
-      await expectAccessible(page)
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
-      expect(overflow, `${name} does not scroll sideways`).toBeLessThanOrEqual(0)
-      if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-${theme}-${name}.png` })
-    }
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+  for (const [name, path, text] of shown) {
+    await open(page, path)
+    await expect(page.getByRole('main').getByText(text).first()).toBeVisible()
+    await expect(page.getByText(/^Loading …$/)).toHaveCount(0)
+    await expectAccessible(page)
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+    expect(overflow, `${name} does not scroll sideways`).toBeLessThanOrEqual(0)
+    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-${theme}-${name}.png` })
   }
   await open(page, `/sessions/${tour}`)
   for (const tab of ['Conversation', 'Tool calls', 'About']) {
@@ -81,9 +86,9 @@ test('every screen is accessible in light and dark', { tag: '@quick' }, async ({
       await expect(page.getByRole('group', { name: 'Change of src/orders.py' })).toContainText('+ total = sum(y)')
     }
     await expectAccessible(page)
-    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-dark-session-${tab.replace(' ', '-').toLowerCase()}.png` })
+    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-${theme}-session-${tab.replace(' ', '-').toLowerCase()}.png` })
   }
-})
+}
 
 test('dialogs are accessible and close by Escape', async ({ console: page }) => {
   const width = isPhone(page) ? 'phone' : 'desktop'

@@ -113,10 +113,20 @@ export class Server {
     return JSON.parse(await this.cli('--json', ...args)) as T
   }
 
-  async sessions(): Promise<{ id: string; name: string; status: string }[]> {
+  /** A request of the API with a token. */
+  async api<T>(method: string, path: string, body?: unknown): Promise<T> {
     const token = (await this.cli('token')).trim()
-    const response = await fetch(`${this.url}/api/agents/sessions`, { headers: { Authorization: `Bearer ${token}` } })
-    return ((await response.json()) as { items: { id: string; name: string; status: string }[] }).items
+    const response = await fetch(`${this.url}/api/${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw new Error(`${method} ${path}: ${String(response.status)} ${await response.text()}`)
+    return (await response.json()) as T
+  }
+
+  async sessions(): Promise<{ id: string; name: string; status: string }[]> {
+    return (await this.api<{ items: { id: string; name: string; status: string }[] }>('GET', 'agents/sessions')).items
   }
 
   async statusOf(id: string): Promise<string | undefined> {

@@ -35,7 +35,7 @@ export function useReadWithSessions(key: readonly unknown[]): void {
   }, [changes, read])
 }
 
-function scopeText(scope: BrakeScope): string {
+export function scopeText(scope: BrakeScope): string {
   switch (scope.type) {
     case 'all':
       return 'all of your sessions'

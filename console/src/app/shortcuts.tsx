@@ -17,6 +17,7 @@ const KEYS = [
   ['A', 'Inbox: approve this and all like it'],
   ['r', 'Inbox: reject'],
   ['m', 'Inbox: change the input'],
+  ['d', 'Inbox: dismiss, if the agent has ended'],
   ['1 … 9', 'Inbox: choose an option'],
   ['o', 'Inbox: open the session'],
   ['s', 'Session: write to the agent'],

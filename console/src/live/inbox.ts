@@ -6,7 +6,7 @@ import { Store } from './store'
 
 export interface Inbox {
   isLoaded: boolean
-  /** Pending and suspended decisions, in the order of the server. */
+  /** Pending, orphaned and suspended decisions, in the order of the server. */
   open: readonly DecisionView[]
   /** Decisions that ended while the page was open, latest first. */
   ended: readonly DecisionView[]
@@ -33,7 +33,7 @@ function compare(a: DecisionView, b: DecisionView): number {
 }
 
 function isOpen({ state }: DecisionView): boolean {
-  return state === 'pending' || state === 'suspended'
+  return state === 'pending' || state === 'orphaned' || state === 'suspended'
 }
 
 /** Takes a decision as it is now. */
@@ -50,7 +50,7 @@ export function take(decision: DecisionView): void {
 }
 
 async function list(): Promise<void> {
-  const states = ['pending', 'suspended'] as const
+  const states = ['pending', 'orphaned', 'suspended'] as const
   const lists = await Promise.all(
     states.map((state) =>
       allPages((cursor) => data(api.GET('/api/decisions', { params: { query: { state, limit: 200, cursor } as never } }))),

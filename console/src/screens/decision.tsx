@@ -2,8 +2,9 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import { api, ApiProblem, data } from '../api/client'
-import type { DecidingRule, DecisionView, Resolution, ResolvedBy } from '../api/types'
+import type { DecidingRule, DecisionView, FailureReason, OrphanAction, Resolution, ResolvedBy } from '../api/types'
 import { take } from '../live/inbox'
+import { scopeText } from '../app/brake'
 import { useKeys } from '../app/keyboard'
 import { Button, Field, Problem, s } from '../ui'
 import { Badge, type Tone } from '../ui/status'
@@ -19,6 +20,29 @@ export const KIND: Record<DecisionView['kind'], string> = {
   question: 'Question',
   plan: 'Plan',
   output_review: 'Output',
+  brake_release: 'Brake',
+  crash_recovery: 'Crash',
+  handoff_failed: 'Chain',
+}
+
+const FAILURE: Record<FailureReason, string> = {
+  AgentError: 'the agent ended with an error',
+  BudgetExhausted: 'the budget is used up',
+  InfrastructureError: 'its process or its machine failed',
+  ManualCancellation: 'a person cancelled it',
+  Timeout: 'a question or plan was not answered in time',
+  VerificationFailed: 'its output was rejected',
+}
+
+const ORPHAN: Record<OrphanAction, string> = {
+  cancel: 'it is rejected or expires',
+  reassign: 'another agent takes it over',
+  triage: 'it waits for you',
+}
+
+const REASON: Partial<Record<DecisionView['kind'], string>> = {
+  plan: 'What should change? (required)',
+  brake_release: 'Why? (optional)',
 }
 
 const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
@@ -43,11 +67,62 @@ export function headline(decision: DecisionView): string {
       return `Plan, version ${String(decision.version)}`
     case 'output_review':
       return `Output: ${String(decision.output.filesChanged)} files changed`
+    case 'brake_release':
+      return `Release the brake on ${scopeText(decision.scope)}?`
+    case 'crash_recovery':
+      return `How should ${decision.sessionName ?? 'the agent'} continue after its failure?`
+    case 'handoff_failed':
+      return `What should become of the chain of ${decision.sessionName ?? 'the session'}?`
+  }
+}
+
+/** Whether a person can decide now. */
+export function isDecidable({ state }: DecisionView): boolean {
+  return state === 'pending' || state === 'orphaned'
+}
+
+/** Why a person is asked, and not a policy. */
+function whyText(decision: DecisionView): string {
+  switch (decision.kind) {
+    case 'tool_approval':
+      return decision.verdict == null ? 'the agent itself asks for permission' : ruleText(decision.verdict.rule)
+    case 'option':
+      return 'the agent proposes options and waits for your choice'
+    case 'question':
+      return 'the agent waits for your answer'
+    case 'plan':
+      return 'the agent waits until its plan is approved'
+    case 'output_review':
+      return 'the session does not end before its output is approved'
+    case 'brake_release':
+      return 'this brake is in force until its release is approved'
+    case 'crash_recovery':
+      return decision.automatic == null
+        ? 'no policy lets the agent continue by itself'
+        : `you can decide before its policy does: ${decision.automatic.recovery}`
+    case 'handoff_failed':
+      return 'the chain has no continuation that could decide'
+  }
+}
+
+/** How a decision goes on whose agent has ended. */
+function orphanText(decision: Extract<DecisionView, { state: 'orphaned' }>): string {
+  switch (decision.stage) {
+    case 'new':
+      return 'the policy of the project applies soon, unless you decide before'
+    case 'grace':
+      return `when the grace period is over, ${ORPHAN[decision.then]}`
+    case 'triage':
+      return 'it waits for you'
+    case 'reassigned':
+      return 'another agent took it over, and receives your answer'
   }
 }
 
 function ruleText(rule: DecidingRule): string {
   switch (rule.type) {
+    case 'notAllowed':
+      return `the agent may not use ${rule.tool}`
     case 'guardrail':
       return `the guardrail ${rule.name}`
     case 'alwaysEscalate':
@@ -76,6 +151,10 @@ function by(resolvedBy: ResolvedBy): string {
       return 'the default answer of the session'
     case 'timeout':
       return 'the timeout policy of the project'
+    case 'orphan_policy':
+      return 'the policy of the project for agents that have ended'
+    case 'recovery_policy':
+      return 'the policy for crash recovery'
   }
 }
 
@@ -91,6 +170,8 @@ function resolutionText(resolution: Resolution): string {
       return 'approved with another input'
     case 'reject':
       return resolution.rationale == null ? 'rejected' : `rejected: ${resolution.rationale}`
+    case 'dismiss':
+      return 'dismissed it'
   }
 }
 
@@ -101,6 +182,8 @@ export function outcomeText(decision: DecisionView): string {
       return 'waits for you'
     case 'suspended':
       return 'a brake stops the agent; it waits for you again after the release'
+    case 'orphaned':
+      return 'its agent has ended; it waits for you'
     case 'resolving':
       return `${by(decision.resolvedBy)} ${resolutionText(decision.resolution)}; the agent has not received it yet`
     case 'resolved':
@@ -121,6 +204,7 @@ export function DecisionFacts({ decision }: { decision: DecisionView }) {
         <Badge tone={SEVERITY[decision.severity] ?? 'plain'}>{decision.severity} severity</Badge>
       )}
       {decision.state !== 'pending' && <Badge>{decision.state.replaceAll('_', ' ')}</Badge>}
+      {decision.badges?.includes('agentKilled') === true && <Badge tone="warn">agent has ended</Badge>}
       {decision.badges?.includes('timedOut') === true && <Badge tone="warn">timed out before</Badge>}
     </span>
   )
@@ -151,12 +235,12 @@ export function DecisionCard({
       }
     },
   })
-  const isOpen = decision.state === 'pending'
+  const isOpen = isDecidable(decision)
   const can = (resolution: string) => isOpen && decision.resolutions.some((allowed) => allowed === resolution)
   const decide = (resolution: Resolve) => {
     if (!resolve.isPending) resolve.mutate(resolution)
   }
-  const options = decision.kind === 'option' ? decision.options : []
+  const options = 'options' in decision ? decision.options : []
   const needsReason = decision.kind === 'option' && decision.assessment?.requiresRationale === true
   const [reason, setReason] = useState('')
   const choose = (chosenOptionId: string) => {
@@ -166,7 +250,8 @@ export function DecisionCard({
       ...(reason.trim() === '' ? {} : { rationale: reason.trim() }),
     })
   }
-  const canAlways = can('approve') && decision.kind === 'tool_approval' && decision.project != null
+  // An approval of a call that is over lets nothing else happen.
+  const canAlways = decision.state === 'pending' && can('approve') && decision.kind === 'tool_approval' && decision.project != null
   useKeys(
     hasKeys && isOpen
       ? {
@@ -174,6 +259,7 @@ export function DecisionCard({
           ...(canAlways ? { A: () => { decide({ resolutionType: 'approve', alwaysApprove: true }) } } : {}),
           ...(can('reject') ? { r: () => { setMode('reject') } } : {}),
           ...(can('modify') ? { m: () => { setMode('modify') } } : {}),
+          ...(can('dismiss') ? { d: () => { decide({ resolutionType: 'dismiss' }) } } : {}),
           ...(can('answer') ? { t: () => { setMode('answer') } } : {}),
           ...(can('choose_option')
             ? Object.fromEntries(options.slice(0, 9).map((option, at) => [String(at + 1), () => { choose(option.id) }]))
@@ -195,7 +281,7 @@ export function DecisionCard({
             ? decision.question || `May the agent use ${decision.toolName}?`
             : headline(decision)}
         </h2>
-        {hasLink && (
+        {hasLink && decision.sessionId !== undefined && (
           <p>
             <Link to="/sessions/$id" params={{ id: decision.sessionId }}>
               {decision.sessionName}
@@ -204,15 +290,29 @@ export function DecisionCard({
         )}
         <Subject decision={decision} />
         <dl className={s.facts}>
+          <dt>Why you are asked</dt>
+          <dd>{whyText(decision)}</dd>
           {decision.kind === 'tool_approval' && decision.verdict != null && (
             <>
-              <dt>Why you are asked</dt>
-              <dd>{ruleText(decision.verdict.rule)}</dd>
               <dt>Effects</dt>
               <dd>
                 {decision.verdict.effects
                   .map(({ actionKind, severity, blastRadius }) => `${actionKind} (${severity}, reach ${blastRadius})`)
                   .join(', ')}
+              </dd>
+            </>
+          )}
+          {decision.state === 'orphaned' && (
+            <>
+              <dt>Agent has ended</dt>
+              <dd>
+                {decision.reason.replaceAll('_', ' ')} <Ago at={decision.since} />; {orphanText(decision)}
+                {decision.stage === 'grace' && (
+                  <>
+                    {' '}
+                    (<Ago at={decision.endsAt} />)
+                  </>
+                )}
               </dd>
             </>
           )}
@@ -246,7 +346,7 @@ export function DecisionCard({
             )}
           </p>
         )}
-        {can('choose_option') && decision.kind === 'option' && (
+        {can('choose_option') && (
           <>
             {needsReason && (
               <Field label="Your reason (required)">
@@ -273,7 +373,7 @@ export function DecisionCard({
                     <kbd>{at + 1}</kbd>
                     <span>
                       <strong>{label}</strong>{' '}
-                      {decision.assessment?.recommendedOptionId === id && <Badge tone="good">recommended</Badge>}
+                      {decision.kind === 'option' && decision.assessment?.recommendedOptionId === id && <Badge tone="good">recommended</Badge>}
                     </span>
                     {description != null && <span>{description}</span>}
                     {tradeoffs != null && <span className={s.muted}>{tradeoffs}</span>}
@@ -307,7 +407,7 @@ export function DecisionCard({
             }}
           />
         )}
-        {(can('approve') || can('reject')) && mode === undefined && (
+        {(can('approve') || can('reject') || can('dismiss')) && mode === undefined && (
           <div className={s.row}>
             {can('approve') && (
               <Button
@@ -317,7 +417,7 @@ export function DecisionCard({
                   decide({ resolutionType: 'approve' })
                 }}
               >
-                Approve {hasKeys && <kbd>a</kbd>}
+                {decision.kind === 'brake_release' ? 'Release the brake' : 'Approve'} {hasKeys && <kbd>a</kbd>}
               </Button>
             )}
             {canAlways && (
@@ -346,15 +446,25 @@ export function DecisionCard({
                   setMode('reject')
                 }}
               >
-                Reject {hasKeys && <kbd>r</kbd>}
+                {decision.kind === 'brake_release' ? 'Keep the brake' : 'Reject'} {hasKeys && <kbd>r</kbd>}
+              </Button>
+            )}
+            {can('dismiss') && (
+              <Button
+                disabled={resolve.isPending}
+                onClick={() => {
+                  decide({ resolutionType: 'dismiss' })
+                }}
+              >
+                Dismiss {hasKeys && <kbd>d</kbd>}
               </Button>
             )}
           </div>
         )}
         {mode === 'reject' && isOpen && (
           <TextForm
-            label={decision.kind === 'plan' ? 'What should change? (required)' : 'Why? The agent receives it. (optional)'}
-            submit="Reject"
+            label={REASON[decision.kind] ?? 'Why? The agent receives it. (optional)'}
+            submit={decision.kind === 'brake_release' ? 'Keep the brake' : 'Reject'}
             isRequired={decision.kind === 'plan'}
             onCancel={() => {
               setMode(undefined)
@@ -395,7 +505,7 @@ function Subject({ decision }: { decision: DecisionView }) {
     case 'tool_approval':
       return <ToolInput tool={decision.toolName} input={parsed(decision.input)} />
     case 'plan':
-      return <Plan sessionId={decision.sessionId} version={decision.version} />
+      return decision.sessionId === undefined ? null : <Plan sessionId={decision.sessionId} version={decision.version} />
     case 'output_review': {
       const { filesChanged, testsAdded, allTestsPassing, commitSha } = decision.output
       return (
@@ -410,6 +520,25 @@ function Subject({ decision }: { decision: DecisionView }) {
         </p>
       )
     }
+    case 'brake_release':
+      return <p>{decision.brakeReason}</p>
+    case 'crash_recovery':
+      return (
+        <>
+          <p>
+            {FAILURE[decision.failureReason]}
+            {decision.consecutiveCrashes > 1 && `, ${String(decision.consecutiveCrashes)} times in a row`}
+          </p>
+          {decision.failureMessage != null && <Code label="Message of the failure">{decision.failureMessage}</Code>}
+          {decision.automatic != null && (
+            <p>
+              Without you: {decision.automatic.recovery} <Ago at={decision.automatic.at} />
+            </p>
+          )}
+        </>
+      )
+    case 'handoff_failed':
+      return <p>{decision.obstacle}</p>
     case 'option':
     case 'question':
       return null

@@ -5,7 +5,7 @@ import { inbox } from '../live/inbox'
 import { useStore } from '../live/store'
 import { Button, Empty, s } from '../ui'
 import { Ago } from '../ui/time'
-import { DecisionCard, DecisionFacts, headline, outcomeText } from './decision'
+import { DecisionCard, DecisionFacts, headline, isDecidable, outcomeText } from './decision'
 import c from './screens.module.css'
 
 /**
@@ -47,7 +47,7 @@ export function InboxScreen() {
       move(-1)
     },
     o: () => {
-      if (selected !== undefined) void navigate({ to: '/sessions/$id', params: { id: selected.sessionId } })
+      if (selected?.sessionId !== undefined) void navigate({ to: '/sessions/$id', params: { id: selected.sessionId } })
     },
   })
   return (
@@ -79,7 +79,8 @@ export function InboxScreen() {
                   <DecisionFacts decision={decision} />
                   <span className={c.clip}>{headline(decision)}</span>
                   <small className={s.muted}>
-                    {decision.sessionName}, <Ago at={decision.createdAt} />
+                    {decision.sessionName !== undefined && `${decision.sessionName}, `}
+                    <Ago at={decision.createdAt} />
                   </small>
                 </button>
               </li>
@@ -121,7 +122,7 @@ export function InboxScreen() {
               </Button>
             </div>
             <DecisionCard key={selected.id} decision={selected} hasKeys>
-              {selected.state !== 'pending' && open.length > 0 && (
+              {!isDecidable(selected) && open.length > 0 && (
                 <div>
                   <Button
                     look="primary"

@@ -11,6 +11,7 @@ import { Button, Dialog, Empty, Meter, s } from '../ui'
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago } from '../ui/time'
+import { isDecidable } from './decision'
 import c from './screens.module.css'
 
 type Group = 'needs' | 'working' | 'stopped' | 'queued' | 'done'
@@ -89,8 +90,9 @@ export function RosterScreen() {
   const wanted = useDeferredValue(text.trim().toLowerCase())
   const { rows, shown } = useMemo(() => {
     const waiting = new Map<string, number>()
-    for (const { sessionId, state } of open) {
-      if (state === 'pending') waiting.set(sessionId, (waiting.get(sessionId) ?? 0) + 1)
+    for (const decision of open) {
+      const { sessionId } = decision
+      if (sessionId !== undefined && isDecidable(decision)) waiting.set(sessionId, (waiting.get(sessionId) ?? 0) + 1)
     }
     const groupOf = (session: SessionSummary): Group =>
       waiting.has(session.id) || session.hasPendingReview ? 'needs' : OF_STATUS[session.status]

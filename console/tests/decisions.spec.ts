@@ -1,0 +1,146 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, isPhone, openDecision, test } from './fixture'
+import type { Server } from './server'
+
+/** A project with one agent that plays steps. Returns the id of the agent. */
+async function agent(server: Server, steps: unknown[], policy: unknown): Promise<string> {
+  const { id } = await server.json<{ id: string }>(
+    ...['project', 'create', 'Shop', '--goal', 'Sell tea', '--workstream', 'api=The HTTP API'],
+  )
+  await server.api('PATCH', `projects/${id}`, policy)
+  const brief = join(server.folder, 'brief.json')
+  const script = { steps: [{ turn: { steps } }], onMessage: [{ say: 'I continue' }, { wait: 60_000 }] }
+  await writeFile(
+    brief,
+    JSON.stringify({ role: 'Builder', workstream: 'api', adapter: 'script', providerConfig: { script } }),
+  )
+  await server.cli('agent', 'spawn', 'Build it', '--brief', brief, '--dir', server.work)
+  const { items } = await server.json<{ items: { id: string }[] }>('agent', 'ls')
+  return items[0]?.id ?? ''
+}
+
+const TRIAGE = { orphanedDecisions: { adaptive: { default: 'triage', gracePeriodMs: 0, perSubtype: {} } } }
+
+test('decisions of agents that have ended take four choices', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await server.shop()
+  await server.api('PATCH', `projects/${id}`, {
+    orphanedDecisions: { adaptive: { default: 'triage', gracePeriodMs: 0, perSubtype: { tool_approval: 'triage' } } },
+  })
+  const main = page.getByRole('main')
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  const { items } = await server.json<{ items: { id: string }[] }>('agent', 'ls')
+  for (const { id } of items) await server.cli('agent', 'kill', id, '--force')
+  const waiting = page.getByRole('list', { name: 'Waiting decisions' })
+  await expect(waiting.getByText('agent has ended')).toHaveCount(3)
+
+  const card = page.getByRole('article')
+  const answers: [RegExp, () => Promise<void>, string][] = [
+    [/left-pad/, () => card.getByRole('button', { name: /^Approve/ }).click(), 'local approved'],
+    [
+      /rm -rf build/,
+      async () => {
+        await card.getByRole('button', { name: /^Reject/ }).click()
+        await card.getByRole('textbox', { name: /Why/ }).fill('Keep it')
+        await card.getByRole('button', { name: 'Reject', exact: true }).click()
+      },
+      'local rejected: Keep it',
+    ],
+    [/Which guide/, () => card.getByRole('button', { name: /How to install/ }).click(), 'local chose setup'],
+  ]
+  for (const [name, answer, outcome] of answers) {
+    await openDecision(page, name)
+    await expect(card).toContainText(/Agent has ended.*session cancelled.*it waits for you/)
+    await expect(card.getByRole('button', { name: /Change the input|all like it/ })).toHaveCount(0)
+    await expect(card.getByRole('button', { name: /^Dismiss/ })).toBeVisible()
+    await answer()
+    await expect(card.getByRole('status')).toContainText(outcome)
+    if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  }
+  await expect(main.getByText('0 waiting')).toBeVisible()
+})
+
+test('a decision of an agent that has ended is dismissed', async ({ server, console: page }) => {
+  const question = { id: 'q1', questions: [{ question: 'Which store?', options: [{ label: 'SQLite' }] }] }
+  const id = await agent(server, [{ question }], TRIAGE)
+  await expect(page.getByRole('main').getByText('1 waiting')).toBeVisible()
+  await server.cli('agent', 'kill', id, '--force')
+  await openDecision(page, /Which store/)
+  const card = page.getByRole('article')
+  await expect(card).toContainText('agent has ended')
+  if (isPhone(page)) await card.getByRole('button', { name: /^Dismiss/ }).tap()
+  else await page.keyboard.press('d')
+  await expect(card.getByRole('status')).toContainText('local dismissed it')
+})
+
+test('the approval of its decision releases a brake', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await server.session('busy', [{ turn: { steps: [{ say: 'Busy' }, { wait: 60_000 }] } }])
+  await expect.poll(() => server.statusOf(id)).toBe('Running')
+  await server.cli('brake', '--all', '--reason', 'Look at the logs', '--release-by-decision')
+  await openDecision(page, /Release the brake on all of your sessions/)
+  const card = page.getByRole('article')
+  await expect(card).toContainText('Look at the logs')
+  await expect(card).toContainText('this brake is in force until its release is approved')
+  if (isPhone(page)) await card.getByRole('button', { name: /^Release the brake/ }).tap()
+  else await page.keyboard.press('a')
+  await expect(card.getByRole('status')).toContainText('local approved')
+  await expect.poll(() => server.statusOf(id)).toBe('Running')
+  await expect(page.getByRole('region', { name: 'Emergency brake' })).toHaveCount(0)
+})
+
+test('a person decides how a crashed agent continues', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await agent(server, [{ say: 'Working' }, { crash: { exit: 3 } }], {})
+  await openDecision(page, /How should .* continue after its failure/)
+  const card = page.getByRole('article')
+  await expect(card).toContainText(/the agent ended with an error|its process or its machine failed/)
+  await expect(card).toContainText('no policy lets the agent continue by itself')
+  const choices = card.getByRole('listitem').getByRole('button')
+  await expect(choices).toHaveCount(3)
+  // Somebody else is faster: the page says who decided.
+  const decisions = await server.json<{ items: { id: string }[] }>('inbox')
+  await page.route('**/resolve', async (route) => {
+    await server.cli('resolve', decisions.items[0]?.id ?? '', 'choose', 'abandon')
+    await route.continue()
+  })
+  if (isPhone(page)) await choices.first().tap()
+  else await page.keyboard.press('1')
+  await expect(card.getByRole('alert')).toContainText('resolved by local')
+  await expect(card.getByRole('status')).toContainText('local chose abandon')
+  await expect
+    .poll(async () => (await server.api<{ status: string }>('GET', `agents/${id}`)).status)
+    .toBe('error')
+})
+
+// A chain has 800 sessions before its work cannot be handed over, so this decision is made up.
+test('a full chain asks what becomes of it', async ({ server, console: page }) => {
+  const decision = {
+    kind: 'handoff_failed',
+    id: '01900000-0000-7000-8000-000000000001',
+    sessionId: '01900000-0000-7000-8000-000000000002',
+    sessionName: 'night shift',
+    chainId: '01900000-0000-7000-8000-000000000003',
+    obstacle: 'The chain has 800 sessions, the most that it can have.',
+    options: [
+      { id: 'cancel', label: 'End the chain' },
+      { id: 'keep', label: 'Leave it as it is' },
+    ],
+    state: 'pending',
+    createdAt: new Date().toISOString(),
+    resolutions: ['choose_option'],
+  }
+  await page.route('**/api/decisions?state=pending*', (route) => route.fulfill({ json: { items: [decision] } }))
+  const sent: unknown[] = []
+  await page.route(`**/api/decisions/${decision.id}/resolve`, (route) => {
+    sent.push(route.request().postDataJSON())
+    const resolution = { resolutionType: 'choose_option', chosenOptionId: 'keep' }
+    const resolved = { state: 'resolved', resolution, resolvedBy: { type: 'owner', id: 'local' }, resolvedAt: decision.createdAt }
+    return route.fulfill({ json: { ...decision, ...resolved } })
+  })
+  await page.goto(server.url)
+  await openDecision(page, /What should become of the chain of night shift/)
+  const card = page.getByRole('article')
+  await expect(card).toContainText(decision.obstacle)
+  await card.getByRole('button', { name: /Leave it as it is/ }).click()
+  await expect(card.getByRole('status')).toContainText('local chose keep')
+  expect(sent).toEqual([{ resolutionType: 'choose_option', chosenOptionId: 'keep' }])
+})
