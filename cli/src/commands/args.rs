@@ -170,7 +170,6 @@ mod tests {
             "workers remove mini --lost",
             "demo",
             "token --owner ada --ttl 30d",
-            "open",
             "open @last --print",
             "keys jwks",
             "run objective --dir . --budget 2.50 --name n --model m --adapter claude --label a=b --label c=d --detach",
@@ -261,9 +260,8 @@ mod tests {
             "--profile aws --url https://x/y --ws-url wss://x/live --token-file t ps",
             "ps --profile aws --deployment d.json --issuer https://i --audience a",
         ] {
-            if let Err(e) = parse(&line.split(' ').collect::<Vec<_>>()) {
-                panic!("{line}: {e}");
-            }
+            let parsed = parse(&line.split(' ').collect::<Vec<_>>());
+            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
         }
     }
 

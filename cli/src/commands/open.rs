@@ -69,10 +69,10 @@ fn write_page(path: &std::path::Path, link: &str) -> Result<PathBuf, CliError> {
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     // The link has no characters that HTML gives a meaning, except for `&`.
     let link = link.replace('&', "&amp;");
-    write!(
+    writeln!(
         file,
         "<!doctype html><meta charset=\"utf-8\"><title>Pilothouse</title>\
-         <meta http-equiv=\"refresh\" content=\"0; url={link}\"><a href=\"{link}\">Open the console</a>\n"
+         <meta http-equiv=\"refresh\" content=\"0; url={link}\"><a href=\"{link}\">Open the console</a>"
     )
     .map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;

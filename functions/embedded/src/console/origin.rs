@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::Request;
+use axum::http::uri::Authority;
 use hyper::header;
 use pilothouse_app::http::Problem;
 
@@ -14,7 +15,7 @@ pub(super) fn check(request: &Request, hosts: &[String]) -> Result<(), Problem> 
     let headers = request.headers();
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     // HTTP/2 has the host in the URI.
-    let host = request.uri().authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST));
+    let host = request.uri().authority().map(Authority::as_str).or_else(|| text(header::HOST));
     let host = host.unwrap_or_default();
     if !headers.contains_key(header::AUTHORIZATION) && !is_own_host(host, hosts) {
         return Err(refused(
