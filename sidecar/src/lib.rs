@@ -12,7 +12,7 @@
 //! | [`lease`], [`offline`] | limit time and spend while the control plane is unreachable |
 //! | [`listener`], [`host`] | receive commands, execute them through an adapter, acknowledge them |
 //! | [`adapter`] | the port that every agent integration implements |
-//! | [`native`], [`claude`], [`acp`], [`script`] | the adapters |
+//! | [`native`], [`claude`], [`acp`], [`shim`], [`script`] | the adapters |
 //! | [`kit`] | what the adapters share |
 //! | [`runner`] | wraps an adapter and keeps a turn running until its deliverables are settled (S4) |
 //! | [`validation`] | runs the validation criteria of autonomous sessions |
@@ -49,5 +49,6 @@ pub mod run;
 pub mod run_dir;
 pub mod runner;
 pub mod script;
+pub mod shim;
 pub mod spool;
 pub mod validation;

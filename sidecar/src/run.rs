@@ -33,6 +33,7 @@ use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError, SessionLock, until_space};
 use crate::runner::Runner;
 use crate::script::Script;
+use crate::shim::Shim;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
 /// Lower bound of the time for the remaining events at exit, if a test shortens the heartbeat.
@@ -66,6 +67,7 @@ fn adapter(request: &LaunchRequest, faults: &Faults) -> Result<Box<dyn Adapter>,
         Claude::NAME => Ok(Box::new(Claude)),
         Native::NAME => Ok(Box::new(Native::new(governed))),
         Acp::NAME => Ok(Box::new(Acp)),
+        Shim::NAME => Ok(Box::new(Shim)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }

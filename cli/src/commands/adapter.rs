@@ -4,7 +4,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct AdapterChoice {
-    /// The adapter: native, claude, acp or script
+    /// The adapter: native, claude, acp, shim or script
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
 }

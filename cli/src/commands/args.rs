@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use super::{
     adjust, agent, answer, artifacts, brake, budget, chain, completions, dead_letters, deliverables, demo,
     events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue, records, review, run,
-    show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
+    shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -101,6 +101,8 @@ pub enum Command {
     #[command(subcommand)]
     Trust(trust::Trust),
     Tick(tick::Tick),
+    #[command(subcommand)]
+    Shim(shim::Shim),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
 

@@ -33,6 +33,7 @@ pub mod queue;
 pub mod records;
 pub mod review;
 pub mod run;
+pub mod shim;
 pub mod show;
 pub mod skill;
 pub mod steer;
@@ -69,6 +70,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Demo(command) => Box::pin(command.run()).await,
         Command::Token(command) => command.run(&globals),
         Command::Keys(command) => command.run(&globals),
+        Command::Shim(command) => command.run(&globals).await,
         Command::Completions(command) => command.run(&mut Cli::command()),
 
         Command::Run(command) => command.run(&ctx()?).await,

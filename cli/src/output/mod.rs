@@ -22,6 +22,7 @@ pub mod queue;
 pub mod requests;
 pub mod session;
 pub mod sessions;
+pub mod shim;
 pub mod skills;
 pub mod style;
 pub mod table;

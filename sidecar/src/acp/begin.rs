@@ -13,14 +13,14 @@ use super::introduction::introduction;
 use super::limit::Spending;
 use super::options::{self, Launch};
 use super::requests::Requests;
-use super::start::{Started, Starter, while_commands_wait};
+use super::start::{Started, Starter};
 use super::terminals::Terminals;
 use super::waiting::Messages;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::conversation_summary::ConversationSummary;
-use crate::kit::deferral::PendingCompactions;
+use crate::kit::deferral::{PendingCompactions, while_commands_wait};
 use crate::kit::turns::DriverExit;
 use crate::own_tools::OwnTools;
 

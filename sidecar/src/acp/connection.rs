@@ -11,8 +11,8 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::process::Pipes;
 use crate::adapter::EventSink;
+use crate::kit::agent_process::Pipes;
 
 /// In bytes. A longer message is skipped and logged.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;

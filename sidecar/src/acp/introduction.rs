@@ -4,6 +4,7 @@ use pilothouse_wire::command::AgentSessionConfig;
 
 use super::agents::{Advertised, Instructions};
 use crate::kit::conversation_summary::ConversationSummary;
+use crate::kit::handoff;
 
 /// The instructions (if the agent takes them only in the prompt), the handoff of the previous session (decision 34),
 /// and the summary of a lost conversation.
@@ -13,18 +14,7 @@ pub(super) fn introduction(
     earlier: Option<&ConversationSummary>,
 ) -> Vec<String> {
     let mut texts: Vec<String> = instructions(config, agent).into_iter().collect();
-    if let Some(handoff) = &config.handoff {
-        let document = &handoff.document;
-        let mut text = format!(
-            "You go on with work that another session began.\n\nDone so far:\n{}\n\nRemaining:\n{}",
-            document.summary, document.remaining_work
-        );
-        if let Some(decisions) = &document.key_decisions {
-            text.push_str("\n\nDecisions to keep:\n");
-            text.push_str(decisions.as_str());
-        }
-        texts.push(text);
-    }
+    texts.extend(config.handoff.as_ref().map(handoff::received));
     texts.extend(earlier.map(|earlier| earlier.to_text(&config.objective)));
     texts
 }

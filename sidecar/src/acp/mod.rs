@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agents`] | table of known agents and their differences |
 //! | [`options`] | selects the agent from `adapterOptions` |
-//! | [`process`], [`environment`] | the agent's process: environment, log, pause, guaranteed end |
+//! | [`environment`] | the environment of the agent's process |
 //! | [`connection`] | JSON-RPC over its pipes, in message order |
 //! | [`session`] | protocol methods: initialize, authenticate, new, resume, load |
 //! | [`start`], [`restart`], [`introduction`] | starts a process in its conversation, restarts it, and composes its first prompt |
@@ -44,7 +44,6 @@ mod messages;
 mod meter;
 mod options;
 mod permissions;
-mod process;
 mod requests;
 mod restart;
 mod session;

@@ -6,9 +6,10 @@ use super::agents::Resumption;
 use super::driver::Driver;
 use super::introduction::{instructions, introduction};
 use super::options::{self, Launch};
-use super::start::{Started, while_commands_wait};
+use super::start::Started;
 use super::terminals::Terminals;
 use crate::adapter::{AdapterError, Refusal, Reply};
+use crate::kit::deferral::while_commands_wait;
 use crate::kit::turns::DriverExit;
 
 impl Driver {

@@ -1,6 +1,5 @@
 //! Starts the agent, repeatedly if needed: its process, the connection to it, and its conversation.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,16 +18,16 @@ use super::files::Folder;
 use super::mcp;
 use super::meter::Meter;
 use super::options::Launch;
-use super::process::Process;
 use super::session::{self, Opened};
 use super::setting_change;
 use super::translator::{Translator, UpdateMode};
-use crate::adapter::{AgentCommand, EventSink};
+use crate::adapter::EventSink;
+use crate::kit::agent_process::{AgentProcess, AgentProgram};
 use crate::own_tools::{OwnTools, ToolServer};
 use crate::process::{Processes, agent_folder};
 
 pub(super) struct Agent {
-    pub(super) process: Process,
+    pub(super) process: AgentProcess,
     pub(super) connection: Connection,
     pub(super) inbound: mpsc::UnboundedReceiver<Inbound>,
 }
@@ -129,14 +128,14 @@ impl Starter {
         }
         environment::secrets(&variables).for_each(|secret| self.events.keep_secret(secret));
         let path = self.folder.path();
-        let (mut process, pipes) = Process::start(
-            launch,
-            &processes,
-            &variables,
-            path,
-            mcp::command_lines(&config.custom_tools, &self.own_tools),
-            self.events.clone(),
-        )?;
+        let program = AgentProgram {
+            program: &launch.program,
+            arguments: &launch.arguments,
+            variables: &variables,
+            folder: path,
+            servers: mcp::command_lines(&config.custom_tools, &self.own_tools),
+        };
+        let (mut process, pipes) = AgentProcess::start(program, &processes, self.events.clone())?;
         let (connection, inbound) = Connection::open(pipes, self.events.clone()).await?;
         let opened = async {
             let agent = session::initialize(&connection, launch).await?;
@@ -190,20 +189,5 @@ fn connected(agent: &Advertised, taken_up: bool) -> RawEvent {
             "conversationTakenUp": taken_up,
             "secondPrompt": agent.profile.second_prompt.name(),
         })),
-    }
-}
-
-/// Waits for `work` while incoming commands are queued. `None` if the adapter must stop, which drops the work.
-pub(super) async fn while_commands_wait<T>(
-    commands: &mut mpsc::UnboundedReceiver<AgentCommand>,
-    deferred_commands: &mut VecDeque<AgentCommand>,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::pin!(work);
-    loop {
-        tokio::select! {
-            done = &mut work => return Some(done),
-            command = commands.recv() => deferred_commands.push_back(command?),
-        }
     }
 }

@@ -1,10 +1,12 @@
-//! Deferred commands: pauses and interrupts until the agent is idle, and compactions until the end of the turn.
+//! Deferred commands: pauses and interrupts until the agent is idle, compactions until the end of the turn, and all
+//! commands while an agent starts.
 
 use std::collections::VecDeque;
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::adapter::{Refusal, Reply};
+use crate::adapter::{AgentCommand, Refusal, Reply};
 use crate::spool::SpoolError;
 
 /// Replies of commands whose effect has not occurred yet.
@@ -61,6 +63,21 @@ pub(crate) fn compact_command(instructions: Option<&str>) -> String {
     match instructions.map(str::trim).filter(|words| !words.is_empty()) {
         Some(words) => format!("/compact {words}"),
         None => "/compact".to_owned(),
+    }
+}
+
+/// Waits for `work` while incoming commands are queued. `None` if the adapter must stop, which drops the work.
+pub(crate) async fn while_commands_wait<T>(
+    commands: &mut mpsc::UnboundedReceiver<AgentCommand>,
+    deferred_commands: &mut VecDeque<AgentCommand>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Some(done),
+            command = commands.recv() => deferred_commands.push_back(command?),
+        }
     }
 }
 

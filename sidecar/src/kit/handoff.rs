@@ -1,6 +1,7 @@
 //! The handoff document, which an agent writes as its last message (S0 design note "Handoff system prompt
 //! requirement").
 
+use pilothouse_wire::command::Handoff;
 use pilothouse_wire::event::HandoffDocument;
 use serde::Deserialize;
 
@@ -15,6 +16,20 @@ pub(crate) fn request(percent: Option<&str>) -> String {
         "Your context window is {full}. Begin nothing new. Save what must be saved, then write the handoff document as your \
          last message, in exactly the form that you were told, within {BEGIN} tags, and stop."
     )
+}
+
+/// The introduction of an agent that receives the document of the previous session (decision 34).
+pub(crate) fn received(handoff: &Handoff) -> String {
+    let document = &handoff.document;
+    let mut text = format!(
+        "You go on with work that another session began.\n\nDone so far:\n{}\n\nRemaining:\n{}",
+        document.summary, document.remaining_work
+    );
+    if let Some(decisions) = &document.key_decisions {
+        text.push_str("\n\nDecisions to keep:\n");
+        text.push_str(decisions.as_str());
+    }
+    text
 }
 
 /// A document as the agent wrote it. Missing fields are empty.

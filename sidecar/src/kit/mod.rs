@@ -2,6 +2,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | [`agent_process`] | the process of an agent: log, pause, guaranteed end |
 //! | [`turns`] | ids of turns, and why a driver stops |
 //! | [`messages`] | messages that wait for their turn |
 //! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
@@ -15,6 +16,7 @@
 //! | [`claude_stream`] | translation of Claude Code's stream messages |
 //! | [`json`] | helpers to read JSON values |
 
+pub(crate) mod agent_process;
 pub(crate) mod allowance;
 pub(crate) mod authorizer;
 pub mod claude_stream;

@@ -22,6 +22,7 @@ mod process;
 mod real_sqs;
 mod recording;
 mod schema;
+mod shim;
 mod sidecar;
 mod sqs;
 mod steering;

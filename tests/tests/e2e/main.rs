@@ -12,6 +12,7 @@ mod agent_api;
 mod agents_acp;
 mod agents_claude;
 mod agents_native;
+mod agents_shim;
 mod artifacts;
 mod authorization;
 mod auto_continue;

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pilothouse_wire::RawEvent;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
-use super::options::Launch;
 use crate::adapter::EventSink;
 use crate::process::{Group, ProcessHandle, Processes, ToolProcesses};
 
@@ -25,52 +24,66 @@ const GATHER: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A running agent. Dropping it kills it together with everything that it started.
-pub(super) struct Process {
+pub(crate) struct AgentProcess {
     group: Group,
     /// Processes that the calls of the current turn have started.
-    pub(super) tools: ToolProcesses,
-    /// Publishes the log. `None` once it has ended.
-    log: Option<JoinHandle<()>>,
+    pub(crate) tools: ToolProcesses,
+    /// Publish the log.
+    logs: Vec<JoinHandle<()>>,
     last_words: Arc<Mutex<String>>,
     ended: bool,
 }
 
-pub(super) struct Pipes {
-    pub(super) stdin: ChildStdin,
-    pub(super) stdout: ChildStdout,
+/// How an agent is started.
+pub(crate) struct AgentProgram<'a> {
+    pub(crate) program: &'a str,
+    pub(crate) arguments: &'a [String],
+    /// In addition to those of every process.
+    pub(crate) variables: &'a BTreeMap<String, String>,
+    pub(crate) folder: &'a Path,
+    /// Command lines of the agent's MCP servers.
+    pub(crate) servers: Vec<String>,
 }
 
-impl Process {
-    /// Starts an agent in `folder` with these additional variables. The error is a sentence for people.
-    pub(super) fn start(
-        launch: &Launch,
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+}
+
+impl AgentProcess {
+    /// The error is a sentence for people.
+    pub(crate) fn start(
+        agent: AgentProgram<'_>,
         processes: &Processes,
-        variables: &BTreeMap<String, String>,
-        folder: &Path,
-        servers: Vec<String>,
         events: EventSink,
     ) -> Result<(Self, Pipes), String> {
-        let cannot = |e: std::io::Error| format!("failed to start the agent `{}`: {e}", launch.program);
-        let mut guarded = processes.command(&launch.program).map_err(cannot)?;
-        let command = guarded.command().args(&launch.arguments).current_dir(folder).envs(variables);
+        let AgentProgram { program, arguments, variables, folder, servers } = agent;
+        let cannot = |e: std::io::Error| format!("failed to start the agent `{program}`: {e}");
+        let mut guarded = processes.command(program).map_err(cannot)?;
+        let command = guarded.command().args(arguments).current_dir(folder).envs(variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = guarded.spawn().map_err(cannot)?;
         let pipes = (group.stdin(), group.stdout(), group.stderr());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(format!("the agent `{}` ended at once", launch.program));
+            return Err(format!("the agent `{program}` ended at once"));
         };
         let last_words = Arc::new(Mutex::new(String::new()));
-        let log = Some(tokio::spawn(log(stderr, events, Arc::clone(&last_words))));
+        let logs = vec![tokio::spawn(log(stderr, events, Arc::clone(&last_words)))];
         let tools = ToolProcesses::new(group.handle(), servers);
-        Ok((Self { group, tools, log, last_words, ended: false }, Pipes { stdin, stdout }))
+        Ok((Self { group, tools, logs, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
-    pub(super) fn handle(&self) -> ProcessHandle {
+    /// Publishes more output as the log. The last words stay those of standard error.
+    pub(crate) fn log_output(&mut self, output: ChildStdout, events: EventSink) {
+        self.logs.push(tokio::spawn(log(output, events, Arc::default())));
+    }
+
+    pub(crate) fn handle(&self) -> ProcessHandle {
         self.group.handle()
     }
 
     /// Includes all descendants, and waits for their end.
-    pub(super) async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         if !self.ended {
             self.group.handle().kill();
             self.wait().await;
@@ -78,7 +91,7 @@ impl Process {
     }
 
     /// Waits for the end after the input was closed, and kills the agent if it takes too long.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         if !self.ended {
             self.group.handle().resume();
             let _ = tokio::time::timeout(GRACE, self.wait()).await;
@@ -88,7 +101,7 @@ impl Process {
     }
 
     /// A clause for people about how the agent ended, with the end of its log. Waits for the end of its output.
-    pub(super) async fn exit_reason(&mut self) -> String {
+    pub(crate) async fn exit_reason(&mut self) -> String {
         let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
         self.log_is_told().await;
         let how = status.unwrap_or_else(|| "it closed its output".to_owned());
@@ -100,20 +113,21 @@ impl Process {
 
     /// Waits until its log is published. Leftover processes may keep the output open, so the wait is limited.
     async fn log_is_told(&mut self) {
-        if let Some(log) = self.log.take() {
+        for log in std::mem::take(&mut self.logs) {
             let _ = tokio::time::timeout(GRACE, log).await;
         }
     }
 
-    async fn wait(&mut self) -> Option<String> {
+    /// The exit status. `None` if it is unknown. Cancel-safe.
+    pub(crate) async fn wait(&mut self) -> Option<String> {
         let status = self.group.wait().await;
         self.ended = true;
         status.ok().map(|status| status.to_string())
     }
 }
 
-/// Publishes the agent's standard error in chunks.
-async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<String>>) {
+/// Publishes output of the agent in chunks.
+async fn log(mut stderr: impl AsyncRead + Unpin, events: EventSink, last_words: Arc<Mutex<String>>) {
     let mut logged = 0;
     let mut buffer = vec![0; PIECE];
     let mut piece: Vec<u8> = Vec::new();

@@ -1,0 +1,128 @@
+//! The events of a shim: a `WebSocket` that is connected again when it breaks.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::client::ShimClient;
+use crate::error::CallError;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two attempts (S2).
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(10);
+/// Messages that wait for the reader, so that a slow reader slows the shim down.
+const WAITING: usize = 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamEvent {
+    Message(String),
+    /// The connection broke and is there again. Events may be missing.
+    Reconnected,
+    /// No connection for the given time.
+    Gone,
+}
+
+/// Dropping it closes the connection.
+#[derive(Debug)]
+pub struct EventStream {
+    events: mpsc::Receiver<StreamEvent>,
+    _task: AbortOnDropHandle<()>,
+}
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+impl EventStream {
+    /// Connects to the events of a shim. After a break, it gives up when no attempt succeeds for `patience`.
+    pub async fn connect(client: &ShimClient, patience: Duration) -> Result<Self, CallError> {
+        let (url, token) = (client.events_url(), client.token().to_owned());
+        let socket = open(&url, &token).await?;
+        let (sender, events) = mpsc::channel(WAITING);
+        let task = tokio::spawn(async move { forward(socket, &url, &token, &sender, patience).await });
+        Ok(Self { events, _task: AbortOnDropHandle::new(task) })
+    }
+
+    /// Cancel-safe. `Gone` once the stream has ended.
+    pub async fn next(&mut self) -> StreamEvent {
+        self.events.recv().await.unwrap_or(StreamEvent::Gone)
+    }
+}
+
+async fn open(url: &str, token: &str) -> Result<Socket, CallError> {
+    let failed = |e: tokio_tungstenite::tungstenite::Error| CallError::Unreachable(e.to_string());
+    let mut request = url.into_client_request().map_err(failed)?;
+    let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
+    request.headers_mut().insert(AUTHORIZATION, bearer.map_err(|e| CallError::Unreachable(e.to_string()))?);
+    match timeout(CONNECT, connect_async(request)).await {
+        Ok(connected) => Ok(connected.map_err(failed)?.0),
+        Err(_) => Err(CallError::TimedOut(CONNECT)),
+    }
+}
+
+async fn forward(
+    mut socket: Socket,
+    url: &str,
+    token: &str,
+    sender: &mpsc::Sender<StreamEvent>,
+    patience: Duration,
+) {
+    loop {
+        if read(&mut socket, sender).await.is_err() {
+            return;
+        }
+        let Some(again) = reopen(url, token, patience).await else {
+            // The reader has gone as well, or learns of it.
+            let _ = sender.send(StreamEvent::Gone).await;
+            return;
+        };
+        socket = again;
+        if sender.send(StreamEvent::Reconnected).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The reader of the events has been dropped.
+struct Unread;
+
+/// Reads until the connection breaks.
+async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result<(), Unread> {
+    while let Some(Ok(message)) = socket.next().await {
+        let text = match message {
+            Message::Text(text) => text.as_str().to_owned(),
+            Message::Binary(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Message::Ping(payload) => {
+                // A failure shows when reading.
+                let _ = socket.send(Message::Pong(payload)).await;
+                continue;
+            }
+            Message::Close(_) => return Ok(()),
+            Message::Pong(_) | Message::Frame(_) => continue,
+        };
+        sender.send(StreamEvent::Message(text)).await.map_err(|_| Unread)?;
+    }
+    Ok(())
+}
+
+async fn reopen(url: &str, token: &str, patience: Duration) -> Option<Socket> {
+    let until = Instant::now() + patience;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        sleep(pause).await;
+        if let Ok(socket) = open(url, token).await {
+            return Some(socket);
+        }
+        if Instant::now() + pause > until {
+            return None;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,192 @@
+//! Events of the shim: their order, and what follows from each.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use pilothouse_domain::text::cut;
+use pilothouse_shim::error::CallError;
+use pilothouse_shim::event::{AdapterEvent, AgentEvent, LifecycleAction};
+use pilothouse_shim::message::AgentState;
+use pilothouse_shim::sequence::Taken;
+use pilothouse_shim::stream::StreamEvent;
+use pilothouse_shim::validation::{Expected, Received, validate};
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+use super::driver::Driver;
+use super::translator;
+use crate::kit::notices::{detailed_notice, notice};
+use crate::kit::turns::DriverExit;
+
+/// How long to wait for events that were asked for again.
+const REPLAY: Duration = Duration::from_secs(5);
+/// Notices of repaired events in a run.
+const MAX_REPAIRS: u32 = 20;
+/// In characters, of an event in quarantine.
+const MAX_RAW: usize = 4000;
+/// Kinds of `raw_provider` events that the shim's side of the protocol defines.
+const CHECKPOINT: &str = "checkpoint";
+const USAGE: &str = "usage";
+
+/// Missing events that were asked for.
+pub(super) struct Gap {
+    missing: RangeInclusive<u64>,
+    pub(super) until: Instant,
+}
+
+impl Driver {
+    pub(super) async fn stream_event(&mut self, event: StreamEvent) -> Result<(), DriverExit> {
+        match event {
+            StreamEvent::Message(message) => self.message_arrived(&message).await,
+            StreamEvent::Reconnected => {
+                if let Some(shim) = &self.shim {
+                    // Events that were on their way may be lost.
+                    self.request_replay(shim.order.next(), None);
+                }
+                Ok(())
+            }
+            StreamEvent::Gone => self.shim_ended(Some("its event stream broke".to_owned())).await,
+        }
+    }
+
+    async fn message_arrived(&mut self, message: &str) -> Result<(), DriverExit> {
+        let Some(shim) = &mut self.shim else { return Ok(()) };
+        let agent_id = self.starter.session().to_string();
+        let expected = Expected { agent_id: &agent_id, run_id: shim.order.run() };
+        let received = validate(message, expected);
+        let source = received.source().cloned();
+        let taken = shim.order.take(source.as_ref(), received);
+        self.deliver(taken).await?;
+        self.request_missing();
+        Ok(())
+    }
+
+    async fn deliver(&mut self, taken: Taken<Received>) -> Result<(), DriverExit> {
+        if let Some(lost) = taken.lost {
+            let summary = format!(
+                "Event gap detected: sequences {}-{} of the agent are lost",
+                lost.start(),
+                lost.end()
+            );
+            self.events.emit(notice("event_gap", summary)).await?;
+        }
+        for received in taken.ready {
+            if let Some(shim) = &mut self.shim
+                && let Some(source) = received.source()
+            {
+                shim.last = Some(source.clone());
+            }
+            self.received(received).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the missing events once for each gap.
+    fn request_missing(&mut self) {
+        let Some(missing) = self.shim.as_ref().and_then(|shim| shim.order.gap()) else {
+            self.gap = None;
+            return;
+        };
+        if self.gap.as_ref().is_some_and(|gap| gap.missing.end() == missing.end()) {
+            return;
+        }
+        self.request_replay(*missing.start(), Some(*missing.end()));
+        self.gap = Some(Gap { missing, until: Instant::now() + REPLAY });
+    }
+
+    fn request_replay(&mut self, from: u64, to: Option<u64>) {
+        let Some(shim) = &self.shim else { return };
+        let client = shim.client.clone();
+        self.replays.spawn(async move { client.replay(from, to).await });
+    }
+
+    /// A shim that cannot replay ends the wait.
+    pub(super) fn replayed(&mut self, outcome: &Result<(), CallError>) {
+        if let (Err(error), Some(gap)) = (outcome, &mut self.gap) {
+            tracing::warn!(%error, "the shim cannot send events again");
+            gap.until = Instant::now();
+        }
+    }
+
+    pub(super) async fn give_up_gap(&mut self) -> Result<(), DriverExit> {
+        self.gap = None;
+        let Some(shim) = &mut self.shim else { return Ok(()) };
+        let skipped = shim.order.skip_gap();
+        self.deliver(skipped).await?;
+        self.request_missing();
+        Ok(())
+    }
+
+    /// Publishes events that are on their way: up to this sequence, or until none has arrived for a moment.
+    pub(super) async fn drain(&mut self, up_to: Option<u64>) -> Result<(), DriverExit> {
+        loop {
+            let Some(shim) = &mut self.shim else { return Ok(()) };
+            if up_to.is_some_and(|last| shim.order.next() > last) {
+                return Ok(());
+            }
+            let next = timeout(Duration::from_millis(500), shim.stream.next()).await;
+            match next {
+                Ok(StreamEvent::Message(message)) => self.message_arrived(&message).await?,
+                Ok(StreamEvent::Reconnected) => {}
+                Ok(StreamEvent::Gone) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    async fn received(&mut self, received: Received) -> Result<(), DriverExit> {
+        match received {
+            Received::Valid(event) => self.event(event).await,
+            Received::Repaired(event, repairs) => {
+                self.repairs += 1;
+                if self.repairs <= MAX_REPAIRS {
+                    let rules: Vec<_> = repairs.iter().map(ToString::to_string).collect();
+                    let summary = format!("an event of the shim was repaired: {}", rules.join(", "));
+                    let detail = json!({ "sourceEventId": event.source.event_id, "repairs": rules });
+                    self.events.emit(detailed_notice("event_repaired", cut(&summary, 500), detail)).await?;
+                }
+                self.event(event).await
+            }
+            Received::PlainText(text) => {
+                let events = self.translator.text(&text);
+                self.emit(events).await
+            }
+            Received::Quarantined { source, raw, errors } => {
+                let summary = format!("an event of the shim cannot be used: {}", errors.join(", "));
+                let detail =
+                    json!({ "sourceEventId": source.event_id, "errors": errors, "raw": cut(&raw, MAX_RAW) });
+                Ok(self.events.emit(detailed_notice("event_quarantined", cut(&summary, 500), detail)).await?)
+            }
+        }
+    }
+
+    async fn event(&mut self, AdapterEvent { event, .. }: AdapterEvent) -> Result<(), DriverExit> {
+        match event {
+            AgentEvent::Decision(decision) => self.decision(decision).await,
+            AgentEvent::Completion(completion) => self.completed(completion).await,
+            AgentEvent::RawProvider { event_type, payload, .. } if event_type == CHECKPOINT => {
+                match AgentState::try_from(payload) {
+                    Ok(state) => self.keep_state(&state).await,
+                    Err(e) => Ok(self.events.emit(notice("checkpoint_invalid", e.to_string())).await?),
+                }
+            }
+            AgentEvent::RawProvider { event_type, payload, .. } if event_type == USAGE => {
+                let totals = self.meter.add(&payload);
+                // Saved first: to repeat a total does no harm, but after a lost one the totals would decrease.
+                self.save().await?;
+                Ok(self.events.emit(totals).await?)
+            }
+            AgentEvent::Error(report) if !report.recoverable => {
+                self.events.emit(translator::error(&report)).await?;
+                self.fail_turn("agent_error", report.message).await
+            }
+            AgentEvent::Lifecycle { action: LifecycleAction::Crashed, reason } => {
+                let why = reason.unwrap_or_else(|| "the shim gives no reason".to_owned());
+                self.fail_turn("agent_crashed", why).await
+            }
+            event => {
+                let events = self.translator.informed(event);
+                self.emit(events).await
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Pause and interrupt, the end of the shim, and shims that end unexpectedly.
+
+use std::time::Duration;
+
+use pilothouse_shim::error::Recovery;
+use pilothouse_shim::message::AgentState;
+use tokio::time::{Instant, sleep};
+
+use super::driver::{Driver, moment};
+use super::turns::Turn;
+use crate::adapter::{Refusal, Reply};
+use crate::kit::notices::notice;
+use crate::kit::turns::DriverExit;
+
+/// Limit for stopping the processes, and the interval of checks.
+const STOPPED: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_millis(10);
+
+impl Driver {
+    /// A shim that can pause returns the state of its agent. Then the system stops all processes, so that nothing runs
+    /// even if the shim is wrong or cannot pause.
+    pub(super) async fn pause(&mut self, reply: Reply) -> Result<(), DriverExit> {
+        let was_stopped = self.stops.any();
+        self.stops.owner = true;
+        let is_at_work = self.turn.as_ref().is_some_and(Turn::has_begun);
+        let shim = self.shim.as_ref().filter(|shim| shim.plugin.capabilities.supports_pause);
+        if let Some(shim) = shim.filter(|_| !was_stopped && is_at_work) {
+            let client = shim.client.clone();
+            let paused = self.uninterrupted(async move { client.pause().await }).await;
+            match paused.ok_or(DriverExit::Over)? {
+                Ok(state) => {
+                    self.keep_state(&state).await?;
+                    self.drain(state.last_sequence().or(Some(0))).await?;
+                    // A turn that ended meanwhile has nothing to resume.
+                    self.paused_state = self.turn.is_some().then_some(state);
+                }
+                Err(error) => {
+                    if error.recovery() != Recovery::Unsupported {
+                        let summary = format!("the shim did not pause ({error}); its processes are stopped");
+                        self.events.emit(notice("pause_failed", summary)).await?;
+                    }
+                    self.drain(Some(0)).await?;
+                }
+            }
+        }
+        let until = Instant::now() + STOPPED;
+        while !self.suspend() {
+            if Instant::now() >= until {
+                self.stops.owner = was_stopped;
+                self.continue_processes();
+                return Ok(reply.refuse(Refusal::invalid("failed to stop a process of the agent")).await?);
+            }
+            sleep(PERIOD).await;
+        }
+        Ok(reply.done().await?)
+    }
+
+    /// Stops all processes. Returns whether all are stopped.
+    pub(super) fn suspend(&self) -> bool {
+        let Some(shim) = &self.shim else { return true };
+        let handle = shim.process.handle();
+        handle.pause();
+        handle.is_stopped()
+    }
+
+    fn continue_processes(&mut self) {
+        if let Some(shim) = &self.shim {
+            shim.process.handle().resume();
+        }
+        self.health_due = Instant::now() + self.launch.limits.health;
+    }
+
+    /// Continues after a pause, with what happened during it.
+    pub(super) async fn resume(&mut self, reply: Option<Reply>) -> Result<(), DriverExit> {
+        self.stops.owner = false;
+        self.continue_processes();
+        if let Some(state) = self.paused_state.take()
+            && let Err(why) = self.resume_agent(&state).await?
+        {
+            if let Some(reply) = reply {
+                reply.refuse(Refusal::invalid(why.clone())).await?;
+            }
+            return self.fail_turn("resume_failed", why).await;
+        }
+        if let Some(reply) = reply {
+            reply.done().await?;
+        }
+        while let Some((id, decision_id, resolution)) = self.decisions.resolved.pop_front() {
+            self.resolve(&id, &decision_id, &resolution).await?;
+        }
+        self.deliver_messages().await
+    }
+
+    /// Gives a paused agent its state. A shim that ended or refuses it is started again once.
+    async fn resume_agent(&mut self, state: &AgentState) -> Result<Result<(), String>, DriverExit> {
+        let body = state.to_resume(&self.brief(&self.config.objective), None);
+        let mut has_restarted = self.shim.is_none();
+        loop {
+            if let Err(why) = self.ensure_running().await? {
+                return Ok(Err(why));
+            }
+            let Some(shim) = &self.shim else { return Ok(Err("the shim is not running".to_owned())) };
+            let (client, body) = (shim.client.clone(), body.clone());
+            let resumed = self.uninterrupted(async move { client.resume(&body).await }).await;
+            match resumed.ok_or(DriverExit::Over)? {
+                Ok(_) => return Ok(Ok(())),
+                Err(error) if has_restarted => return Ok(Err(error.to_string())),
+                Err(error) => {
+                    has_restarted = true;
+                    let summary = format!("the shim did not resume and is started again: {error}");
+                    self.events.emit(notice("shim_restarted", summary)).await?;
+                    self.kill_shim().await;
+                }
+            }
+        }
+    }
+
+    /// Ends the turn with its shim, so that no process of the turn is left. The next message starts the shim again with
+    /// the state of the agent.
+    pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
+        self.decisions.clear();
+        self.own_requests.close();
+        if self.turn.is_some() {
+            // The turn may end regularly meanwhile, which counts (decision 17). No other one begins yet.
+            self.end_shim().await?;
+            self.decisions.clear();
+        }
+        (self.stops.owner, self.stops.spent, self.stops.unmetered) = (false, false, false);
+        self.paused_state = None;
+        self.continue_processes();
+        if let Some(turn) = self.turn.take() {
+            let events = self.translator.end_turn("the turn was interrupted");
+            self.emit(events).await?;
+            // Messages do not follow an interrupted turn (decision 29).
+            for (_, reply) in self.messages.take_all() {
+                reply.refuse(Refusal::turn_over(&turn.id)).await?;
+            }
+        }
+        reply.done().await?;
+        self.next_turn().await
+    }
+
+    /// Asks the agent to end, keeps its state, and ends the process with everything that it started. A stopped agent is
+    /// not asked, because it would continue.
+    pub(super) async fn end_shim(&mut self) -> Result<(), DriverExit> {
+        let is_stopped = self.stops.any();
+        // No turn begins before the shim has ended.
+        let was_paused = std::mem::replace(&mut self.stops.owner, true);
+        let ended = self.ask_to_end(is_stopped).await;
+        self.stops.owner = was_paused;
+        ended?;
+        self.save().await?;
+        self.kill_shim().await;
+        Ok(())
+    }
+
+    async fn ask_to_end(&mut self, is_stopped: bool) -> Result<(), DriverExit> {
+        let Some(shim) = self.shim.as_ref().filter(|_| !is_stopped) else { return Ok(()) };
+        let grace = self.launch.limits.grace;
+        match shim.client.kill(Some(grace)).await {
+            Ok(response) => {
+                if let Some(state) = response.state.and_then(|state| AgentState::try_from(state).ok()) {
+                    self.keep_state(&state).await?;
+                    self.drain(state.last_sequence().or(Some(0))).await?;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the shim did not end its agent in time"),
+        }
+        Ok(())
+    }
+
+    async fn kill_shim(&mut self) {
+        self.gap = None;
+        self.replays.abort_all();
+        if let Some(mut shim) = self.shim.take() {
+            shim.process.kill().await;
+            shim.process.end().await;
+        }
+    }
+
+    /// Handles a shim that ended unexpectedly, or that must be ended for `why`. Within a turn this ends the conversation;
+    /// otherwise the next message or the resume starts it again.
+    pub(super) async fn shim_ended(&mut self, why: Option<String>) -> Result<(), DriverExit> {
+        if why.is_none() && !self.stops.any() {
+            // Its last events may still be on their way, such as the completion.
+            self.drain(None).await?;
+        }
+        let Some(shim) = &mut self.shim else { return Ok(()) };
+        let how = match why {
+            Some(why) => {
+                tokio::select! {
+                    // If it has ended, its last words say more.
+                    _ = shim.process.wait() => format!("{why}; {}", shim.process.exit_reason().await),
+                    () = moment() => why,
+                }
+            }
+            None => shim.process.exit_reason().await,
+        };
+        self.save().await?;
+        self.kill_shim().await;
+        let is_at_work = self.turn.as_ref().is_some_and(Turn::has_begun);
+        if is_at_work && self.paused_state.is_none() {
+            let events = self.translator.end_turn("the agent ended");
+            self.decisions.clear();
+            self.own_requests.close();
+            self.emit(events).await?;
+            return Err(DriverExit::agent(format!("the shim ended unexpectedly: {how}")));
+        }
+        let summary = format!("the shim ended unexpectedly ({how}); it is started again when it is needed");
+        Ok(self.events.emit(notice("agent_ended", summary)).await?)
+    }
+}

@@ -1,0 +1,289 @@
+//! Turns: from a text for the agent to its completion. The first one spawns the agent, and later ones resume it with the
+//! text as its input.
+
+use std::time::Duration;
+
+use pilothouse_domain::TurnId;
+use pilothouse_domain::value::{MessagePriority, SessionOutcome};
+use pilothouse_shim::error::{CallError, Recovery};
+use pilothouse_shim::event::{Completion, CompletionOutcome};
+use pilothouse_shim::message::{AgentState, ContextInjection};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::SessionEnd;
+use tokio::time::Instant;
+
+use super::brief::brief;
+use super::driver::Driver;
+use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::conversation_summary::ConversationSummary;
+use crate::kit::messages::{HeldMessage, refuse_late};
+use crate::kit::notices::notice;
+use crate::kit::turns::{DriverExit, turn_id};
+use crate::retry::Backoff;
+
+/// Attempts to start a turn.
+const MAX_ATTEMPTS: u32 = 8;
+
+pub(super) struct Turn {
+    pub(super) id: TurnId,
+    /// Present until the agent has taken it.
+    waiting: Option<Waiting>,
+}
+
+/// A turn that the agent has not begun.
+struct Waiting {
+    text: String,
+    reply: Option<MessageReply>,
+    at: Instant,
+    attempts: u32,
+    backoff: Backoff,
+    has_restarted: bool,
+}
+
+impl Turn {
+    pub(super) fn starts_at(&self) -> Option<Instant> {
+        self.waiting.as_ref().map(|waiting| waiting.at)
+    }
+
+    pub(super) const fn has_begun(&self) -> bool {
+        self.waiting.is_none()
+    }
+}
+
+impl Driver {
+    pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
+        let turn = self.turn.as_ref().map(|turn| &turn.id);
+        let Some((message, reply)) = refuse_late((message, reply), turn).await? else { return Ok(()) };
+        self.messages.push((message, reply));
+        self.deliver_messages().await
+    }
+
+    /// Injects immediate messages into the turn. Without a turn, begins the next one.
+    pub(super) async fn deliver_messages(&mut self) -> Result<(), DriverExit> {
+        if self.stops.any() {
+            return Ok(());
+        }
+        let Some(turn) = &self.turn else { return self.next_turn().await };
+        if !turn.has_begun() {
+            return Ok(());
+        }
+        while let Some((message, mut reply)) = self.messages.next_immediate() {
+            let Some(shim) = &self.shim else {
+                self.messages.put_back((message, reply));
+                return Ok(());
+            };
+            let client = shim.client.clone();
+            reply.injecting().await?;
+            self.conversation.summary.record_message(&self.events.redacted(&message.content));
+            let injection = ContextInjection::required(message.content.clone());
+            let sent = self.uninterrupted(async move { client.inject(&injection).await }).await;
+            match sent.ok_or(DriverExit::Over)? {
+                Ok(()) => reply.injected().await?,
+                Err(error) => {
+                    let summary = format!("the shim did not take a message ({error}); it follows the turn");
+                    self.events.emit(notice("message_not_taken", summary)).await?;
+                    // After the turn it is a message like any other.
+                    let message = Message { priority: MessagePriority::Queued, ..message };
+                    self.messages.put_back((message, reply));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a turn with the next message.
+    pub(super) async fn next_turn(&mut self) -> Result<(), DriverExit> {
+        if self.turn.is_some() || self.stops.any() {
+            return Ok(());
+        }
+        while let Some(held) = self.messages.next() {
+            if let Some((message, reply)) = refuse_late(held, None).await? {
+                let text = message.content.clone();
+                return self.begin_turn(text, Some((message, reply))).await;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn begin_turn(
+        &mut self,
+        text: String,
+        message: Option<HeldMessage>,
+    ) -> Result<(), DriverExit> {
+        self.turns += 1;
+        let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
+        let message_id = message.as_ref().map(|(message, _)| message.id);
+        let mut reply = message.map(|(_, reply)| reply);
+        if let Some(reply) = &mut reply {
+            reply.injecting().await?;
+        }
+        self.translator.begin_turn(id.clone());
+        self.conversation.summary.record_message(&self.events.redacted(&text));
+        let waiting = Waiting {
+            text,
+            reply,
+            at: Instant::now(),
+            attempts: 0,
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+            has_restarted: false,
+        };
+        self.turn = Some(Turn { id: id.clone(), waiting: Some(waiting) });
+        Ok(self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?)
+    }
+
+    /// Gives the waiting turn to the agent. Starts the shim if it is not running.
+    pub(super) async fn start_turn(&mut self) -> Result<(), DriverExit> {
+        if let Err(why) = self.ensure_running().await? {
+            return self.fail_turn("shim_failed", why).await;
+        }
+        let Some(waiting) = self.turn.as_mut().and_then(|turn| turn.waiting.as_mut()) else { return Ok(()) };
+        waiting.attempts += 1;
+        let text = waiting.text.clone();
+        let state = self.resumable().await?;
+        if state.is_none() && self.conversation.spawned && self.introduction.is_empty() {
+            self.lose_conversation().await?;
+        }
+        let mut texts = self.introduction.clone();
+        texts.push(text.clone());
+        let brief = self.brief(&texts.join("\n\n"));
+        let Some(shim) = &self.shim else { return Ok(()) };
+        let client = shim.client.clone();
+        let request = async move {
+            match state {
+                Some(state) => client.resume(&state.to_resume(&brief, Some(&text))).await,
+                None => client.spawn(&brief).await,
+            }
+        };
+        match self.uninterrupted(request).await.ok_or(DriverExit::Over)? {
+            Ok(_) => {
+                self.conversation.spawned = true;
+                self.introduction.clear();
+                self.save().await?;
+                let waiting = self.turn.as_mut().and_then(|turn| turn.waiting.take());
+                if let Some(reply) = waiting.and_then(|waiting| waiting.reply) {
+                    reply.injected().await?;
+                }
+                self.deliver_messages().await
+            }
+            Err(error) => self.not_started(error).await,
+        }
+    }
+
+    /// Acts on a failed start by S2's table of errors.
+    async fn not_started(&mut self, error: CallError) -> Result<(), DriverExit> {
+        let recovery = error.recovery();
+        let Some(waiting) = self.turn.as_mut().and_then(|turn| turn.waiting.as_mut()) else { return Ok(()) };
+        match recovery {
+            Recovery::Retry(after) if waiting.attempts < MAX_ATTEMPTS => {
+                waiting.at = Instant::now() + after.unwrap_or_else(|| waiting.backoff.failed());
+                let (name, what) = match after {
+                    Some(_) => ("rate_limited", "Agent paused: rate limited"),
+                    None => ("provider_unavailable", "The agent waits for its provider"),
+                };
+                Ok(self.events.emit(notice(name, format!("{what} ({error})"))).await?)
+            }
+            Recovery::Restart if !waiting.has_restarted => {
+                waiting.has_restarted = true;
+                waiting.at = Instant::now();
+                let summary = format!("the shim refused to start its agent and is started again: {error}");
+                self.events.emit(notice("shim_restarted", summary)).await?;
+                self.end_shim().await
+            }
+            Recovery::ContextFull => {
+                self.events.emit(RawEvent::ContextExhausted {}).await?;
+                self.fail_turn("context_overflow", error.to_string()).await
+            }
+            _ => self.fail_turn("spawn_failed", error.to_string()).await,
+        }
+    }
+
+    /// The latest state, unless the agent must be spawned.
+    async fn resumable(&mut self) -> Result<Option<AgentState>, DriverExit> {
+        if !self.conversation.spawned {
+            return Ok(None);
+        }
+        let (state, damaged) = self.folder.latest(&self.conversation);
+        if damaged {
+            let summary = "the latest state of the agent is damaged; it continues with an earlier one";
+            self.events.emit(notice("checkpoint_damaged", summary)).await?;
+        }
+        Ok(state)
+    }
+
+    /// The agent has no state to continue with. It is spawned again with a summary.
+    pub(super) async fn lose_conversation(&mut self) -> Result<(), DriverExit> {
+        let summary: &ConversationSummary = &self.conversation.summary;
+        self.introduction = vec![summary.to_text(&self.config.objective)];
+        self.conversation.spawned = false;
+        let summary =
+            "the shim gave no state to continue with; the agent begins again with a summary of its work";
+        self.events.emit(notice("conversation_lost", summary)).await?;
+        // A shim spawns one agent.
+        self.end_shim().await?;
+        self.ensure_running().await?.map_err(DriverExit::agent)
+    }
+
+    pub(super) fn brief(&self, description: &str) -> serde_json::Value {
+        let (session, launch) = (self.starter.session(), &self.launch);
+        brief(session, &self.config, description, &launch.provider_config, &self.starter.own_tools)
+    }
+
+    /// The inner error is a sentence for people.
+    pub(super) async fn ensure_running(&mut self) -> Result<Result<(), String>, DriverExit> {
+        if self.shim.is_some() {
+            return Ok(Ok(()));
+        }
+        let Self { starter, launch, conversation, commands, deferred_commands, .. } = self;
+        let starting = starter.start(launch, conversation);
+        let started = crate::kit::deferral::while_commands_wait(commands, deferred_commands, starting).await;
+        match started.ok_or(DriverExit::Over)? {
+            Ok(shim) => {
+                self.health_due = Instant::now() + launch.limits.health;
+                (self.shim, self.failed_checks) = (Some(shim), 0);
+                self.publish_capabilities().await?;
+                Ok(Ok(()))
+            }
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    pub(super) async fn completed(&mut self, completion: Completion) -> Result<(), DriverExit> {
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        let mut events = self.translator.summary(&completion.summary);
+        events.extend(self.translator.end_turn("the turn ended without its result"));
+        self.decisions.clear();
+        self.own_requests.close();
+        let outcome = match completion.outcome {
+            CompletionOutcome::Success => SessionOutcome::Completed,
+            CompletionOutcome::MaxTurns => SessionOutcome::MaxIterations,
+            CompletionOutcome::Partial | CompletionOutcome::Abandoned => {
+                let why = completion.reason.unwrap_or_else(|| "it gives no reason".to_owned());
+                let how = match completion.outcome {
+                    CompletionOutcome::Abandoned => "abandoned its task",
+                    _ => "finished a part of its task",
+                };
+                events.push(notice("completion", format!("the agent {how}: {why}")));
+                SessionOutcome::Completed
+            }
+        };
+        self.emit(events).await?;
+        self.events.emit(RawEvent::TurnCompleted { turn_id: turn.id, output: None, outcome }).await?;
+        self.next_turn().await
+    }
+
+    /// Ends the conversation, because the agent cannot go on.
+    pub(super) async fn fail_turn(&mut self, reason: &str, message: String) -> Result<(), DriverExit> {
+        let events = self.translator.end_turn("the turn failed");
+        self.decisions.clear();
+        self.own_requests.close();
+        self.emit(events).await?;
+        if let Some(reply) = self.turn.take().and_then(|turn| turn.waiting).and_then(|waiting| waiting.reply)
+        {
+            reply.refuse(Refusal::invalid(message.clone())).await?;
+        }
+        let end =
+            SessionEnd { is_error: true, reason: reason.to_owned(), message: Some(message), output: None };
+        self.events.emit(RawEvent::SessionEnd(end)).await?;
+        Err(DriverExit::Over)
+    }
+}

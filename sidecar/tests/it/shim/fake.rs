@@ -1,0 +1,306 @@
+//! A fake shim, for behaviour that real shims do not show on request: its variable `FAKE_SHIM` is a script of what it
+//! answers and emits. The adapter that handles it is real.
+//!
+//! The shim is this test program, in which the adapter runs only [`main`], an ignored test.
+
+use std::collections::VecDeque;
+use std::process::exit;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+struct Fake {
+    script: Value,
+    token: String,
+    /// Number of the process, from 1, so that a script can differ after a restart.
+    run: String,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The messages of this process, and how many the socket has got.
+    out: Vec<String>,
+    sent: usize,
+    sequence: u64,
+    /// Every event by its sequence, for replays.
+    log: Vec<(u64, String)>,
+    /// Bodies of `/resolve` and `/inject-context`.
+    heard: VecDeque<Value>,
+    paused: bool,
+    drop_socket: bool,
+    was_asked: bool,
+}
+
+type Shared = State<Arc<Fake>>;
+
+#[test]
+#[ignore = "the fake shim, which the adapter starts"]
+fn main() {
+    let script = serde_json::from_str(&std::env::var("FAKE_SHIM").unwrap()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(serve(script));
+}
+
+async fn serve(script: Value) {
+    let [port, bootstrap] = ["--port", "--bootstrap"].map(argument);
+    let text = std::fs::read_to_string(&bootstrap).unwrap();
+    std::fs::remove_file(&bootstrap).unwrap();
+    let bootstrap: Value = serde_json::from_str(&text).unwrap();
+    // Counts the processes of the session in its working directory.
+    let count = std::fs::read_to_string("starts").map_or(0, |text| text.len()) + 1;
+    std::fs::write("starts", "x".repeat(count)).unwrap();
+    let fake = Arc::new(Fake {
+        script,
+        token: bootstrap["requestToken"].as_str().unwrap().to_owned(),
+        run: format!("run-{count}"),
+        inner: Mutex::default(),
+        changed: Notify::new(),
+    });
+    fake.fault("start").await;
+    let router = Router::new()
+        .route("/health", get(health))
+        .route("/events", get(events))
+        .route("/{verb}", post(verb))
+        .with_state(fake);
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+    axum::serve(listener, router).await.unwrap();
+}
+
+/// The test program knows no arguments of a shim, so that they follow `--`.
+fn argument(name: &str) -> String {
+    let arguments: Vec<_> = std::env::args().collect();
+    let at = arguments.iter().position(|argument| argument == name).unwrap();
+    arguments[at + 1].clone()
+}
+
+impl Fake {
+    fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        let outcome = f(&mut self.inner.lock().unwrap());
+        self.changed.notify_waiters();
+        outcome
+    }
+
+    fn is_first(&self) -> bool {
+        self.run == "run-1"
+    }
+
+    /// What the script demands of a phase of the protocol. `None`: it behaves.
+    async fn fault(&self, phase: &str) -> Option<Response> {
+        let key = if self.is_first() { phase.to_owned() } else { format!("{phase}-again") };
+        match &self.script[key] {
+            Value::String(fault) if fault == "die" => {
+                eprintln!("dying in {phase}");
+                exit(3)
+            }
+            Value::String(fault) if fault == "hang" => std::future::pending().await,
+            Value::String(fault) if fault == "garbage" => Some("{\"not\": ".into_response()),
+            Value::Array(answers) => {
+                let n = self.with(|inner| {
+                    inner.heard.push_back(json!({ "asked": phase }));
+                    inner.heard.iter().filter(|heard| heard["asked"] == phase).count()
+                });
+                let answer = answers.get(n - 1)?;
+                Some((StatusCode::BAD_REQUEST, Json(answer.clone())).into_response())
+            }
+            _ => None,
+        }
+    }
+
+    fn state(&self) -> Value {
+        let last = self.with(|inner| inner.sequence);
+        json!({ "agentId": "a", "pluginName": "fake", "sessionId": "s", "checkpoint": { "sdk": "mock", "scriptPosition": 7 },
+            "briefSnapshot": {}, "pendingDecisionIds": [], "lastSequence": last, "serializedBy": "pause" })
+    }
+
+    fn emit(&self, event: &Value, is_sent: bool) {
+        self.with(|inner| {
+            inner.sequence += 1;
+            let n = inner.sequence;
+            let message = json!({ "sourceEventId": format!("{}-{n}", self.run), "sourceSequence": n,
+                "sourceOccurredAt": "2026-01-01T00:00:00Z", "runId": self.run, "event": event })
+            .to_string();
+            inner.log.push((n, message.clone()));
+            if is_sent {
+                inner.out.push(message);
+            }
+        });
+    }
+
+    async fn until<T>(&self, mut done: impl FnMut(&mut Inner) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(done) = done(&mut self.inner.lock().unwrap()) {
+                return done;
+            }
+            changed.await;
+        }
+    }
+
+    /// The next resolution or injection.
+    async fn hear(&self) -> Value {
+        self.until(|inner| {
+            let at = inner.heard.iter().position(|heard| heard["asked"].is_null())?;
+            inner.heard.remove(at)
+        })
+        .await
+    }
+
+    async fn play(self: Arc<Self>, steps: Vec<Value>) {
+        for step in steps {
+            self.until(|inner| (!inner.paused).then_some(())).await;
+            if let Some(event) = step.get("emit") {
+                self.emit(&filled(event.clone()), true);
+            } else if let Some(event) = step.get("skip") {
+                self.emit(&filled(event.clone()), false);
+            } else if let Some(text) = step["raw"].as_str() {
+                self.with(|inner| inner.out.push(text.to_owned()));
+            } else if step["repeat"] == true {
+                self.with(|inner| inner.out.extend(inner.out.last().cloned()));
+            } else if step["hear"] == true {
+                let heard = self.hear().await;
+                self.emit(
+                    &json!({ "type": "status", "agentId": "a", "message": format!("heard {heard}") }),
+                    true,
+                );
+            } else if step["drop"] == true {
+                self.with(|inner| inner.drop_socket = true);
+            } else if step["checkpoint"] == true {
+                let payload = self.state();
+                self.emit(&json!({ "type": "raw_provider", "agentId": "a", "providerName": "fake", "eventType": "checkpoint",
+                    "payload": payload }), true);
+            } else if step["die"] == true {
+                // What was emitted is sent first.
+                self.until(|inner| (inner.sent == inner.out.len()).then_some(())).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                eprintln!("dying in the turn");
+                exit(3);
+            } else if step["forever"] == true {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Events of scripts leave the agent out.
+fn filled(mut event: Value) -> Value {
+    event["agentId"] = "a".into();
+    event
+}
+
+async fn health(State(fake): Shared) -> Response {
+    if let Some(fault) = fake.fault("health").await {
+        return fault;
+    }
+    // The checks after the first one.
+    if fake.is_first() && fake.with(|inner| std::mem::replace(&mut inner.was_asked, true)) {
+        if let Some(fault) = fake.fault("health-later").await {
+            return fault;
+        }
+    }
+    let plugin = fake.script.get("plugin").cloned().unwrap_or(json!({}));
+    Json(json!({ "status": "healthy", "agentStatus": "running", "uptimeMs": 1, "pendingEventBufferSize": 0,
+        "plugin": { "name": "fake", "version": "1", "capabilities": plugin } }))
+    .into_response()
+}
+
+async fn events(State(fake): Shared, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    assert_eq!(headers["authorization"], format!("Bearer {}", fake.token));
+    upgrade.on_upgrade(|socket| send_events(socket, fake))
+}
+
+async fn send_events(mut socket: WebSocket, fake: Arc<Fake>) {
+    loop {
+        let next = fake
+            .until(|inner| {
+                if std::mem::take(&mut inner.drop_socket) {
+                    return Some(None);
+                }
+                let message = inner.out.get(inner.sent).cloned()?;
+                inner.sent += 1;
+                Some(Some(message))
+            })
+            .await;
+        let Some(message) = next else { return };
+        if socket.send(Message::text(message)).await.is_err() {
+            return;
+        }
+        fake.changed.notify_waiters();
+    }
+}
+
+async fn verb(
+    State(fake): Shared,
+    headers: HeaderMap,
+    Path(verb): Path<String>,
+    Json(body): Json<Value>,
+) -> Response {
+    if headers["authorization"] != format!("Bearer {}", fake.token) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if let Some(fault) = fake.fault(&verb).await {
+        return fault;
+    }
+    let handle = json!({ "id": "a", "pluginName": "fake", "status": "running", "sessionId": "s" });
+    match verb.as_str() {
+        "spawn" => {
+            tokio::spawn(Arc::clone(&fake).play(steps(&fake.script["turn"])));
+            Json(handle).into_response()
+        }
+        "resume" => {
+            if fake.with(|inner| std::mem::take(&mut inner.paused)) {
+                return Json(handle).into_response();
+            }
+            let position = &body["checkpoint"]["scriptPosition"];
+            let said = json!({ "type": "status", "agentId": "a", "message": format!("resumed at {position} with {}", body["input"]) });
+            fake.emit(&said, true);
+            fake.emit(
+                &json!({ "type": "completion", "agentId": "a", "summary": "", "artifactsProduced": [],
+                "decisionsNeeded": [], "outcome": "success" }),
+                true,
+            );
+            Json(handle).into_response()
+        }
+        "pause" => {
+            fake.with(|inner| inner.paused = true);
+            Json(fake.state()).into_response()
+        }
+        "kill" => Json(json!({ "state": fake.state(), "artifactsExtracted": 0, "cleanShutdown": true }))
+            .into_response(),
+        "resolve" | "inject-context" => {
+            let heard = body.get("resolution").or(body.get("content")).cloned().unwrap_or(body);
+            fake.with(|inner| inner.heard.push_back(heard));
+            StatusCode::NO_CONTENT.into_response()
+        }
+        "replay" => {
+            let from = body["fromSequence"].as_u64().unwrap();
+            let to = body["toSequence"].as_u64().unwrap_or(u64::MAX);
+            let n = fake.with(|inner| {
+                let again: Vec<_> = inner
+                    .log
+                    .iter()
+                    .filter(|(n, _)| (from..=to).contains(n))
+                    .map(|it| it.1.clone())
+                    .collect();
+                let n = again.len();
+                inner.out.extend(again);
+                n
+            });
+            Json(json!({ "replayed": n })).into_response()
+        }
+        _ => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+fn steps(steps: &Value) -> Vec<Value> {
+    steps.as_array().cloned().unwrap_or_default()
+}

@@ -1,0 +1,230 @@
+//! Shims that answer slowly, wrongly or not at all, lose events, or die: each ends in a defined state.
+
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, completed, said};
+use crate::sidecar::message;
+
+fn error(code: &str, more: Value) -> Value {
+    let mut error = json!({ "code": code, "message": "no" });
+    for (name, value) in more.as_object().cloned().unwrap_or_default() {
+        error[name] = value;
+    }
+    error
+}
+
+/// The reason and the message with which the session's conversation ended.
+async fn end(stage: &Stage) -> (String, String) {
+    let end = stage.event("session_end").await;
+    let text = |name: &str| end[name].as_str().unwrap_or_default().to_owned();
+    (text("reason"), text("message"))
+}
+
+#[tokio::test]
+async fn shim_that_never_gets_ready_is_refused_with_the_reason() {
+    for (script, why) in [
+        (json!({ "start": "die" }), "dying in start"),
+        (json!({ "health": "die" }), "dying in health"),
+        (json!({ "health": "hang" }), "was not healthy within 5 s"),
+        (json!({ "health": "garbage" }), "was not healthy within 5 s"),
+    ] {
+        let stage = Stage::playing(script.clone()).await;
+        let refused = stage.event("command_refused").await;
+        assert!(refused["message"].as_str().unwrap().contains(why), "{script}: {refused}");
+        assert_eq!(end(&stage).await.0, "adapter_error");
+    }
+}
+
+#[tokio::test]
+async fn failed_spawn_ends_the_session_with_the_reason() {
+    for (spawn, reason, why) in [
+        (json!("hang"), "spawn_failed", "did not answer within 1 s"),
+        (json!("garbage"), "spawn_failed", "is not valid"),
+        (
+            json!([error("provider_unavailable", json!({ "retryable": false }))]),
+            "spawn_failed",
+            "not available",
+        ),
+        (
+            json!([error("capability_unsupported", json!({ "capability": "x" }))]),
+            "spawn_failed",
+            "does not support",
+        ),
+        (
+            json!([error("context_overflow", json!({ "currentTokens": 9, "maxTokens": 8 }))]),
+            "context_overflow",
+            "9 of 8",
+        ),
+    ] {
+        let stage = Stage::playing(json!({ "spawn": spawn, "turn": [completed()] })).await;
+        let (was, message) = end(&stage).await;
+        assert!(was == reason && message.contains(why), "{spawn}: {was} {message}");
+    }
+    let stage = Stage::playing(json!({ "spawn": "die" })).await;
+    assert!(["spawn_failed", "adapter_error"].contains(&end(&stage).await.0.as_str()));
+}
+
+#[tokio::test]
+async fn refused_spawn_is_repeated_as_the_error_says() {
+    let limited = error("rate_limited", json!({ "retryAfterMs": 100 }));
+    let unavailable = error("provider_unavailable", json!({ "retryable": true }));
+    let stage =
+        Stage::playing(json!({ "spawn": [limited, unavailable], "turn": [said("begun"), completed()] }))
+            .await;
+    stage.gateway.sees("notice rate_limited").await;
+    stage.gateway.sees("notice provider_unavailable").await;
+    stage.gateway.sees("turn_completed").await;
+    let busy = error("invalid_state", json!({}));
+    let stage = Stage::playing(json!({ "spawn": [busy], "turn": [completed()] })).await;
+    stage.gateway.sees("notice shim_restarted").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn gap_is_filled_by_a_replay() {
+    let missed = json!({ "skip": { "type": "status", "message": "missed" } });
+    let stage = Stage::playing(json!({ "turn": [said("one"), missed, said("two"), completed()] })).await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    let texts: Vec<_> =
+        story.iter().filter_map(|event| event.strip_prefix("assistant_message text ")).collect();
+    assert_eq!(texts, ["one", "missed", "two"]);
+    assert!(!story.iter().any(|event| event.starts_with("notice event_gap")));
+}
+
+#[tokio::test]
+async fn gap_that_cannot_be_filled_is_reported() {
+    let missed = json!({ "skip": { "type": "status", "message": "missed" } });
+    let replay = json!([error("capability_unsupported", json!({ "capability": "replay" }))]);
+    let stage =
+        Stage::playing(json!({ "replay": replay, "turn": [said("one"), missed, said("two"), completed()] }))
+            .await;
+    let gap = stage.event("notice event_gap").await;
+    assert!(gap["summary"].as_str().unwrap().contains("sequences 2-2"), "{gap}");
+    stage.gateway.sees("assistant_message text two").await;
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn repeated_event_is_published_once() {
+    let stage = Stage::playing(
+        json!({ "turn": [said("once"), { "repeat": true }, { "repeat": true }, completed()] }),
+    )
+    .await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert_eq!(story.iter().filter(|event| *event == "assistant_message text once").count(), 1);
+}
+
+#[tokio::test]
+async fn broken_stream_is_connected_again() {
+    let stage =
+        Stage::playing(json!({ "turn": [said("one"), { "drop": true }, said("two"), completed()] })).await;
+    stage.gateway.sees("assistant_message text two").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.starts(), 1);
+}
+
+#[tokio::test]
+async fn each_event_is_valid_repaired_quarantined_or_text() {
+    let broken = json!({ "emit": { "type": "tool_call", "phase": "sometime" } });
+    let repaired = json!({ "emit": { "type": "completion", "outcome": "Success" } });
+    let stage = Stage::playing(json!({ "turn": [{ "raw": "I think aloud" }, broken, repaired] })).await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("assistant_message text I think aloud").await;
+    let quarantined = stage.event("notice event_quarantined").await;
+    assert_eq!(quarantined["detail"]["errors"].as_array().unwrap().len(), 3);
+    let repairs = stage.event("notice event_repaired").await["detail"]["repairs"].clone();
+    assert!(repairs.as_array().unwrap().contains(&json!("`outcome` was spelled differently")), "{repairs}");
+}
+
+#[tokio::test]
+async fn shim_that_dies_in_a_turn_ends_it_after_its_last_events() {
+    let stage = Stage::playing(json!({ "turn": [said("last words"), { "die": true }] })).await;
+    let (reason, why) = end(&stage).await;
+    assert!(reason == "adapter_error" && why.contains("dying in the turn"), "{reason} {why}");
+    assert!(stage.gateway.story().contains(&"assistant_message text last words".to_owned()));
+    let stage =
+        Stage::playing(json!({ "turn": [{ "checkpoint": true }, completed(), { "die": true }] })).await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice agent_ended").await;
+    stage.gateway.send(message("next", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+}
+
+#[tokio::test]
+async fn failing_health_checks_end_the_shim() {
+    let answers: Vec<_> = (0..20).map(|_| error("invalid_state", json!({}))).collect();
+    let stage =
+        Stage::playing(json!({ "health-later": answers, "turn": [said("begun"), { "forever": true }] }))
+            .await;
+    stage.gateway.sees("assistant_message text begun").await;
+    let (reason, why) = end(&stage).await;
+    assert!(reason == "adapter_error" && why.contains("3 health checks"), "{reason} {why}");
+}
+
+#[tokio::test]
+async fn pause_holds_whatever_the_shim_answers() {
+    for pause in [
+        json!("hang"),
+        json!("garbage"),
+        json!([error("invalid_state", json!({}))]),
+        json!([error("capability_unsupported", json!({ "capability": "supportsPause" }))]),
+    ] {
+        let script = json!({ "plugin": { "supportsPause": true }, "pause": pause,
+            "turn": [said("begun"), { "hear": true }, completed()] });
+        let stage = Stage::playing(script).await;
+        stage.gateway.sees("assistant_message text begun").await;
+        let id = stage.gateway.send(Command::Pause {});
+        stage.gateway.acknowledged(id, "done").await;
+        stage.gateway.send(Command::Resume {});
+        stage.gateway.send(message("go", MessagePriority::Immediate));
+        stage.gateway.sees("turn_completed").await;
+    }
+}
+
+#[tokio::test]
+async fn shim_that_dies_in_a_pause_is_started_again_by_the_resume() {
+    let script = json!({ "plugin": { "supportsPause": true }, "resume": "die", "turn": [said("begun"), { "forever": true }] });
+    let stage = Stage::playing(script).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    stage.gateway.sees("assistant_message text resumed at 7 with null").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn interrupt_and_stop_end_a_shim_that_does_not_answer() {
+    for kill in ["hang", "garbage", "die"] {
+        let script = json!({ "kill": kill, "turn": [said("begun"), { "forever": true }] });
+        let stage = Stage::playing(script.clone()).await;
+        stage.gateway.sees("assistant_message text begun").await;
+        let interrupt = stage.gateway.send(Command::Interrupt {});
+        stage.gateway.acknowledged(interrupt, "done").await;
+        let stage = Stage::playing(script).await;
+        stage.gateway.sees("assistant_message text begun").await;
+        let stop = stage.gateway.send(Command::Stop {});
+        stage.gateway.acknowledged(stop, "done").await;
+        stage.sidecar.ended().await;
+    }
+}
+
+#[tokio::test]
+async fn message_that_the_shim_does_not_take_follows_the_turn() {
+    let inject = json!([error("invalid_state", json!({}))]);
+    let script = json!({ "inject-context": inject, "turn": [said("begun"), { "hear": true }, { "checkpoint": true }, completed()] });
+    let stage = Stage::playing(script).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    stage.gateway.send(message("first", MessagePriority::Immediate));
+    stage.gateway.sees("notice message_not_taken").await;
+    stage.gateway.send(message("second", MessagePriority::Immediate));
+    stage.gateway.sees("assistant_message text heard \"second\"").await;
+    stage.gateway.sees("assistant_message text resumed at 7 with \"first\"").await;
+}

@@ -1,0 +1,228 @@
+//! The shims for the OpenAI Agents SDK and the Agent Development Kit, if `sidecar/shims/install` has installed them. Only
+//! their model is scripted.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_model_server::{ModelServer, Script, Step};
+use pilothouse_wire::Command;
+use pilothouse_wire::command::Begin;
+use serde_json::{Value, json};
+
+use super::Stage;
+use crate::gateway::{Delivered, Gateway};
+use crate::sidecar::{Folders, Sidecar, config, message};
+
+/// The module of the shim, and its model.
+const SDKS: [(&str, &str); 2] =
+    [("pilothouse_shim.openai_agents", "gpt-5"), ("pilothouse_shim.adk", "gemini-2.5-flash")];
+
+fn python() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/shims");
+    let installed = folder.join("versions").exists().then(|| folder.join("bin/python"));
+    if installed.is_none() {
+        println!("not tested: the SDKs are not installed; `sidecar/shims/install` installs them");
+    }
+    installed
+}
+
+fn begin(
+    python: &Path,
+    (module, model): (&str, &str),
+    server: &ModelServer,
+    text: &str,
+    resume: bool,
+) -> Begin {
+    let options = json!({ "command": python, "args": ["-m", module], "env": {
+        "OPENAI_BASE_URL": server.openai_base_url(), "OPENAI_API_KEY": "sk-scripted-model",
+        "GOOGLE_GEMINI_BASE_URL": server.base_url(), "GOOGLE_API_KEY": "sk-scripted-model" } });
+    let mut config = config(options);
+    config.model_id = model.into();
+    Begin {
+        config,
+        resume_conversation: resume,
+        prompt: Some(text.into()),
+        allowance_usd: None,
+        allow_unmetered: false,
+    }
+}
+
+fn shell(when: &str, command: &str) -> Step {
+    Step { when: Some(when.into()), ..Step::tool("shell", json!({ "command": command })) }
+}
+
+fn says(when: &str, text: &str) -> Step {
+    Step { when: Some(when.into()), ..Step::text(text) }
+}
+
+/// No table has the prices of Gemini models.
+const PRICES: &str = r#"{ "providers": [{ "name": "google", "api": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1/", "apiKeyEnv": "NO_SUCH_KEY",
+    "models": [{ "id": "gemini-2.5-flash", "contextWindow": 1000000, "maxOutputTokens": 8000, "thinking": false,
+      "price": { "input": "0.30", "output": "2.50", "cacheRead": "0.03", "cacheWrite": "0.30" } }] }] }"#;
+
+async fn priced() -> Stage {
+    let gateway = Gateway::start().await;
+    let folders = Folders::of_adapter(&gateway, "shim");
+    let sidecar = start(&folders);
+    Stage { gateway, folders, sidecar }
+}
+
+fn start(folders: &Folders) -> Sidecar {
+    let file = folders.root().join("models.json");
+    std::fs::write(&file, PRICES).unwrap();
+    folders.start_with(&[("PILOTHOUSE_MODELS", file.to_str().unwrap().to_owned())])
+}
+
+async fn asked(stage: &Stage, n: usize) -> Delivered {
+    let at = stage.gateway.sees_nth("question_asked", n).await;
+    stage.gateway.delivered().swap_remove(at)
+}
+
+#[tokio::test]
+async fn owner_changes_a_call_and_the_conversation_goes_on() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script = Script::of([
+            shell("the first task", "echo harm''ful"),
+            says("harmless", "It was harmless."),
+            says("the second task", "Both are done."),
+        ]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the first task", false));
+        let asked = asked(&stage, 1).await;
+        let command = asked.body["approval"]["input"]["command"].clone();
+        assert_eq!(command, "echo harm''ful", "{sdk:?}");
+        let answer = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "echo harm''less" })));
+        stage.gateway.acknowledged(answer, "done").await;
+        stage.gateway.sees("assistant_message text It was harmless.").await;
+        let result = stage.event("tool_result").await;
+        assert!(result["content"].as_str().unwrap().starts_with("harmless\n"), "{sdk:?} {result}");
+        stage.gateway.sees("turn_completed").await;
+        stage.gateway.send(message("the second task", MessagePriority::Queued));
+        stage.gateway.sees("assistant_message text Both are done.").await;
+        stage.gateway.sees_nth("turn_completed", 2).await;
+        let story = stage.gateway.story();
+        assert_eq!(story.iter().filter(|event| event.starts_with("tool_result")).count(), 1, "{story:#?}");
+        assert!(!story.iter().any(|event| event.starts_with("notice event_")), "{story:#?}");
+        let usage = stage.event("usage_update").await;
+        assert!(usage["costUsd"].as_str().unwrap().parse::<f64>().unwrap() > 0.0, "{sdk:?} {usage}");
+        let all: String = stage.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
+        assert!(!all.contains("sk-scripted-model"));
+    }
+}
+
+#[tokio::test]
+async fn denied_call_is_not_made() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script = Script::of([shell("the task", "touch made"), says("use git", "Then with git.")]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the task", false));
+        let asked = asked(&stage, 1).await;
+        stage.gateway.decide(&asked, "use git", None);
+        stage.gateway.sees("assistant_message text Then with git.").await;
+        stage.gateway.sees("turn_completed").await;
+        assert!(!stage.folders.work().join("made").exists(), "{sdk:?}");
+        assert_eq!(stage.event("tool_result").await["isError"], true, "{sdk:?}");
+    }
+}
+
+#[tokio::test]
+async fn message_enters_the_turn_before_the_next_model_call() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script =
+            Script::of([shell("the task", "echo d''one"), says("look at the tests", "I look at the tests.")]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the task", false));
+        let asked = asked(&stage, 1).await;
+        stage.gateway.send(message("look at the tests", MessagePriority::Immediate));
+        stage.gateway.sees("message_ack injected").await;
+        stage.gateway.decide(&asked, "Allow", None);
+        stage.gateway.sees("assistant_message text I look at the tests.").await;
+        stage.gateway.sees("turn_completed").await;
+        let story = stage.gateway.story();
+        assert_eq!(story.iter().filter(|event| event.starts_with("turn_started")).count(), 1, "{story:#?}");
+    }
+}
+
+#[tokio::test]
+async fn conversation_survives_a_killed_sidecar() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script = Script::of([
+            says("the first task", "The first is done."),
+            shell("the second task", "sleep 300"),
+            says("the third task", "I remember."),
+        ]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the first task", false));
+        stage.gateway.sees("turn_completed").await;
+        stage.gateway.send(message("the second task", MessagePriority::Queued));
+        asked(&stage, 1).await;
+        let stage = stage.next_run_by(start).await;
+        stage.begin(begin(&python, sdk, &server, "the third task", true));
+        stage.gateway.sees("assistant_message text I remember.").await;
+        let request = server.prompts().pop().unwrap().body.to_string();
+        for said in ["the first task", "The first is done.", "the third task"] {
+            assert!(request.contains(said), "{sdk:?}: {said} is missing in {request}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn run_state_of_openai_survives_a_pause_and_the_process() {
+    let Some(python) = python() else { return };
+    let script = Script::of([
+        shell("the task", "echo o''ne"),
+        shell("one", "echo t''wo"),
+        says("two", "Both are done."),
+    ]);
+    let server = ModelServer::start(script).await.unwrap();
+    let stage = priced().await;
+    stage.begin(begin(&python, SDKS[0], &server, "the task", false));
+    let first = asked(&stage, 1).await;
+    stage.gateway.decide(&first, "Allow", None);
+    let second = asked(&stage, 2).await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let state = kept_state(&stage);
+    assert!(state["checkpoint"]["runStateJson"].is_string(), "{state}");
+    kill_python(stage.folders.root());
+    stage.gateway.sees("notice agent_ended").await;
+    let answer = stage.gateway.decide(&second, "Allow", None);
+    stage.gateway.acknowledged(answer, "done").await;
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("assistant_message text Both are done.").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(server.prompts().len(), 3, "no model call was repeated");
+}
+
+/// The latest state that the sidecar has kept.
+fn kept_state(stage: &Stage) -> Value {
+    let folder = stage.folders.root().join("home/shim");
+    let conversation: Value =
+        serde_json::from_slice(&std::fs::read(folder.join("conversation.json")).unwrap()).unwrap();
+    let state =
+        std::fs::read(folder.join(format!("checkpoint-{}.json", conversation["checkpoint"]))).unwrap();
+    serde_json::from_slice(&state).unwrap()
+}
+
+/// Kills the shim that works in this folder.
+fn kill_python(folder: &Path) {
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(id) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let line = std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
+        let is_here = std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+        let program = std::fs::read_link(process.path().join("exe")).unwrap_or_default();
+        let is_python = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
+        if is_here && is_python && line.contains("pilothouse_shim") {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), Signal::SIGKILL).unwrap();
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Turns, decisions, pauses and interrupts of a shim that behaves.
+
+use pilothouse_domain::value::{Adjustment, Answer, MessagePriority};
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, approval, begin, completed, said};
+use crate::sidecar::message;
+use crate::verdicts::Verdict;
+
+const PAUSES: &str = r#"{"supportsPause": true, "supportsResume": true}"#;
+
+fn pauses() -> Value {
+    serde_json::from_str(PAUSES).unwrap()
+}
+
+#[tokio::test]
+async fn events_of_a_turn_are_translated_in_order() {
+    let call = |phase: &str| {
+        json!({ "emit": { "type": "tool_call", "toolCallId": "c1", "toolName": "shell", "phase": phase,
+            "input": { "command": "ls" }, "output": "files", "approved": true } })
+    };
+    let child = |action: &str| {
+        json!({ "emit": { "type": "delegation", "action": action, "childAgentId": "sub", "childRole": "helper",
+            "reason": "look", "delegationDepth": 1, "rootAgentId": "a" } })
+    };
+    let stage = Stage::playing(json!({ "turn": [
+        said("working"), call("requested"), call("running"), call("completed"), child("spawned"), child("returned"),
+        { "emit": { "type": "progress", "operationId": "o", "description": "half", "progressPct": 50 } },
+        completed(),
+    ] }))
+    .await;
+    stage.gateway.sees("turn_completed").await;
+    let mut story = stage.gateway.story();
+    // The output of the process arrives at any time.
+    story.retain(|event| !event.starts_with("log_chunk"));
+    let from = story.iter().position(|event| event.starts_with("turn_started")).unwrap();
+    let translated = [
+        "assistant_message text working",
+        "assistant_message tool shell",
+        "tool_result",
+        "subagent_started",
+        "subagent_ended",
+        "turn_completed",
+    ];
+    for (event, expected) in story[from + 1..].iter().zip(translated) {
+        assert!(event.starts_with(expected), "{expected}: {story:#?}");
+    }
+    let logged = stage.gateway.delivered();
+    assert!(
+        logged
+            .iter()
+            .any(|event| event.body["stream"] == "progress" && event.body["content"] == "half 50 %\n")
+    );
+}
+
+#[tokio::test]
+async fn owner_decides_on_a_tool_call() {
+    for (answer, input, resolution) in [
+        ("Allow", None, json!("approve")),
+        ("Allow", Some(json!({ "command": "ls" })), json!("modify")),
+        ("use git", None, json!("reject")),
+    ] {
+        let stage = Stage::playing(json!({ "turn": [approval(), { "hear": true }, completed()] })).await;
+        let at = stage.gateway.sees("question_asked").await;
+        let asked = stage.gateway.delivered().swap_remove(at);
+        assert_eq!(asked.body["approval"]["toolName"], "shell");
+        let id = stage.gateway.decide(&asked, answer, input);
+        stage.gateway.acknowledged(id, "done").await;
+        let heard = stage.event("assistant_message text").await["content"]["text"].clone();
+        assert!(heard.as_str().unwrap().contains(&format!("\"resolutionType\":{resolution}")), "{heard}");
+    }
+}
+
+#[tokio::test]
+async fn allowed_tool_needs_no_owner_outside_a_project() {
+    let stage = Stage::empty().await;
+    let script = json!({ "turn": [approval(), { "hear": true }, completed()] });
+    let mut begin = begin(&script, Some("do it"), false);
+    begin.config.allowed_tools = vec!["Shell".into()];
+    stage.begin(begin);
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.gateway.story().iter().all(|event| event != "question_asked"));
+}
+
+#[tokio::test]
+async fn control_plane_authorizes_a_call_in_a_project() {
+    for (verdict, resolution) in [(Verdict::Allow, "approve"), (Verdict::Deny("Not on Fridays."), "reject")] {
+        let stage =
+            Stage::governed([verdict], json!({ "turn": [approval(), { "hear": true }, completed()] })).await;
+        let heard = stage.event("assistant_message text").await["content"]["text"].to_string();
+        assert!(heard.contains(resolution), "{heard}");
+        let asked = stage.gateway.authorizations().remove(0);
+        assert_eq!([&asked["toolCallId"], &asked["tool"]], [&json!("c1"), &json!("shell")]);
+        assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
+    }
+    let stage =
+        Stage::governed([Verdict::Ask], json!({ "turn": [approval(), { "hear": true }, completed()] })).await;
+    let asked = stage.gateway.asks_for_permission(1).await;
+    let id = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "ls" })));
+    stage.gateway.acknowledged(id, "done").await;
+    let heard = stage.event("assistant_message text").await["content"]["text"].to_string();
+    assert!(heard.contains("modify") && heard.contains("ls"), "{heard}");
+}
+
+#[tokio::test]
+async fn owner_chooses_an_option_with_a_reason() {
+    let option = |id: &str, label: &str| json!({ "id": id, "label": label, "description": "d" });
+    let stage = Stage::playing(json!({ "turn": [
+        { "emit": { "type": "decision", "subtype": "option", "decisionId": "d1", "title": "Which?", "summary": "s",
+            "severity": "high", "confidence": 0.5, "blastRadius": "small", "options": [option("a", "Red"), option("b", "Blue")],
+            "recommendedOptionId": "b", "affectedArtifactIds": [], "requiresRationale": false } },
+        { "hear": true }, completed(),
+    ] }))
+    .await;
+    let asked = stage.event("question_asked").await;
+    assert_eq!(asked["proposal"]["recommendedOptionId"], "b");
+    let answers = vec![Answer { question: "Which?\ns".into(), answer: "Blue: calmer".into() }];
+    let request_id = "d1".parse().unwrap();
+    let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
+    stage.gateway.acknowledged(id, "done").await;
+    let heard = stage.event("assistant_message text").await["content"]["text"].to_string();
+    assert!(heard.contains("chosenOptionId\\\":\\\"b") && heard.contains("calmer"), "{heard}");
+}
+
+#[tokio::test]
+async fn message_is_injected_into_the_turn_or_begins_the_next() {
+    let stage = Stage::playing(
+        json!({ "turn": [said("first"), { "hear": true }, { "checkpoint": true }, completed()] }),
+    )
+    .await;
+    stage.gateway.sees("assistant_message text first").await;
+    stage.gateway.send(message("look here", MessagePriority::Immediate));
+    stage.gateway.sees("assistant_message text heard \"look here\"").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.send(message("and now this", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"and now this\"").await;
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(stage.starts(), 1, "the same process");
+}
+
+#[tokio::test]
+async fn pause_keeps_the_state_and_nothing_follows_it() {
+    for plugin in [pauses(), json!({})] {
+        let steps: Vec<_> = (0..400).map(|n| said(&format!("line {n}"))).collect();
+        let mut turn = vec![said("begun"), json!({ "hear": true })];
+        turn.extend(steps);
+        turn.push(completed());
+        let stage = Stage::playing(json!({ "plugin": plugin, "turn": turn })).await;
+        stage.gateway.sees("assistant_message text begun").await;
+        stage.gateway.send(message("go", MessagePriority::Immediate));
+        let pause = stage.gateway.send(Command::Pause {});
+        stage.gateway.acknowledged(pause, "done").await;
+        let before = stage.gateway.story().iter().filter(|event| event.starts_with("assistant")).count();
+        let kept = stage.folders.root().join("home/shim/checkpoint-1.json").exists();
+        assert_eq!(kept, plugin["supportsPause"] == true);
+        // A round trip through the sidecar, after which a late event would have arrived.
+        let again = stage
+            .gateway
+            .send(Command::Adjust { adjustment: Adjustment::SetAllowance { allowance_usd: None } });
+        stage.gateway.acknowledged(again, "done").await;
+        let after = stage.gateway.story().iter().filter(|event| event.starts_with("assistant")).count();
+        assert_eq!(before, after);
+        let resume = stage.gateway.send(Command::Resume {});
+        stage.gateway.acknowledged(resume, "done").await;
+        stage.gateway.sees("assistant_message text line 399").await;
+        stage.gateway.sees("turn_completed").await;
+    }
+}
+
+#[tokio::test]
+async fn answer_during_a_pause_reaches_the_agent_after_it() {
+    let stage =
+        Stage::playing(json!({ "plugin": pauses(), "turn": [approval(), { "hear": true }, completed()] }))
+            .await;
+    let at = stage.gateway.sees("question_asked").await;
+    let asked = stage.gateway.delivered().swap_remove(at);
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let answer = stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.acknowledged(answer, "done").await;
+    assert!(!stage.gateway.story().iter().any(|event| event.contains("heard")));
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn interrupt_ends_the_turn_and_keeps_the_conversation() {
+    let stage = Stage::playing(json!({ "turn": [said("begun"), approval(), { "forever": true }] })).await;
+    stage.gateway.sees("question_asked").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    assert!(!stage.gateway.story().iter().any(|event| event.starts_with("turn_completed")));
+    stage.gateway.send(message("next", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+    assert_eq!(stage.starts(), 2, "no process of the interrupted turn is left");
+}
+
+#[tokio::test]
+async fn run_after_a_kill_resumes_from_the_last_checkpoint() {
+    let script = json!({ "turn": [{ "checkpoint": true }, said("begun"), { "forever": true }] });
+    let stage = Stage::playing(script.clone()).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    let stage = stage.next_run().await;
+    stage.begin(begin(&script, Some("go on"), true));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"go on\"").await;
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn agent_without_a_checkpoint_gets_a_summary() {
+    let script = json!({ "turn": [said("begun"), completed()] });
+    let stage = Stage::playing(script).await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.send(message("next", MessagePriority::Queued));
+    stage.gateway.sees("notice conversation_lost").await;
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn unmetered_agent_waits_for_permission() {
+    let stage = Stage::empty().await;
+    let script = json!({ "turn": [said("begun"), completed()] });
+    let mut begin = begin(&script, Some("do it"), false);
+    begin.allow_unmetered = false;
+    stage.begin(begin);
+    stage.gateway.sees("turn_started").await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    assert!(!stage.gateway.story().contains(&"assistant_message text begun".to_owned()));
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn reported_usage_is_priced_and_stops_at_the_allowance() {
+    let usage = json!({ "emit": { "type": "raw_provider", "providerName": "fake", "eventType": "usage",
+        "payload": { "modelId": "m", "inputTokens": 10, "outputTokens": 2, "costUsd": 0.5 } } });
+    let script = json!({ "turn": [usage, said("one"), usage, { "hear": true }, completed()] });
+    let stage = Stage::empty().await;
+    let mut begin = begin(&script, Some("do it"), false);
+    begin.allowance_usd = Some("1".into());
+    stage.begin(begin);
+    stage.gateway.sees("budget_exceeded").await;
+    let events = stage.gateway.delivered();
+    let spent: Vec<_> =
+        events.iter().filter(|it| it.kind() == "usage_update").map(|it| it.body["costUsd"].clone()).collect();
+    assert_eq!(spent, [json!("0.5"), json!("1")]);
+}
+
+#[tokio::test]
+async fn shim_gets_no_key_of_the_run() {
+    let stage = Stage::playing(json!({ "turn": [said("begun"), { "forever": true }] })).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    let token = stage.gateway.secret.gateway_token(stage.gateway.session, stage.gateway.run);
+    let mut seen = 0;
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let path = process.path();
+        let Ok(environment) = std::fs::read(path.join("environ")) else { continue };
+        let environment = String::from_utf8_lossy(&environment);
+        let here =
+            std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.folders.root()));
+        if here && environment.contains("FAKE_SHIM=") {
+            seen += 1;
+            let line = std::fs::read_to_string(path.join("cmdline")).unwrap();
+            for secret in [token.as_str(), "ph_the_key_of_the_session"] {
+                assert!(!environment.contains(secret) && !line.contains(secret));
+            }
+        }
+    }
+    assert!(seen > 0);
+    assert!(
+        stage
+            .folders
+            .root()
+            .join("home/agent")
+            .read_dir()
+            .unwrap()
+            .flatten()
+            .all(|file| { !file.file_name().to_string_lossy().starts_with("bootstrap") })
+    );
+}
