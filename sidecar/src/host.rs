@@ -321,6 +321,8 @@ impl Host {
             Err(e) if e.is_cancelled() => return Ok(()),
             Err(_) => "the adapter panicked".to_owned(),
         };
+        // It may contain the last words of the agent.
+        let message = self.spool.redactor().text(&message).unwrap_or(message);
         error!(message, "the agent failed");
         let end = SessionEnd {
             is_error: true,
