@@ -23,6 +23,8 @@ use crate::message::Bootstrap;
 
 /// S2's default.
 const TOKEN_LIFE: Duration = Duration::from_hours(1);
+/// Most valid tokens of a process. A token stays valid after its renewal, for requests under way and lost responses.
+const MAX_TOKENS: usize = 16;
 /// In bytes, for an artifact.
 const MAX_UPLOAD: usize = 100 * 1024 * 1024;
 const MAX_ARTIFACTS: usize = 10_000;
@@ -42,16 +44,24 @@ struct Inner {
     tokens: Mutex<HashMap<String, SystemTime>>,
     /// By artifact: the hash of its content and its version.
     artifacts: Mutex<HashMap<String, (String, u64)>>,
+    /// Gets each new token, so that it can be redacted.
+    on_token: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Backend {
-    /// Serves one agent. Uploads are kept in `folder`, which is created when it is needed.
-    pub async fn start(agent_id: &str, folder: PathBuf) -> io::Result<Self> {
+    /// Serves one agent. Uploads are kept in `folder`, which is created when it is needed. `on_token` gets every token,
+    /// before the shim does.
+    pub async fn start(
+        agent_id: &str,
+        folder: PathBuf,
+        on_token: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let state = Arc::new(Inner {
             agent_id: agent_id.to_owned(),
             folder,
             tokens: Mutex::default(),
             artifacts: Mutex::default(),
+            on_token: Box::new(on_token),
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -68,29 +78,38 @@ impl Backend {
         Ok(Self { state, address, _task: AbortOnDropHandle::new(task) })
     }
 
-    /// The bootstrap of one process of the shim, with new tokens.
+    /// The bootstrap of one process of the shim, with new tokens. Those of the process before it are no longer valid.
     pub fn bootstrap(&self) -> io::Result<Bootstrap> {
         let backend_url = format!("http://{}", self.address);
-        let (backend_token, expires) = self.state.issue()?;
+        self.state.tokens.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let issued = self.state.issue()?;
+        let (backend_token, expires) = issued.ok_or_else(|| io::Error::other("too many tokens are valid"))?;
+        let request_token = crate::random_token()?;
+        (self.state.on_token)(&request_token);
         Ok(Bootstrap {
             artifact_upload_endpoint: format!("{backend_url}/api/artifacts"),
             backend_url,
             backend_token,
             token_expires_at: timestamp(expires),
             agent_id: self.state.agent_id.clone(),
-            request_token: crate::random_token()?,
+            request_token,
         })
     }
 }
 
 impl Inner {
-    fn issue(&self) -> io::Result<(String, SystemTime)> {
+    /// `None` if too many are valid.
+    fn issue(&self) -> io::Result<Option<(String, SystemTime)>> {
         let (token, now) = (crate::random_token()?, SystemTime::now());
         let expires = now + TOKEN_LIFE;
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.retain(|_, expires| *expires > now);
+        if tokens.len() >= MAX_TOKENS {
+            return Ok(None);
+        }
+        (self.on_token)(&token);
         tokens.insert(token.clone(), expires);
-        Ok((token, expires))
+        Ok(Some((token, expires)))
     }
 
     fn knows(&self, token: &str) -> bool {
@@ -133,8 +152,10 @@ async fn renew(
     if !state.knows(&asked.current_token) {
         return Err(refused(StatusCode::UNAUTHORIZED, "the current token is unknown or has expired"));
     }
-    let (token, expires) =
-        state.issue().map_err(|e| refused(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()))?;
+    let issued = state.issue().map_err(|e| refused(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()))?;
+    let (token, expires) = issued.ok_or_else(|| {
+        refused(StatusCode::TOO_MANY_REQUESTS, "too many tokens are valid; use the latest one")
+    })?;
     Ok(Json(json!({ "backendToken": token, "tokenExpiresAt": timestamp(expires) })))
 }
 
@@ -200,7 +221,7 @@ mod tests {
 
     async fn backend() -> (Backend, Bootstrap, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let backend = Backend::start("a", folder.path().join("artifacts")).await.unwrap();
+        let backend = Backend::start("a", folder.path().join("artifacts"), |_| {}).await.unwrap();
         let bootstrap = backend.bootstrap().unwrap();
         (backend, bootstrap, folder)
     }
@@ -223,6 +244,34 @@ mod tests {
         assert_eq!(renewed(&bootstrap, "a", token).await.0, 200);
         assert_eq!(renewed(&bootstrap, "b", token).await.0, 403);
         assert_eq!(renewed(&bootstrap, "a", "guess").await.0, 401);
+    }
+
+    #[tokio::test]
+    async fn every_token_is_made_known() {
+        let known = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&known);
+        let folder = tempfile::tempdir().unwrap();
+        let on_token = move |token: &str| seen.lock().unwrap().push(token.to_owned());
+        let backend = Backend::start("a", folder.path().to_owned(), on_token).await.unwrap();
+        let bootstrap = backend.bootstrap().unwrap();
+        let renewed = renewed(&bootstrap, "a", &bootstrap.backend_token).await.1["backendToken"].clone();
+        let known = known.lock().unwrap();
+        for token in [&bootstrap.backend_token, &bootstrap.request_token, renewed.as_str().unwrap()] {
+            assert!(known.iter().any(|it| it == token), "{known:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_are_limited_and_end_with_their_process() {
+        let (backend, bootstrap, _folder) = backend().await;
+        let first = &bootstrap.backend_token;
+        for _ in 1..MAX_TOKENS {
+            assert_eq!(renewed(&bootstrap, "a", first).await.0, 200);
+        }
+        assert_eq!(renewed(&bootstrap, "a", first).await.0, 429);
+        let next = backend.bootstrap().unwrap();
+        assert_eq!(renewed(&bootstrap, "a", first).await.0, 401);
+        assert_eq!(renewed(&next, "a", &next.backend_token).await.0, 200);
     }
 
     #[tokio::test]

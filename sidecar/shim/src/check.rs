@@ -86,7 +86,7 @@ async fn steps(checked: &Checked, findings: &mut Findings) {
     };
     findings.add("starts and answers GET /health", Ok(()));
     findings.add("deletes the bootstrap file", subject.has_deleted_bootstrap());
-    findings.add("refuses requests without the token", refuses_strangers(&subject).await);
+    findings.add("refuses requests without the token", refuses_requests_without_token(&subject).await);
     let connected = subject.connect().await;
     if !findings.add("serves WS /events", connected) {
         return;
@@ -139,7 +139,7 @@ fn text<T>(outcome: Result<T, CallError>) -> Outcome {
     outcome.map(drop).map_err(|e| e.to_string())
 }
 
-async fn refuses_strangers(subject: &Subject) -> Outcome {
+async fn refuses_requests_without_token(subject: &Subject) -> Outcome {
     match subject.client.unauthenticated().await {
         Ok(401 | 403) => Ok(()),
         Ok(status) => Err(format!("/pause without `Authorization` was answered with {status}, not with 401")),

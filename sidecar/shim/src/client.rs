@@ -17,7 +17,8 @@ const MAX_RESPONSE: usize = 50 * 1024 * 1024;
 /// Limit of `GET /health`.
 const HEALTH: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Clone)]
+/// Not `Debug`, so that no log line contains the token.
+#[derive(Clone)]
 pub struct ShimClient {
     http: Client,
     port: u16,
@@ -59,14 +60,14 @@ impl ShimClient {
     }
 
     pub async fn pause(&self) -> Result<AgentState, CallError> {
-        let state: Value = self.post("pause", &json!({ "agentId": self.agent_id })).await?;
+        let body = json!({ "agentId": self.agent_id, "timeoutMs": milliseconds(self.limit) });
+        let state: Value = self.post("pause", &body).await?;
         AgentState::try_from(state).map_err(|e| CallError::Malformed(e.to_string()))
     }
 
     /// `grace`: how long the agent may take to save its state. `None` ends it at once.
     pub async fn kill(&self, grace: Option<Duration>) -> Result<KillResponse, CallError> {
-        let milliseconds = grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
-        let body = KillRequest { grace: grace.is_some(), grace_timeout_ms: milliseconds };
+        let body = KillRequest { grace: grace.is_some(), grace_timeout_ms: grace.map(milliseconds) };
         // The response itself may take a moment. Five seconds are S2's limit without a grace period.
         let limit = grace.map_or(Duration::from_secs(5), |grace| grace + Duration::from_secs(1));
         self.send(self.request(Method::POST, "kill").json(&body), limit).await
@@ -134,6 +135,10 @@ impl ShimClient {
         };
         tokio::time::timeout(limit, exchange).await.unwrap_or(Err(CallError::TimedOut(limit)))
     }
+}
+
+fn milliseconds(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The innermost cause, which says more than "error sending request".

@@ -1,9 +1,11 @@
 //! Requests to a shim and its responses. Fields that S2 does not define are marked as additions; shims may ignore them.
 
+use pilothouse_domain::project::AgentStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The content of the bootstrap file. The shim reads the file at its start, and deletes it.
+/// The content of the bootstrap file. The shim reads the file at its start, and deletes it. Not `Debug`, so that no log
+/// line contains a token.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
@@ -44,16 +46,6 @@ pub struct Plugin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgentStatus {
-    Running,
-    Paused,
-    WaitingOnHuman,
-    Completed,
-    Error,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
     Healthy,
     Degraded,
@@ -65,9 +57,6 @@ pub enum HealthStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     pub status: HealthStatus,
-    /// Absent before the agent is started.
-    #[serde(default)]
-    pub agent_status: Option<AgentStatus>,
     #[serde(default)]
     pub plugin: Plugin,
 }

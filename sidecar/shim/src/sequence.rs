@@ -25,11 +25,19 @@ pub struct Sequencer<T> {
 
 /// What follows from an event that has arrived.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Taken<T> {
+pub struct Delivery<T> {
     /// The events that are due, in order.
     pub ready: Vec<T>,
     /// Events that were never received before a new run began or too many waited.
     pub lost: Option<RangeInclusive<u64>>,
+    /// The event is new, but its sequence is that of another event or of a lost one. It is dropped.
+    pub late: Option<u64>,
+}
+
+impl<T> Default for Delivery<T> {
+    fn default() -> Self {
+        Self { ready: Vec::new(), lost: None, late: None }
+    }
 }
 
 impl<T> Default for Sequencer<T> {
@@ -52,39 +60,43 @@ impl<T> Sequencer<T> {
     }
 
     /// `source` is `None` for a message without a place, which is due at once.
-    pub fn take(&mut self, source: Option<&Source>, item: T) -> Taken<T> {
-        let mut taken = Taken { ready: Vec::new(), lost: None };
+    pub fn take(&mut self, source: Option<&Source>, item: T) -> Delivery<T> {
+        let mut delivery = Delivery::default();
         let Some(source) = source else {
-            taken.ready.push(item);
-            return taken;
+            delivery.ready.push(item);
+            return delivery;
         };
         if source.run_id != self.run {
-            taken = self.begin_run(source);
+            delivery = self.begin_run(source);
         }
         let is_repeated = !source.event_id.is_empty() && self.seen.contains(&source.event_id);
         let Some(sequence) = source.sequence else {
             if !is_repeated {
                 self.remember(&source.event_id);
-                taken.ready.push(item);
+                delivery.ready.push(item);
             }
-            return taken;
+            return delivery;
         };
         // Some shims count from 0.
         if sequence == 0 && self.next == 1 {
             self.next = 0;
         }
-        if is_repeated || sequence < self.next || self.early.contains_key(&sequence) {
-            return taken;
+        if is_repeated {
+            return delivery;
+        }
+        if sequence < self.next || self.early.contains_key(&sequence) {
+            delivery.late = Some(sequence);
+            return delivery;
         }
         self.remember(&source.event_id);
         self.early.insert(sequence, item);
-        taken.ready.extend(self.due());
+        delivery.ready.extend(self.due());
         if self.early.len() > MAX_EARLY {
             let skipped = self.skip_gap();
-            taken.ready.extend(skipped.ready);
-            taken.lost = skipped.lost;
+            delivery.ready.extend(skipped.ready);
+            delivery.lost = skipped.lost;
         }
-        taken
+        delivery
     }
 
     /// The missing events before the first early one.
@@ -103,15 +115,15 @@ impl<T> Sequencer<T> {
     }
 
     /// Gives up the missing events.
-    pub fn skip_gap(&mut self) -> Taken<T> {
+    pub fn skip_gap(&mut self) -> Delivery<T> {
         let lost = self.gap();
         if let Some(lost) = &lost {
             self.next = lost.end() + 1;
         }
-        Taken { ready: self.due(), lost }
+        Delivery { ready: self.due(), lost, late: None }
     }
 
-    fn begin_run(&mut self, first: &Source) -> Taken<T> {
+    fn begin_run(&mut self, first: &Source) -> Delivery<T> {
         let lost = self.gap();
         let early = std::mem::take(&mut self.early);
         let continued = self.earlier.take().filter(|(run, last)| {
@@ -119,7 +131,7 @@ impl<T> Sequencer<T> {
         });
         self.next = continued.map_or(1, |(_, last)| last + 1);
         first.run_id.clone_into(&mut self.run);
-        Taken { ready: early.into_values().collect(), lost }
+        Delivery { ready: early.into_values().collect(), lost, late: None }
     }
 
     fn due(&mut self) -> Vec<T> {
@@ -183,15 +195,29 @@ mod tests {
         take(&mut sequencer, "r", 3);
         let skipped = sequencer.skip_gap();
         assert_eq!((skipped.ready, skipped.lost), (vec![3], Some(1..=2)));
-        assert_eq!(take(&mut sequencer, "r", 2), [] as [u64; 0]);
+        let late = sequencer.take(Some(&source("r", 2)), 2);
+        assert_eq!(late, Delivery { late: Some(2), ..Delivery::default() });
+    }
+
+    #[test]
+    fn sequence_of_another_event_is_late() {
+        let mut sequencer = Sequencer::default();
+        take(&mut sequencer, "r", 1);
+        take(&mut sequencer, "r", 3);
+        for sequence in [1, 3] {
+            let other = Source { event_id: format!("other-{sequence}"), ..source("r", sequence) };
+            let late = sequencer.take(Some(&other), sequence);
+            assert_eq!(late, Delivery { late: Some(sequence), ..Delivery::default() });
+        }
+        assert_eq!(take(&mut sequencer, "r", 2), [2, 3]);
     }
 
     #[test]
     fn new_run_starts_again_and_keeps_early_events() {
         let mut sequencer = Sequencer::default();
         take(&mut sequencer, "r", 3);
-        let taken = sequencer.take(Some(&source("s", 1)), 1);
-        assert_eq!((taken.ready, taken.lost), (vec![3, 1], Some(1..=2)));
+        let delivery = sequencer.take(Some(&source("s", 1)), 1);
+        assert_eq!((delivery.ready, delivery.lost), (vec![3, 1], Some(1..=2)));
         for first in [1, 8] {
             assert_eq!(
                 take(&mut Sequencer::after("r", 7), "r", first),

@@ -6,10 +6,11 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::client::ShimClient;
@@ -19,8 +20,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two attempts (S2).
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Messages that wait for the reader, so that a slow reader slows the shim down.
-const WAITING: usize = 1024;
+/// Messages that wait for the reader, so that a slow reader slows the shim down. Few, because each may be large.
+const WAITING: usize = 64;
+/// In bytes, of a message: a checkpoint of 50 MB (S2), and what surrounds it.
+const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamEvent {
@@ -29,6 +32,8 @@ pub enum StreamEvent {
     Reconnected,
     /// No connection for the given time.
     Gone,
+    /// A message was longer than 64 MiB. The stream has ended, because a replay would send the message again.
+    Oversized,
 }
 
 /// Dropping it closes the connection.
@@ -57,11 +62,13 @@ impl EventStream {
 }
 
 async fn open(url: &str, token: &str) -> Result<Socket, CallError> {
-    let failed = |e: tokio_tungstenite::tungstenite::Error| CallError::Unreachable(e.to_string());
+    let failed = |e: Error| CallError::Unreachable(e.to_string());
+    let limits =
+        WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
     let mut request = url.into_client_request().map_err(failed)?;
     let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
     request.headers_mut().insert(AUTHORIZATION, bearer.map_err(|e| CallError::Unreachable(e.to_string()))?);
-    match timeout(CONNECT, connect_async(request)).await {
+    match timeout(CONNECT, connect_async_with_config(request, Some(limits), false)).await {
         Ok(connected) => Ok(connected.map_err(failed)?.0),
         Err(_) => Err(CallError::TimedOut(CONNECT)),
     }
@@ -75,8 +82,13 @@ async fn forward(
     patience: Duration,
 ) {
     loop {
-        if read(&mut socket, sender).await.is_err() {
-            return;
+        match read(&mut socket, sender).await {
+            Ok(Broken::Connection) => {}
+            Ok(Broken::Oversized) => {
+                let _ = sender.send(StreamEvent::Oversized).await;
+                return;
+            }
+            Err(Unread) => return,
         }
         let Some(again) = reopen(url, token, patience).await else {
             // The reader has gone as well, or learns of it.
@@ -93,9 +105,20 @@ async fn forward(
 /// The reader of the events has been dropped.
 struct Unread;
 
+/// Why reading ended.
+enum Broken {
+    Connection,
+    Oversized,
+}
+
 /// Reads until the connection breaks.
-async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result<(), Unread> {
-    while let Some(Ok(message)) = socket.next().await {
+async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result<Broken, Unread> {
+    while let Some(received) = socket.next().await {
+        let message = match received {
+            Ok(message) => message,
+            Err(Error::Capacity(_)) => return Ok(Broken::Oversized),
+            Err(_) => break,
+        };
         let text = match message {
             Message::Text(text) => text.as_str().to_owned(),
             Message::Binary(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -104,12 +127,12 @@ async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result
                 let _ = socket.send(Message::Pong(payload)).await;
                 continue;
             }
-            Message::Close(_) => return Ok(()),
+            Message::Close(_) => break,
             Message::Pong(_) | Message::Frame(_) => continue,
         };
         sender.send(StreamEvent::Message(text)).await.map_err(|_| Unread)?;
     }
-    Ok(())
+    Ok(Broken::Connection)
 }
 
 async fn reopen(url: &str, token: &str, patience: Duration) -> Option<Socket> {

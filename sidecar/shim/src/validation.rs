@@ -68,6 +68,9 @@ impl fmt::Display for Repair {
     }
 }
 
+/// The first sequence that is none: JSON numbers of many SDKs are exact below it.
+const END_OF_SEQUENCES: u64 = 1 << 53;
+
 /// What the receiver knows about the sender, for events without a part of their identity.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
@@ -135,6 +138,7 @@ fn source(envelope: &mut Map<String, Value>, expected: Expected<'_>, repairs: &m
         Value::String(digits) => digits.parse().ok(),
         number => number.as_u64(),
     });
+    let sequence = sequence.filter(|sequence| *sequence < END_OF_SEQUENCES);
     if sequence.is_none() {
         repairs.push(Repair::Identity("sourceSequence"));
     }

@@ -164,7 +164,7 @@ impl Driver {
 
     async fn option_decision(&mut self, id: ToolCallId, decision: OptionDecision) -> Result<(), DriverExit> {
         let decision_id = decision.decision_id.clone();
-        let (question, proposal) = asked(decision);
+        let (question, proposal) = question_of(decision);
         let question = match &proposal {
             Some(proposal) => proposal.as_question(question),
             None => Question { question, header: None, options: Vec::new(), multi_select: false },
@@ -188,7 +188,7 @@ impl Driver {
         let Some(open) = self.decisions.open.settle(&id, Awaits::Answers) else {
             return Ok(reply.refuse(Refusal::not_awaited()).await?);
         };
-        let (decision_id, resolution) = settled(open, owner);
+        let (decision_id, resolution) = resolution_of(open, owner);
         if self.stops.any() {
             self.decisions.resolved.push_back((id, decision_id, resolution));
             return Ok(reply.done().await?);
@@ -214,7 +214,8 @@ impl Driver {
         match shim.client.resolve(decision_id, resolution).await {
             Ok(()) => Ok(true),
             Err(error) => {
-                tracing::warn!(%error, decision_id, "the shim did not take a resolution");
+                let reason = self.events.redacted(&format!("{decision_id}: {error}"));
+                tracing::warn!(reason, "the shim did not take a resolution");
                 if error.recovery() != Recovery::Stale {
                     let summary = format!("the shim did not take the decision on a request: {error}");
                     self.events.emit(notice("decision_not_taken", summary)).await?;
@@ -226,7 +227,7 @@ impl Driver {
 }
 
 /// The question and the options, as far as they can be told apart.
-fn asked(decision: OptionDecision) -> (String, Option<OptionProposal>) {
+fn question_of(decision: OptionDecision) -> (String, Option<OptionProposal>) {
     let question = if decision.summary.trim().is_empty() {
         decision.title
     } else {
@@ -250,7 +251,7 @@ fn asked(decision: OptionDecision) -> (String, Option<OptionProposal>) {
     (question, OptionProposal { options: options.collect(), assessment }.fitting())
 }
 
-fn settled(open: Open, owner: OwnerAnswers) -> (String, Resolution) {
+fn resolution_of(open: Open, owner: OwnerAnswers) -> (String, Resolution) {
     let answer = permission::first(&owner.answers).to_owned();
     match open {
         Open::Governed(id, call) => {
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn answer_to_a_permission_becomes_a_resolution() {
-        let of = |answer: &str, input| settled(Open::Permission("d".into()), owner(answer, input)).1;
+        let of = |answer: &str, input| resolution_of(Open::Permission("d".into()), owner(answer, input)).1;
         assert_eq!(of("Allow", None), Resolution::approve());
         assert_eq!(of("always allow", None), Resolution::always_approve());
         assert_eq!(of("Allow", Some(json!({ "a": 1 }))), Resolution::modify(json!({ "a": 1 })));
@@ -314,9 +315,10 @@ mod tests {
             "options": [{ "id": "a", "label": "Red", "description": "" }], "affectedArtifactIds": [],
             "requiresRationale": false }))
             .unwrap();
-        let (question, proposal) = asked(decision);
+        let (question, proposal) = question_of(decision);
         assert_eq!(question, "t\ns");
-        let of = |answer: &str| settled(Open::Options("d".into(), proposal.clone()), owner(answer, None)).1;
+        let of =
+            |answer: &str| resolution_of(Open::Options("d".into(), proposal.clone()), owner(answer, None)).1;
         assert_eq!(of("Red: it fits"), Resolution::choose("a", "it fits"));
         assert_eq!(of("neither"), Resolution::reject("neither"));
     }

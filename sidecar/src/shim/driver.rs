@@ -84,7 +84,7 @@ pub(super) struct Driver {
     pub(super) failed_checks: u32,
     pub(super) allowance: Allowance,
     pub(super) allow_unmetered: bool,
-    /// Repaired events that were published.
+    /// Repaired and dropped events.
     pub(super) repairs: u32,
     /// The capabilities that the control plane knows.
     pub(super) published: Capabilities,

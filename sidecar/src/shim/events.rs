@@ -7,9 +7,10 @@ use pilothouse_domain::text::cut;
 use pilothouse_shim::error::CallError;
 use pilothouse_shim::event::{AdapterEvent, AgentEvent, LifecycleAction};
 use pilothouse_shim::message::AgentState;
-use pilothouse_shim::sequence::Taken;
+use pilothouse_shim::sequence::Delivery;
 use pilothouse_shim::stream::StreamEvent;
 use pilothouse_shim::validation::{Expected, Received, validate};
+use pilothouse_wire::RawEvent;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -20,7 +21,7 @@ use crate::kit::turns::DriverExit;
 
 /// How long to wait for events that were asked for again.
 const REPLAY: Duration = Duration::from_secs(5);
-/// Notices of repaired events in a run.
+/// Notices of repaired and dropped events in a run.
 const MAX_REPAIRS: u32 = 20;
 /// In characters, of an event in quarantine.
 const MAX_RAW: usize = 4000;
@@ -46,6 +47,9 @@ impl Driver {
                 Ok(())
             }
             StreamEvent::Gone => self.shim_ended(Some("its event stream broke".to_owned())).await,
+            StreamEvent::Oversized => {
+                self.shim_ended(Some("it sent a message of more than 64 MiB".to_owned())).await
+            }
         }
     }
 
@@ -55,14 +59,14 @@ impl Driver {
         let expected = Expected { agent_id: &agent_id, run_id: shim.order.run() };
         let received = validate(message, expected);
         let source = received.source().cloned();
-        let taken = shim.order.take(source.as_ref(), received);
-        self.deliver(taken).await?;
+        let delivery = shim.order.take(source.as_ref(), received);
+        self.deliver(delivery).await?;
         self.request_missing();
         Ok(())
     }
 
-    async fn deliver(&mut self, taken: Taken<Received>) -> Result<(), DriverExit> {
-        if let Some(lost) = taken.lost {
+    async fn deliver(&mut self, delivery: Delivery<Received>) -> Result<(), DriverExit> {
+        if let Some(lost) = delivery.lost {
             let summary = format!(
                 "Event gap detected: sequences {}-{} of the agent are lost",
                 lost.start(),
@@ -70,7 +74,13 @@ impl Driver {
             );
             self.events.emit(notice("event_gap", summary)).await?;
         }
-        for received in taken.ready {
+        if let Some(sequence) = delivery.late {
+            let summary = format!(
+                "an event of the shim is dropped: its sequence {sequence} is that of an earlier event"
+            );
+            self.report_repair(notice("event_dropped", summary)).await?;
+        }
+        for received in delivery.ready {
             if let Some(shim) = &mut self.shim
                 && let Some(source) = received.source()
             {
@@ -103,7 +113,10 @@ impl Driver {
     /// A shim that cannot replay ends the wait.
     pub(super) fn replayed(&mut self, outcome: &Result<(), CallError>) {
         if let (Err(error), Some(gap)) = (outcome, &mut self.gap) {
-            tracing::warn!(%error, "the shim cannot send events again");
+            tracing::warn!(
+                error = self.events.redacted(&error.to_string()),
+                "the shim cannot send events again"
+            );
             gap.until = Instant::now();
         }
     }
@@ -128,7 +141,7 @@ impl Driver {
             match next {
                 Ok(StreamEvent::Message(message)) => self.message_arrived(&message).await?,
                 Ok(StreamEvent::Reconnected) => {}
-                Ok(StreamEvent::Gone) | Err(_) => return Ok(()),
+                Ok(StreamEvent::Gone | StreamEvent::Oversized) | Err(_) => return Ok(()),
             }
         }
     }
@@ -137,13 +150,10 @@ impl Driver {
         match received {
             Received::Valid(event) => self.event(event).await,
             Received::Repaired(event, repairs) => {
-                self.repairs += 1;
-                if self.repairs <= MAX_REPAIRS {
-                    let rules: Vec<_> = repairs.iter().map(ToString::to_string).collect();
-                    let summary = format!("an event of the shim was repaired: {}", rules.join(", "));
-                    let detail = json!({ "sourceEventId": event.source.event_id, "repairs": rules });
-                    self.events.emit(detailed_notice("event_repaired", cut(&summary, 500), detail)).await?;
-                }
+                let rules: Vec<_> = repairs.iter().map(ToString::to_string).collect();
+                let summary = format!("an event of the shim was repaired: {}", rules.join(", "));
+                let detail = json!({ "sourceEventId": event.source.event_id, "repairs": rules });
+                self.report_repair(detailed_notice("event_repaired", cut(&summary, 500), detail)).await?;
                 self.event(event).await
             }
             Received::PlainText(text) => {
@@ -157,6 +167,15 @@ impl Driver {
                 Ok(self.events.emit(detailed_notice("event_quarantined", cut(&summary, 500), detail)).await?)
             }
         }
+    }
+
+    /// Publishes the first notices of a run about mistakes in the stream.
+    async fn report_repair(&mut self, notice: RawEvent) -> Result<(), DriverExit> {
+        self.repairs += 1;
+        if self.repairs > MAX_REPAIRS {
+            return Ok(());
+        }
+        Ok(self.events.emit(notice).await?)
     }
 
     async fn event(&mut self, AdapterEvent { event, .. }: AdapterEvent) -> Result<(), DriverExit> {
@@ -184,7 +203,7 @@ impl Driver {
                 self.fail_turn("agent_crashed", why).await
             }
             event => {
-                let events = self.translator.informed(event);
+                let events = self.translator.translate(event);
                 self.emit(events).await
             }
         }

@@ -64,7 +64,9 @@ impl Starter {
         let own_tools = tool_server.mcp_server_config().map_err(tools)?;
         let session = run.request.session_id;
         let uploads = Path::new(&run.session_home).join("artifacts");
-        let backend = Backend::start(&session.to_string(), uploads).await;
+        let redacted = events.clone();
+        let backend =
+            Backend::start(&session.to_string(), uploads, move |token| redacted.keep_secret(token)).await;
         let backend = backend.map_err(|e| format!("failed to serve the shim: {e}"))?;
         Ok(Self {
             session,
@@ -97,9 +99,6 @@ impl Starter {
         let failed = |e: std::io::Error| format!("failed to prepare the shim: {e}");
         let port = free_port().map_err(failed)?;
         let bootstrap = self.backend.bootstrap().map_err(failed)?;
-        for secret in [&bootstrap.request_token, &bootstrap.backend_token] {
-            self.events.keep_secret(secret);
-        }
         secrets(launch).for_each(|secret| self.events.keep_secret(secret));
         let file = BootstrapFile::write(&self.folder, &bootstrap, self.processes.user()).map_err(failed)?;
         let mut arguments = launch.arguments.clone();

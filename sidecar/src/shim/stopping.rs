@@ -164,7 +164,10 @@ impl Driver {
                     self.drain(state.last_sequence().or(Some(0))).await?;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the shim did not end its agent in time"),
+            Err(error) => {
+                let error = self.events.redacted(&error.to_string());
+                tracing::warn!(error, "the shim did not end its agent in time");
+            }
         }
         Ok(())
     }

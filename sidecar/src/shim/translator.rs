@@ -78,7 +78,7 @@ impl Translator {
 
     /// Events that only inform. Decisions, completions and the shim's own reports (`checkpoint`, `usage`) are the
     /// driver's.
-    pub(super) fn informed(&mut self, event: AgentEvent) -> Vec<RawEvent> {
+    pub(super) fn translate(&mut self, event: AgentEvent) -> Vec<RawEvent> {
         match event {
             AgentEvent::Status { message } => self.text(&message),
             AgentEvent::ToolCall(call) => self.tool_call(call),
@@ -201,7 +201,7 @@ mod tests {
 
     fn translated(translator: &mut Translator, event: Value) -> Vec<String> {
         let event: AgentEvent = serde_json::from_value(event).unwrap();
-        translator.informed(event).iter().map(|event| event.name().to_owned()).collect()
+        translator.translate(event).iter().map(|event| event.name().to_owned()).collect()
     }
 
     fn call(phase: &str) -> Value {

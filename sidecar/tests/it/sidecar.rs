@@ -134,6 +134,12 @@ impl Folders {
         Sidecar { child: self.command("run") }
     }
 
+    /// Starts `run`, and keeps its log in a file.
+    pub(crate) fn start_logged(&self, log: &std::path::Path) -> Sidecar {
+        let log = std::fs::File::create(log).unwrap();
+        Sidecar { child: program().arg("run").arg(self.run()).stderr(log).spawn().unwrap() }
+    }
+
     /// Starts `run` with additional variables.
     pub(crate) fn start_with(&self, environment: &[(&str, String)]) -> Sidecar {
         let variables = environment.iter().map(|(name, value)| (name, value));

@@ -48,7 +48,7 @@ impl Subject {
         let folder =
             std::env::temp_dir().join(format!("pilothouse-shim-{}", random_token().map_err(failed)?));
         std::fs::create_dir(&folder).map_err(failed)?;
-        let backend = Backend::start(AGENT, folder.join("artifacts")).await.map_err(failed)?;
+        let backend = Backend::start(AGENT, folder.join("artifacts"), |_| {}).await.map_err(failed)?;
         let bootstrap = backend.bootstrap().map_err(failed)?;
         let path = folder.join("bootstrap.json");
         let mut file = std::fs::File::create(&path).map_err(failed)?;
@@ -128,7 +128,7 @@ impl Subject {
                     return Some(received);
                 }
                 Ok(StreamEvent::Reconnected) => {}
-                Ok(StreamEvent::Gone) | Err(_) => return None,
+                Ok(StreamEvent::Gone | StreamEvent::Oversized) | Err(_) => return None,
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A fake shim, for behaviour that real shims do not show on request: its variable `FAKE_SHIM` is a script of what it
-//! answers and emits. The adapter that handles it is real.
+//! answers and emits. `{requestToken}` and `{backendToken}` in it are the tokens of the bootstrap. The adapter that handles
+//! it is real.
 //!
 //! The shim is this test program, in which the adapter runs only [`main`], an ignored test.
 
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 struct Fake {
     script: Value,
+    bootstrap: Value,
     token: String,
     /// Number of the process, from 1, so that a script can differ after a restart.
     run: String,
@@ -56,12 +58,14 @@ async fn serve(script: Value) {
     let text = std::fs::read_to_string(&bootstrap).unwrap();
     std::fs::remove_file(&bootstrap).unwrap();
     let bootstrap: Value = serde_json::from_str(&text).unwrap();
+    let script = with_tokens(&script, &bootstrap);
     // Counts the processes of the session in its working directory.
     let count = std::fs::read_to_string("starts").map_or(0, |text| text.len()) + 1;
     std::fs::write("starts", "x".repeat(count)).unwrap();
     let fake = Arc::new(Fake {
         script,
         token: bootstrap["requestToken"].as_str().unwrap().to_owned(),
+        bootstrap,
         run: format!("run-{count}"),
         inner: Mutex::default(),
         changed: Notify::new(),
@@ -99,10 +103,14 @@ impl Fake {
         let key = if self.is_first() { phase.to_owned() } else { format!("{phase}-again") };
         match &self.script[key] {
             Value::String(fault) if fault == "die" => {
-                eprintln!("dying in {phase}");
+                eprintln!("dying in {phase}; {}", self.script["words"].as_str().unwrap_or_default());
                 exit(3)
             }
             Value::String(fault) if fault == "hang" => std::future::pending().await,
+            Value::String(fault) if fault == "slow" => {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                None
+            }
             Value::String(fault) if fault == "garbage" => Some("{\"not\": ".into_response()),
             Value::Array(answers) => {
                 let n = self.with(|inner| {
@@ -126,14 +134,32 @@ impl Fake {
         self.with(|inner| {
             inner.sequence += 1;
             let n = inner.sequence;
-            let message = json!({ "sourceEventId": format!("{}-{n}", self.run), "sourceSequence": n,
-                "sourceOccurredAt": "2026-01-01T00:00:00Z", "runId": self.run, "event": event })
-            .to_string();
+            let message = self.message(&n.to_string(), n, event);
             inner.log.push((n, message.clone()));
             if is_sent {
                 inner.out.push(message);
             }
         });
+    }
+
+    fn message(&self, id: &str, sequence: u64, event: &Value) -> String {
+        json!({ "sourceEventId": format!("{}-{id}", self.run), "sourceSequence": sequence,
+            "sourceOccurredAt": "2026-01-01T00:00:00Z", "runId": self.run, "event": event })
+        .to_string()
+    }
+
+    /// Renews its token. The new one follows the others in the file of tokens.
+    async fn renew(&self) {
+        let url = format!("{}/api/token/renew", self.bootstrap["backendUrl"].as_str().unwrap());
+        let token = &self.bootstrap["backendToken"];
+        let body = json!({ "agentId": self.bootstrap["agentId"], "currentToken": token });
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(url).bearer_auth(token.as_str().unwrap()).json(&body);
+        let renewed: Value = request.send().await.unwrap().json().await.unwrap();
+        let token = renewed["backendToken"].as_str().unwrap();
+        keep_token(token);
+        eprintln!("renewed {token}");
+        self.emit(&filled(json!({ "type": "status", "message": format!("renewed {token}") })), true);
     }
 
     async fn until<T>(&self, mut done: impl FnMut(&mut Inner) -> Option<T>) -> T {
@@ -162,6 +188,26 @@ impl Fake {
                 self.emit(&filled(event.clone()), true);
             } else if let Some(event) = step.get("skip") {
                 self.emit(&filled(event.clone()), false);
+            } else if let Some(event) = step.get("swap") {
+                // Two events, the second one first.
+                self.emit(&filled(event[0].clone()), false);
+                self.emit(&filled(event[1].clone()), true);
+                self.with(|inner| {
+                    let first = inner.log[inner.log.len() - 2].1.clone();
+                    inner.out.push(first);
+                });
+            } else if let Some(event) = step.get("same") {
+                // Another event with the sequence of the last one.
+                let message =
+                    self.message("other", self.with(|inner| inner.sequence), &filled(event.clone()));
+                self.with(|inner| inner.out.push(message));
+            } else if step["oversized"] == true {
+                self.with(|inner| inner.out.push("x".repeat(65 << 20)));
+            } else if step["renew"] == true {
+                self.renew().await;
+            } else if let Some(text) = step["print"].as_str() {
+                println!("{text}");
+                eprintln!("{text}");
             } else if let Some(text) = step["raw"].as_str() {
                 self.with(|inner| inner.out.push(text.to_owned()));
             } else if step["repeat"] == true {
@@ -182,13 +228,32 @@ impl Fake {
                 // What was emitted is sent first.
                 self.until(|inner| (inner.sent == inner.out.len()).then_some(())).await;
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                eprintln!("dying in the turn");
+                eprintln!("dying in the turn {}", self.script["words"].as_str().unwrap_or_default());
                 exit(3);
             } else if step["forever"] == true {
                 std::future::pending::<()>().await;
             }
         }
     }
+}
+
+/// Puts the tokens into a script that names them, and into a file, for tests that look for them.
+fn with_tokens(script: &Value, bootstrap: &Value) -> Value {
+    let mut text = script.to_string();
+    if !text.contains("Token}") {
+        return script.clone();
+    }
+    for name in ["requestToken", "backendToken"] {
+        let token = bootstrap[name].as_str().unwrap();
+        keep_token(token);
+        text = text.replace(&format!("{{{name}}}"), token);
+    }
+    serde_json::from_str(&text).unwrap()
+}
+
+fn keep_token(token: &str) {
+    let mut tokens = std::fs::OpenOptions::new().create(true).append(true).open("tokens").unwrap();
+    std::io::Write::write_all(&mut tokens, format!("{token}\n").as_bytes()).unwrap();
 }
 
 /// Events of scripts leave the agent out.

@@ -4,7 +4,7 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, completed, said};
+use super::{Stage, approval, completed, said};
 use crate::sidecar::message;
 
 fn error(code: &str, more: Value) -> Value {
@@ -120,6 +120,50 @@ async fn repeated_event_is_published_once() {
 }
 
 #[tokio::test]
+async fn events_in_another_order_are_published_in_order() {
+    let event = |text: &str| said(text)["emit"].clone();
+    let swap = json!({ "swap": [event("two"), event("three")] });
+    let stage = Stage::playing(json!({ "turn": [said("one"), swap, said("four"), completed()] })).await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    let texts: Vec<_> =
+        story.iter().filter_map(|event| event.strip_prefix("assistant_message text ")).collect();
+    assert_eq!(texts, ["one", "two", "three", "four"]);
+}
+
+#[tokio::test]
+async fn second_event_with_a_sequence_is_reported() {
+    let other = json!({ "same": { "type": "status", "message": "other" } });
+    let stage = Stage::playing(json!({ "turn": [said("one"), other, said("two"), completed()] })).await;
+    stage.gateway.sees("turn_completed").await;
+    let dropped = stage.event("notice event_dropped").await;
+    assert!(dropped["summary"].as_str().unwrap().contains("sequence 1"), "{dropped}");
+    assert!(!stage.gateway.story().contains(&"assistant_message text other".to_owned()));
+}
+
+#[tokio::test]
+async fn message_that_is_too_large_ends_the_shim() {
+    let stage = Stage::playing(json!({ "turn": [said("one"), { "oversized": true }, completed()] })).await;
+    let (reason, why) = end(&stage).await;
+    assert!(reason == "adapter_error" && why.contains("more than 64 MiB"), "{reason} {why}");
+    assert!(stage.gateway.story().contains(&"assistant_message text one".to_owned()));
+}
+
+/// Garbage does not end a turn, however much of it comes.
+#[tokio::test]
+async fn garbage_between_events_is_text_or_quarantined() {
+    let garbage = ["{\"sourceSequence\": ", "[1, 2", "\u{0}\u{1}", "{\"event\": 3}", "{}", "null"];
+    let mut turn = vec![said("one")];
+    turn.extend(garbage.iter().cycle().take(60).map(|text| json!({ "raw": text })));
+    turn.extend([said("two"), completed()]);
+    let stage = Stage::playing(json!({ "turn": turn })).await;
+    stage.gateway.sees("assistant_message text two").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert!(story.iter().any(|event| event.starts_with("notice event_quarantined")), "{story:#?}");
+}
+
+#[tokio::test]
 async fn broken_stream_is_connected_again() {
     let stage =
         Stage::playing(json!({ "turn": [said("one"), { "drop": true }, said("two"), completed()] })).await;
@@ -198,6 +242,47 @@ async fn shim_that_dies_in_a_pause_is_started_again_by_the_resume() {
     stage.gateway.sees("assistant_message text resumed at 7 with null").await;
     stage.gateway.sees("turn_completed").await;
     assert_eq!(stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn shim_that_dies_in_a_request_of_a_turn_ends_it() {
+    for phase in ["pause", "resolve", "inject-context"] {
+        let mut script =
+            json!({ "plugin": { "supportsPause": true }, "turn": [approval(), { "forever": true }] });
+        script[phase] = "die".into();
+        let stage = Stage::playing(script).await;
+        let at = stage.gateway.sees("question_asked").await;
+        let asked = stage.gateway.delivered().swap_remove(at);
+        match phase {
+            "pause" => stage.gateway.send(Command::Pause {}),
+            "resolve" => stage.gateway.decide(&asked, "Allow", None),
+            _ => stage.gateway.send(message("look", MessagePriority::Immediate)),
+        };
+        let (reason, why) = end(&stage).await;
+        assert!(reason == "adapter_error" && why.contains(&format!("dying in {phase}")), "{reason} {why}");
+    }
+}
+
+#[tokio::test]
+async fn slow_shim_is_waited_for() {
+    let script = json!({ "plugin": { "supportsPause": true }, "health": "slow", "spawn": "slow", "pause": "slow",
+        "resume": "slow", "resolve": "slow", "inject-context": "slow", "kill": "slow",
+        "turn": [approval(), { "hear": true }, { "hear": true }, completed()] });
+    let stage = Stage::playing(script).await;
+    let at = stage.gateway.sees("question_asked").await;
+    let asked = stage.gateway.delivered().swap_remove(at);
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    let answer = stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.acknowledged(answer, "done").await;
+    stage.gateway.send(message("look", MessagePriority::Immediate));
+    stage.gateway.sees("turn_completed").await;
+    let stop = stage.gateway.send(Command::Stop {});
+    stage.gateway.acknowledged(stop, "done").await;
+    let story = stage.gateway.story();
+    assert!(!story.iter().any(|event| event.starts_with("notice")), "{story:#?}");
 }
 
 #[tokio::test]

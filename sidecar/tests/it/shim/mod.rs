@@ -3,6 +3,7 @@
 mod fake;
 mod faults;
 mod sdks;
+mod secrets;
 mod turns;
 
 use pilothouse_domain::CommandId;
