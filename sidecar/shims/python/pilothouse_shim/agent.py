@@ -83,7 +83,8 @@ class Agent(ABC):
         return {}
 
     async def stop(self) -> None:
-        """Called before a pause cancels `run`: may wait for a moment in which `checkpoint` is exact."""
+        """Called before a pause cancels `run`: may wait for a moment in which `checkpoint` is exact. It is cancelled after
+        15 seconds at the latest. Then the pause is refused, and `run` goes on."""
 
 
 @dataclass

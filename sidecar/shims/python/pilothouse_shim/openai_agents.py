@@ -3,7 +3,8 @@
     python -m pilothouse_shim.openai_agents [--agent module:build]
 
 `build` gets the brief, and returns an `agents.Agent`. Without it, the agent has the instructions of the brief and a
-shell. Every function tool needs an approval. The state of a paused run is the SDK's `RunState`.
+shell. Every function tool needs an approval, also those of agents that it hands over to. The state of a paused run is
+the SDK's `RunState`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, cast
 
 import agents
@@ -47,7 +48,10 @@ class OpenAIAgent(Agent):
         self._state: str | None = None
         self._result: agents.RunResultStreaming | None = None
         self._stopping = False
+        # Whether the SDK ends its run before the turn is complete.
+        self._is_cut_off = False
         self._at_rest = asyncio.Event()
+        self._go_on = asyncio.Event()
         # Messages that were injected into the turn, with their place in the input.
         self._inserted: list[tuple[int, Json]] = []
         # Arguments that the owner changed, by the id of the call.
@@ -62,9 +66,27 @@ class OpenAIAgent(Agent):
     async def stop(self) -> None:
         """Waits for the end of the current model call and its tools."""
         self._stopping = True
-        if self._result is not None:
-            self._result.cancel(mode="after_turn")
+        if self._result is None:
+            return
+        self._cut_off(self._result)
+        try:
             await self._at_rest.wait()
+        except asyncio.CancelledError:
+            # It takes too long: the turn goes on.
+            self._stopping = False
+            self._go_on.set()
+            raise
+
+    def _cut_off(self, result: agents.RunResultStreaming) -> None:
+        self._is_cut_off = True
+        result.cancel(mode="after_turn")
+
+    async def _rest(self) -> None:
+        """If the agent is to stop, waits until the shim cancels the turn, or gives up to stop it."""
+        if self._stopping:
+            self._go_on.clear()
+            self._at_rest.set()
+            await self._go_on.wait()
 
     async def run(self, run: Run) -> Completion | str:
         self._stopping = False
@@ -81,7 +103,8 @@ class OpenAIAgent(Agent):
             self._state = run.checkpoint.get("runStateJson")
             self._inserted = [(at, item) for at, item in run.checkpoint.get("inserted") or []]
             self._changed = run.checkpoint.get("changed") or {}
-        agent = self._governed(self._build(run.brief))
+        agent = self._build(run.brief)
+        self._govern(agent)
         source: Any
         if run.input is not None:
             self._state, self._inserted, self._changed = None, [], {}
@@ -99,12 +122,12 @@ class OpenAIAgent(Agent):
             if result.interruptions:
                 source = result.to_state()
                 self._state = source.to_string()
+                await self._rest()
                 await self._approve(run, source)
-            elif self._stopping and result.final_output is None:
-                self._state = result.to_state().to_string()
-                self._at_rest.set()
-                # The shim cancels this task.
-                await asyncio.Event().wait()
+            elif self._is_cut_off and result.final_output is None:
+                source = result.to_state()
+                self._state = source.to_string()
+                await self._rest()
             else:
                 self._items, self._state = self._with_inserted(result.to_input_list()), None
                 self._inserted = []
@@ -125,9 +148,9 @@ class OpenAIAgent(Agent):
         config = agents.RunConfig(call_model_input_filter=with_injected, tracing_disabled=True)
         limit = (run.brief.get("sessionPolicy") or {}).get("maxTurns") or 1000
         result = agents.Runner.run_streamed(agent, source, run_config=config, max_turns=limit)
-        self._result = result
+        self._result, self._is_cut_off = result, False
         if self._stopping:
-            result.cancel(mode="after_turn")
+            self._cut_off(result)
         async for event in result.stream_events():
             self._report(run, event)
         return result
@@ -181,21 +204,27 @@ class OpenAIAgent(Agent):
             items.insert(at, item)
         return items
 
-    def _governed(self, agent: agents.Agent[Any]) -> agents.Agent[Any]:
-        """The same agent, whose function tools need an approval and take changed arguments."""
-        return agent.clone(tools=[self._governed_tool(tool) for tool in agent.tools])
+    def _govern(self, agent: agents.Agent[Any], seen: tuple[agents.Agent[Any], ...] = ()) -> None:
+        """Makes function tools ask for an approval, and take changed arguments."""
+        if any(it is agent for it in seen):
+            return
+        for tool in agent.tools:
+            if isinstance(tool, agents.FunctionTool) and not hasattr(tool.on_invoke_tool, "is_governed"):
+                tool.needs_approval = True
+                tool.on_invoke_tool = self._with_changed(tool.on_invoke_tool)
+        for handoff in agent.handoffs:
+            # A `Handoff` refers to its agent weakly.
+            target = handoff if isinstance(handoff, agents.Agent) else handoff._agent_ref and handoff._agent_ref()
+            if isinstance(target, agents.Agent):
+                self._govern(target, (*seen, agent))
 
-    def _governed_tool(self, tool: agents.Tool) -> agents.Tool:
-        if not isinstance(tool, agents.FunctionTool):
-            return tool
-        invoke = tool.on_invoke_tool
-
+    def _with_changed(self, invoke: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def with_changed(context: Any, arguments: str) -> Any:
             return await invoke(context, self._changed.get(context.tool_call_id, arguments))
 
-        tool.needs_approval = True
-        tool.on_invoke_tool = with_changed
-        return tool
+        # A tool of the module of `build` is governed once.
+        with_changed.is_governed = True  # type: ignore[attr-defined]
+        return with_changed
 
 
 def _fields(item: Any) -> Json:

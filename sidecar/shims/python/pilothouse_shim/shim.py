@@ -25,8 +25,9 @@ from .server import Refused, Server
 LOG = 5000
 #: Events that wait for a connection; the oldest ones are dropped, and can be replayed (S2).
 BUFFER = 1000
-#: Seconds that an agent may take to reach a moment in which it can be paused.
+#: Seconds that an agent may take to reach a moment in which it can be paused, and the part of the request's limit.
 STOP = 15.0
+STOP_PART = 0.75
 
 
 def _time_ordered_id() -> str:
@@ -319,14 +320,19 @@ class Shim:
             await self._task
         self._task = None
 
-    async def _pause(self, _: Json) -> Json:
+    async def _pause(self, body: Json) -> Json:
         if not self._agent.capabilities.pause:
             raise Refused(501, {"code": "capability_unsupported", "capability": "supportsPause"})
         if not self._is_at_work():
             raise invalid_state("the agent is not at work")
         if not self._decisions:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._agent.stop(), STOP)
+            # A late response would find nobody, and the agent would stay paused.
+            limit = min(STOP, STOP_PART * float(body.get("timeoutMs") or STOP * 2000) / 1000)
+            try:
+                await asyncio.wait_for(self._agent.stop(), limit)
+            except asyncio.TimeoutError:
+                message = f"the agent is within a model call or a tool for more than {limit:g} s"
+                raise Refused(503, {"code": "provider_unavailable", "message": message, "retryable": True}) from None
         if not self._is_at_work():
             raise invalid_state("the turn has ended")
         await self._end_work()

@@ -1,5 +1,5 @@
-//! The shims for the OpenAI Agents SDK and the Agent Development Kit, if `sidecar/shims/install` has installed them. Only
-//! their model is scripted.
+//! The shims for the OpenAI Agents SDK and the Agent Development Kit, if `sidecar/shims/install` has installed them, which
+//! `.ci/run` does. Only their model is scripted.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
 use super::Stage;
-use crate::gateway::{Delivered, Gateway};
+use crate::gateway::{DEADLINE, Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config, message};
 
 /// The module of the shim, and its model.
@@ -19,9 +19,11 @@ const SDKS: [(&str, &str); 2] =
     [("pilothouse_shim.openai_agents", "gpt-5"), ("pilothouse_shim.adk", "gemini-2.5-flash")];
 
 fn python() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/shims");
+    let target = Path::new(env!("CARGO_BIN_EXE_pilothouse-sidecar")).ancestors().nth(2).unwrap();
+    let folder = target.join("shims");
     let installed = folder.join("versions").exists().then(|| folder.join("bin/python"));
     if installed.is_none() {
+        assert_ne!(std::env::var("NEXTEST_PROFILE").as_deref(), Ok("ci"), "no SDKs in {}", folder.display());
         println!("not tested: the SDKs are not installed; `sidecar/shims/install` installs them");
     }
     installed
@@ -201,6 +203,127 @@ async fn run_state_of_openai_survives_a_pause_and_the_process() {
     stage.gateway.sees("assistant_message text Both are done.").await;
     stage.gateway.sees("turn_completed").await;
     assert_eq!(server.prompts().len(), 3, "no model call was repeated");
+}
+
+/// Allows the only call of the turn, whose command creates the file `started`, and pauses while it runs.
+async fn pause_during_the_call(stage: &Stage) {
+    let asked = asked(stage, 1).await;
+    stage.gateway.decide(&asked, "Allow", None);
+    let started = stage.folders.work().join("started");
+    until(|| started.exists()).await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.expect("it holds");
+}
+
+#[tokio::test]
+async fn pause_of_openai_repeats_neither_call_nor_model_call() {
+    let Some(python) = python() else { return };
+    let call = "touch started; sleep 1; echo x >> log; echo o''ne";
+    let server =
+        ModelServer::start(Script::of([shell("the task", call), says("one", "Done.")])).await.unwrap();
+    let stage = priced().await;
+    stage.begin(begin(&python, SDKS[0], &server, "the task", false));
+    pause_during_the_call(&stage).await;
+    let state = kept_state(&stage)["checkpoint"]["runStateJson"].as_str().unwrap().to_owned();
+    assert!(state.contains("one\\n"), "the call has ended: {state}");
+    kill_python(stage.folders.root());
+    stage.gateway.sees("notice agent_ended").await;
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("assistant_message text Done.").await;
+    stage.gateway.sees("turn_completed").await;
+    let made = std::fs::read_to_string(stage.folders.work().join("log")).unwrap();
+    assert_eq!((made.as_str(), server.prompts().len()), ("x\n", 2));
+}
+
+#[tokio::test]
+async fn call_longer_than_a_pause_waits_is_stopped_and_continues() {
+    let Some(python) = python() else { return };
+    let call = "touch started; sleep 4; echo x >> log; echo o''ne";
+    let server =
+        ModelServer::start(Script::of([shell("the task", call), says("one", "Done.")])).await.unwrap();
+    let stage = priced().await;
+    let mut begin = begin(&python, SDKS[0], &server, "the task", false);
+    begin.config.adapter_options["requestSeconds"] = 1.into();
+    stage.begin(begin);
+    pause_during_the_call(&stage).await;
+    let failed = stage.event("notice pause_failed").await;
+    assert!(failed["summary"].as_str().unwrap().contains("within a model call or a tool"), "{failed}");
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("assistant_message text Done.").await;
+    stage.gateway.sees("turn_completed").await;
+    let made = std::fs::read_to_string(stage.folders.work().join("log")).unwrap();
+    assert_eq!((made.as_str(), server.prompts().len()), ("x\n", 2));
+}
+
+/// The agents that `build` returns have no approvals of their own.
+const TEAM: &str = "
+import agents
+from pilothouse_shim import tools
+
+def build(brief):
+    model, shell = brief['modelPreference'], agents.function_tool(tools.shell)
+    helper = agents.Agent(name='helper', model=model, tools=[shell])
+    return agents.Agent(name='first', model=model, handoffs=[helper])
+";
+
+#[tokio::test]
+async fn openai_agent_that_takes_over_asks_too() {
+    let Some(python) = python() else { return };
+    let server = ModelServer::start(Script::of([
+        Step { when: Some("the task".into()), ..Step::tool("transfer_to_helper", json!({})) },
+        shell("helper", "touch made"),
+        says("not that", "I leave it."),
+    ]))
+    .await
+    .unwrap();
+    let stage = priced().await;
+    std::fs::write(stage.folders.work().join("team.py"), TEAM).unwrap();
+    let mut begin = begin(&python, SDKS[0], &server, "the task", false);
+    begin.config.adapter_options["args"] = json!(["-m", SDKS[0].0, "--agent", "team:build"]);
+    stage.begin(begin);
+    let asked = asked(&stage, 1).await;
+    stage.gateway.decide(&asked, "not that", None);
+    stage.gateway.sees("assistant_message text I leave it.").await;
+    stage.gateway.sees("turn_completed").await;
+    assert!(!stage.folders.work().join("made").exists());
+}
+
+const WRITER: &str = "
+import asyncio
+from pathlib import Path
+from pilothouse_shim import Agent, main
+
+class Writer(Agent):
+    async def run(self, run):
+        Path('report.md').write_text('done')
+        await asyncio.to_thread(run._shim.backend.renew)
+        return await run.artifact(Path('report.md'), artifact_id='report')
+
+main(Writer())
+";
+
+#[tokio::test]
+async fn python_library_uploads_with_a_renewed_token() {
+    let Some(python) = python() else { return };
+    let stage = Stage::empty().await;
+    std::fs::write(stage.folders.work().join("writer.py"), WRITER).unwrap();
+    let mut begin = super::begin(&json!({}), Some("write"), false);
+    begin.config.adapter_options = json!({ "command": python, "args": ["writer.py"] });
+    stage.begin(begin);
+    stage.gateway.sees("turn_completed").await;
+    let artifact = stage.event("notice artifact").await["detail"].clone();
+    let (_, hash) = artifact["uri"].as_str().unwrap().rsplit_once("sha256=").unwrap();
+    let kept = std::fs::read_to_string(stage.folders.root().join("home/artifacts").join(hash)).unwrap();
+    assert_eq!((kept.as_str(), &artifact["artifactId"]), ("done", &json!("report")));
 }
 
 /// The latest state that the sidecar has kept.
