@@ -46,7 +46,8 @@ impl Writer<'_> {
         let (id, before) = self.target(app, &upload.target).await?;
         let time = app.project_time(self.project).await?.ok_or_else(Problem::no_project)?;
         let before_workstream = before.as_ref().map(|it| it.value.workstream());
-        let workstream = self.workstream(&upload.input.workstream, before_workstream, &time.project.value)?;
+        let workstream =
+            self.workstream(upload.input.workstream.as_ref(), before_workstream, &time.project.value)?;
         if before.is_none() {
             app.store.artifact_tally(self.project).await?.value.ensure_room()?;
         }
@@ -74,12 +75,12 @@ impl Writer<'_> {
 
     fn workstream(
         &self,
-        named: &Option<WorkstreamId>,
+        named: Option<&WorkstreamId>,
         before: Option<&WorkstreamId>,
         project: &Project,
     ) -> Result<WorkstreamId, Problem> {
         let own = self.scope.as_ref().map(KnowledgeScope::own);
-        let workstream = named.as_ref().or(before).or(own);
+        let workstream = named.or(before).or(own);
         let workstream = workstream.ok_or_else(|| Problem::invalid("workstream", "is missing"))?;
         let outside =
             |concerned: &WorkstreamId| self.scope.as_ref().is_some_and(|scope| !scope.may_write(concerned));
@@ -164,16 +165,13 @@ impl WriteState {
             tick,
         };
         let earlier = before.as_ref().map(|before| before.value.clone());
-        let (loaded, events) = match before {
-            Some(mut loaded) => {
-                let events = loaded.value.revise(&workstream, new, ctx)?;
-                (loaded, events)
-            }
-            None => {
-                let place = ArtifactPlace { owner_id: owner.clone(), project_id: project, workstream, path };
-                let (artifact, events) = Artifact::create(id, place, new, ctx)?;
-                (LoadedAggregate::new(artifact), events)
-            }
+        let (loaded, events) = if let Some(mut loaded) = before {
+            let events = loaded.value.revise(&workstream, new, ctx)?;
+            (loaded, events)
+        } else {
+            let place = ArtifactPlace { owner_id: owner.clone(), project_id: project, workstream, path };
+            let (artifact, events) = Artifact::create(id, place, new, ctx)?;
+            (LoadedAggregate::new(artifact), events)
         };
         let result = ArtifactUploadResult::of(&loaded.value);
         let is_new = !events.is_empty();

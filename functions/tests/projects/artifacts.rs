@@ -527,7 +527,7 @@ impl Updates {
     }
 
     async fn commits(&self, prefix: &str) -> Vec<Commit> {
-        let words: String = (0..120).map(|n| format!("{prefix}{n:03} ")).collect();
+        let words = (0..120).map(|n| format!("{prefix}{n:03}")).collect::<Vec<_>>().join(" ");
         let terms = SearchTerms::default().with(&words, 1);
         let store = &self.artifacts.fixture.app.store;
         store.index(self.artifacts.fixture.project, &self.indexed, &terms).await.unwrap()

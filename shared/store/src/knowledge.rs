@@ -116,7 +116,9 @@ impl Store {
             let (some, later) = remaining.split_at(remaining.len().min(WRITES));
             let stored = if later.is_empty() { &now } else { &possible };
             let mut commit = Commit::new();
-            some.iter().for_each(|write| commit.push(write.clone(), Purpose::Record));
+            for write in some {
+                commit.push(write.clone(), Purpose::Record);
+            }
             commit.push(guarded(write(key.clone(), "search-terms", stored)?, version), Purpose::Guard);
             commits.push(commit);
             remaining = later;

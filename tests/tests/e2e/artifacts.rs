@@ -17,7 +17,7 @@ async fn project(api: &Api) -> String {
     project["id"].as_str().unwrap().to_owned()
 }
 
-fn own_tool(id: &str, name: &str, input: Value) -> Value {
+fn own_tool(id: &str, name: &str, input: &Value) -> Value {
     json!({ "ownTool": { "id": id, "name": name, "input": input } })
 }
 
@@ -71,10 +71,10 @@ async fn artifacts_pass_between_agents_within_their_scope() {
     let report = |text: &str| json!({ "path": "orders.md", "kind": "document", "text": text });
     let outside = json!({ "path": "x", "kind": "code", "text": "x", "artifactId": project });
     let steps = [
-        own_tool("r1", "report_artifact", report("Orders have a teapot.")),
-        own_tool("r2", "report_artifact", report("Orders have a teapot.")),
-        own_tool("r3", "report_artifact", report("Orders have a kettle.")),
-        own_tool("r4", "report_artifact", outside),
+        own_tool("r1", "report_artifact", &report("Orders have a teapot.")),
+        own_tool("r2", "report_artifact", &report("Orders have a teapot.")),
+        own_tool("r3", "report_artifact", &report("Orders have a kettle.")),
+        own_tool("r4", "report_artifact", &outside),
     ];
     let building = Agent::spawn(&server, builder(), &steps).await;
     let (failed, first) = building.result("r1").await;
@@ -96,12 +96,12 @@ async fn artifacts_pass_between_agents_within_their_scope() {
     };
     building.session.until_within(PATIENCE, "the index", found).await;
     let reads = [
-        own_tool("a1", "read_artifact", json!({ "artifactId": id })),
-        own_tool("a2", "search_knowledge", json!({ "query": "kettle" })),
+        own_tool("a1", "read_artifact", &json!({ "artifactId": id })),
+        own_tool("a2", "search_knowledge", &json!({ "query": "kettle" })),
         own_tool(
             "a3",
             "report_artifact",
-            json!({ "artifactId": id, "path": "x", "kind": "document",
+            &json!({ "artifactId": id, "path": "x", "kind": "document",
             "expectedVersion": 2, "text": "Mine" }),
         ),
     ];

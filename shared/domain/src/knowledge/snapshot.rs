@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::scope::KnowledgeScope;
 use super::tokens::estimated_tokens;
@@ -12,6 +11,7 @@ use crate::decision::{Decision, DecisionKind, DecisionSubject};
 use crate::effect::Severity;
 use crate::project::AgentStatus;
 use crate::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName, cut};
+use crate::value::sha256_hex;
 use crate::{ArtifactId, DecisionId, ProjectAgentId, Timestamp};
 
 /// Most tokens of a snapshot.
@@ -289,7 +289,7 @@ impl KnowledgeSnapshot {
     /// SHA-256 of the content, without version and time.
     pub fn content_hash(&self) -> String {
         let content = Self { snapshot_version: 0, generated_at: Timestamp::from_millis(0), ..self.clone() };
-        Sha256::digest(content.json()).iter().map(|byte| format!("{byte:02x}")).collect()
+        sha256_hex(&content.json())
     }
 
     /// The estimate for the text that the agent receives, whatever its version is.

@@ -29,7 +29,9 @@ impl SearchTerms {
             self.add(word, weight);
             let parts = camel_parts(word);
             if parts.len() > 1 {
-                parts.into_iter().for_each(|part| self.add(part, weight));
+                for part in parts {
+                    self.add(part, weight);
+                }
             }
         }
         self
@@ -91,7 +93,7 @@ mod tests {
 
     #[test]
     fn numbers_of_words_are_limited() {
-        let long: String = (0..1000).map(|n| format!("word{n} ")).collect();
+        let long = (0..1000).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
         assert_eq!(SearchTerms::default().with(&long, 1).iter().count(), SearchTerms::MAX);
         assert_eq!(SearchTerms::of_query(&long).len(), SearchTerms::MAX_QUERY);
         assert_eq!(SearchTerms::of_query("the API, the api"), ["api"]);

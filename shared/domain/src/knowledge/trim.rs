@@ -34,11 +34,13 @@ const STEPS: [Step; 4] = [
     },
 ];
 
+type Length = fn(&KnowledgeSnapshot) -> usize;
+
 /// Keeps the first `count` entries of a list.
 type Keep = fn(&mut KnowledgeSnapshot, usize);
 
 /// What is shortened afterwards, with its length and the least length.
-const LISTS: [(fn(&KnowledgeSnapshot) -> usize, Keep, usize); 7] = [
+const LISTS: [(Length, Keep, usize); 7] = [
     (
         |it| it.artifact_index.len(),
         |it, count| it.omitted.artifacts += drop_after(&mut it.artifact_index, count),
@@ -72,7 +74,9 @@ const LISTS: [(fn(&KnowledgeSnapshot) -> usize, Keep, usize); 7] = [
     (
         |it| it.workstreams.iter().map(|own| own.recent_activity.chars().count()).max().unwrap_or(0),
         |it, count| {
-            it.workstreams.iter_mut().for_each(|own| own.recent_activity = cut(&own.recent_activity, count))
+            for own in &mut it.workstreams {
+                own.recent_activity = cut(&own.recent_activity, count);
+            }
         },
         0,
     ),

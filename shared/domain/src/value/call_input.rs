@@ -9,6 +9,11 @@ use sha2::{Digest, Sha256};
 pub fn input_hash(input: &Value) -> String {
     let mut text = String::new();
     write_canonical(input, &mut text);
+    sha256_hex(&text)
+}
+
+/// SHA-256 of a text, in hex.
+pub(crate) fn sha256_hex(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");

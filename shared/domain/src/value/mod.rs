@@ -30,6 +30,7 @@ pub use auto_continue::{
 pub(crate) use budget::SpendEffect;
 pub use budget::{InvalidBudget, SessionBudget};
 pub use call_input::input_hash;
+pub(crate) use call_input::sha256_hex;
 pub use capabilities::Capabilities;
 pub use handoff::{HandoffDocument, HandoffSource, RecordedHandoff};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};

@@ -24,7 +24,7 @@ const DESCRIPTION: &str = "Stores a result of your work in the project, where pe
 the working directory, or a text. Report the same path again when it has changed; that makes a new version.";
 
 /// Most bytes of a text in JSON: those of a content of 4 MB in base64, which a request can have.
-const MAX_ESCAPED: usize = (ContentSize::MAX_INLINE as usize).div_ceil(3) * 4;
+const MAX_ESCAPED: u64 = ContentSize::MAX_INLINE.div_ceil(3) * 4;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -111,7 +111,7 @@ fn inline(bytes: Vec<u8>, redacted: impl FnOnce(String) -> String) -> (&'static 
         Err(binary) => return ("base64", json!(STANDARD.encode(binary.as_bytes()))),
     };
     let escaped = json!(text);
-    if escaped.to_string().len() <= MAX_ESCAPED {
+    if escaped.to_string().len() as u64 <= MAX_ESCAPED {
         return ("text", escaped);
     }
     ("base64", json!(STANDARD.encode(text)))
@@ -141,8 +141,8 @@ impl Tool for ReportArtifactTool {
             }
             body.extend(named.as_object().cloned().unwrap_or_default());
         } else {
-            let (field, content) = inline(bytes, |text| self.api.redacted(text));
-            body.insert(field.to_owned(), content);
+            let (field, value) = inline(bytes, |text| self.api.redacted(text));
+            body.insert(field.to_owned(), value);
         }
         self.api.post(&artifacts, &Value::Object(body), Value::to_string).await
     }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(inline("a\"b".into(), none), ("text", json!("a\"b")));
         assert_eq!(inline(vec![0xff], none), ("base64", json!("/w==")));
         let (field, content) = inline("\n".repeat(most).into_bytes(), none);
-        assert_eq!((field, content.as_str().unwrap().len()), ("base64", MAX_ESCAPED));
+        assert_eq!((field, content.as_str().unwrap().len() as u64), ("base64", MAX_ESCAPED));
         assert_eq!(
             inline(b"key".to_vec(), |_| "\"".repeat(most)).1,
             json!(STANDARD.encode("\"".repeat(most)))
