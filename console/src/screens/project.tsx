@@ -277,6 +277,11 @@ function logText(entry: LoggedDecisionView): { what: string; decided: string } {
       return { what: 'control mode', decided: `${entry.from} → ${entry.to}` }
     case 'brake':
       return { what: 'brake', decided: `${entry.action.replaceAll('_', ' ')}: ${entry.reason}` }
+    case 'knowledge':
+      return {
+        what: entry.access.replaceAll('_', ' ') + (entry.workstream == null ? '' : ` of ${entry.workstream}`),
+        decided: entry.allowed ? 'allowed' : 'denied',
+      }
     case 'trust':
       return {
         what: 'trust',
