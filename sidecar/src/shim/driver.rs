@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pilothouse_domain::value::{Adjustment, Capabilities};
-use pilothouse_domain::{RunId, ToolCallId};
+use pilothouse_domain::{RunId, ToolCallId, Usd};
 use pilothouse_shim::error::CallError;
 use pilothouse_shim::event::ToolApproval;
 use pilothouse_shim::message::AgentState;
@@ -285,7 +285,7 @@ impl Driver {
             return Ok(reply.refuse(invalid.refusal()).await?);
         }
         reply.done().await?;
-        let is_spent = self.allowance.left(self.meter.spent()).is_some_and(|left| left.is_zero());
+        let is_spent = self.allowance.left(self.meter.spent()).is_some_and(Usd::is_zero);
         if self.stops.spent && !is_spent {
             self.stops.spent = false;
             if !self.stops.any() {

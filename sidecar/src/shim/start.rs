@@ -88,7 +88,8 @@ impl Starter {
     pub(super) async fn start(&self, launch: &Launch, earlier: &Conversation) -> Result<Running, String> {
         let mut tried = 1;
         loop {
-            match self.attempt(launch, earlier).await {
+            // Boxed, because it is large and part of many futures.
+            match Box::pin(self.attempt(launch, earlier)).await {
                 Err(why) if tried < PORTS && why.contains("in use") => tried += 1,
                 outcome => return outcome,
             }

@@ -246,7 +246,7 @@ impl Normalizer<'_> {
                     object.insert((*name).to_owned(), value);
                 }
                 (None, Required) if was_given => {
-                    self.errors.push(format!("`{path}` must be {}", rule(*kind)))
+                    self.errors.push(format!("`{path}` must be {}", rule(*kind)));
                 }
                 (None, Required) => self.errors.push(format!("`{path}` is missing")),
                 (None, Optional) if was_given => self.repairs.push(Repair::Dropped(path)),
@@ -263,14 +263,15 @@ impl Normalizer<'_> {
 
     fn fit(&mut self, value: Value, kind: Kind, path: &str) -> Option<Fitted> {
         match (kind, value) {
-            (Any, value) => Some((value, None)),
+            (Any, value) | (Bool, value @ Value::Bool(_)) | (Object, value @ Value::Object(_)) => {
+                Some((value, None))
+            }
             (Text, Value::String(text)) if !text.trim().is_empty() || path != "decisionId" => {
                 Some((text.into(), None))
             }
             (Text, value @ (Value::Number(_) | Value::Bool(_))) => {
                 Some((value.to_string().into(), Some(Repair::Type)))
             }
-            (Bool, value @ Value::Bool(_)) | (Object, value @ Value::Object(_)) => Some((value, None)),
             (Bool, Value::String(text)) => {
                 Some((text.to_ascii_lowercase().parse::<bool>().ok()?.into(), Some(Repair::Type)))
             }

@@ -193,8 +193,8 @@ async fn run_state_of_openai_survives_a_pause_and_the_process() {
     let second = asked(&stage, 2).await;
     let pause = stage.gateway.send(Command::Pause {});
     stage.gateway.acknowledged(pause, "done").await;
-    let state = kept_state(&stage);
-    assert!(state["checkpoint"]["runStateJson"].is_string(), "{state}");
+    let kept = kept_state(&stage);
+    assert!(kept["checkpoint"]["runStateJson"].is_string(), "{kept}");
     kill_python(stage.folders.root());
     stage.gateway.sees("notice agent_ended").await;
     let answer = stage.gateway.decide(&second, "Allow", None);
@@ -233,8 +233,8 @@ async fn pause_of_openai_repeats_neither_call_nor_model_call() {
     let stage = priced().await;
     stage.begin(begin(&python, SDKS[0], &server, "the task", false));
     pause_during_the_call(&stage).await;
-    let state = kept_state(&stage)["checkpoint"]["runStateJson"].as_str().unwrap().to_owned();
-    assert!(state.contains("one\\n"), "the call has ended: {state}");
+    let kept = kept_state(&stage)["checkpoint"]["runStateJson"].as_str().unwrap().to_owned();
+    assert!(kept.contains("one\\n"), "the call has ended: {kept}");
     kill_python(stage.folders.root());
     stage.gateway.sees("notice agent_ended").await;
     stage.gateway.send(Command::Resume {});
@@ -331,9 +331,8 @@ fn kept_state(stage: &Stage) -> Value {
     let folder = stage.folders.root().join("home/shim");
     let conversation: Value =
         serde_json::from_slice(&std::fs::read(folder.join("conversation.json")).unwrap()).unwrap();
-    let state =
-        std::fs::read(folder.join(format!("checkpoint-{}.json", conversation["checkpoint"]))).unwrap();
-    serde_json::from_slice(&state).unwrap()
+    let kept = std::fs::read(folder.join(format!("checkpoint-{}.json", conversation["checkpoint"]))).unwrap();
+    serde_json::from_slice(&kept).unwrap()
 }
 
 /// Kills the shim that works in this folder.
