@@ -27,8 +27,8 @@ pub struct Inbox {
     /// that wait for you, which are pending or orphaned
     #[arg(long, value_parser = status, value_name = "STATE")]
     pub state: Option<DecisionStatus>,
-    /// Only decisions of this kind: option, `tool_approval`, question, plan, `output_review`, `brake_release`, `crash_recovery` or
-    /// `handoff_failed`
+    /// Only decisions of this kind: option, `tool_approval`, question, plan, `output_review`, `brake_release`, `crash_recovery`,
+    /// `handoff_failed` or autonomy
     #[arg(long, value_parser = kind, value_name = "KIND")]
     pub kind: Option<DecisionKind>,
     /// Only decisions of this session
@@ -239,6 +239,7 @@ pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
         | DecisionSubject::OutputReview { .. }
         | DecisionSubject::BrakeRelease { .. }
         | DecisionSubject::CrashRecovery { .. }
-        | DecisionSubject::HandoffFailed { .. } => Vec::new(),
+        | DecisionSubject::HandoffFailed { .. }
+        | DecisionSubject::Autonomy { .. } => Vec::new(),
     }
 }

@@ -173,6 +173,12 @@ pub(super) fn content(subject: &DecisionSubject, session: Option<&DecisionSessio
         DecisionSubject::HandoffFailed { obstacle, options, .. } => {
             format!("  {}\n{}", style.bold(&line(obstacle, 160)), numbered(options, None, style))
         }
+        DecisionSubject::Autonomy { action_kind, verdicts, lower_bound } => format!(
+            "  {}\n  approved {} of {} times; the rate is above {lower_bound} with 95 % confidence\n",
+            style.bold(&format!("Let the agent do without asking: {action_kind}")),
+            verdicts.approved,
+            verdicts.decided,
+        ),
     }
 }
 

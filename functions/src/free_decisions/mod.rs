@@ -1,20 +1,25 @@
 //! The effects of free decisions (decision 81), for the function that resolves decisions and for the clock.
 //!
-//! A free decision and its effect are one commit: the release of a brake, the recovery of an agent, or the message to the agent that
-//! takes over. Each of them is guarded by its version, so that of two concurrent resolutions one is refused.
+//! A free decision and its effect are one commit: the release of a brake, the recovery of an agent, a grant of autonomy, or the message
+//! to the agent that takes over. Each of them is guarded by its version, so that of two concurrent resolutions one is refused.
 
+mod autonomy;
 mod handoff;
 mod orphan;
 mod recovery;
 
+use std::sync::Arc;
+
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_app::session_start::StartRoom;
 use pilothouse_domain::brake::{Brake, ReleasedBy};
 use pilothouse_domain::decision::{DecisionSubject, FreeDecision, FreeDecisionError, Resolution, ResolvedBy};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::{Aggregate as _, DomainContext};
 use pilothouse_store::{Commit, LineScope, Loaded, LoadedAggregate, LoadedPool};
 
+use self::autonomy::AutonomyState;
 use self::handoff::HandoffState;
 use self::orphan::OrphanState;
 pub(crate) use self::orphan::Recipient;
@@ -33,12 +38,19 @@ enum Effect {
     Brake { brake: Box<LoadedAggregate<Brake>>, pool: Box<LoadedPool> },
     Recovery(Box<RecoveryState>),
     Handoff(Box<HandoffState>),
+    Autonomy(Box<AutonomyState>),
 }
 
 impl FreeState {
+    /// All attempts of a unit of work share `room`.
+    ///
     /// # Errors
     /// What the decision is about is missing, or the store fails.
-    pub(crate) async fn load(app: &App, decision: Loaded<FreeDecision>) -> Result<Self, Problem> {
+    pub(crate) async fn load(
+        app: &App,
+        decision: Loaded<FreeDecision>,
+        room: &Arc<StartRoom>,
+    ) -> Result<Self, Problem> {
         let effect = match &decision.value.decision().subject {
             DecisionSubject::BrakeRelease { brake_id, .. } => {
                 let brake = app.store.any_aggregate::<Brake>(*brake_id).await?;
@@ -46,11 +58,15 @@ impl FreeState {
                 let pool = app.store.pool_with(brake.value.owner_id(), LineScope::Nothing).await?;
                 Effect::Brake { brake: Box::new(brake), pool: Box::new(pool) }
             }
-            DecisionSubject::CrashRecovery { .. } => {
-                Effect::Recovery(Box::new(RecoveryState::load(app, decision.value.decision()).await?))
-            }
-            DecisionSubject::HandoffFailed { chain_id, .. } => {
-                Effect::Handoff(Box::new(HandoffState::load(app, *chain_id).await?))
+            DecisionSubject::CrashRecovery { .. } => Effect::Recovery(Box::new(
+                RecoveryState::load(app, decision.value.decision(), room.clone()).await?,
+            )),
+            DecisionSubject::HandoffFailed { chain_id, .. } => Effect::Handoff(Box::new(
+                HandoffState::load(app, decision.value.decision(), *chain_id).await?,
+            )),
+            DecisionSubject::Autonomy { action_kind, .. } => {
+                let about = decision.value.decision();
+                Effect::Autonomy(Box::new(AutonomyState::load(app, about, *action_kind).await?))
             }
             DecisionSubject::Option { .. }
             | DecisionSubject::ToolApproval { .. }
@@ -93,6 +109,10 @@ impl FreeState {
             }
             Effect::Handoff(state) => {
                 state.end_chain(app, cause, &resolution, &mut commit, ctx)?;
+                None
+            }
+            Effect::Autonomy(state) => {
+                state.answer(app, cause, &resolution, &mut commit, ctx)?;
                 None
             }
         };

@@ -1,8 +1,11 @@
 //! The recovery of an agent of a project after a crash (S2, "Crash recovery"): a retry of its session, or a new session. Neither passes a
-//! brake: both wait for a slot of the pool.
+//! brake: both wait for a slot of the pool. Like a retry by hand, both need room for a sidecar.
+
+use std::sync::Arc;
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_app::session_start::StartRoom;
 use pilothouse_domain::decision::{Decision, Recovery, Resolution};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::project::ProjectError;
@@ -19,10 +22,12 @@ pub(super) struct RecoveryState {
     pool: LoadedPool,
     /// The worker that has the folders of the session.
     home: Option<WorkerKey>,
+    /// The room for the sidecar of the next run, which is reserved once it is known that a run follows.
+    room: Arc<StartRoom>,
 }
 
 impl RecoveryState {
-    pub(super) async fn load(app: &App, decision: &Decision) -> Result<Self, Problem> {
+    pub(super) async fn load(app: &App, decision: &Decision, room: Arc<StartRoom>) -> Result<Self, Problem> {
         let missing = || Problem::internal("the session or the agent of a decision is missing");
         let (session, membership) =
             decision.session_id().zip(decision.project.as_ref()).ok_or_else(missing)?;
@@ -37,7 +42,7 @@ impl RecoveryState {
         };
         let pool = app.store.pool(&decision.owner_id).await?;
         let home = app.store.home(session).await?;
-        Ok(Self { failed, agent, project, is_spent, pool, home })
+        Ok(Self { failed, agent, project, is_spent, pool, home, room })
     }
 
     pub(super) fn recover(
@@ -67,6 +72,7 @@ impl RecoveryState {
         ctx: &mut DomainContext<'_>,
     ) -> Result<(), Problem> {
         let retried = self.failed.conversation.session.retry(None, false, ctx)?;
+        self.room.reserve(app)?;
         let events = app.with_consequences(&mut self.failed.conversation, retried, ctx);
         app.record(commit, &mut self.failed, cause.clone(), events)
     }
@@ -83,6 +89,7 @@ impl RecoveryState {
             return Err(ProjectError::SpendingCapReached { cap: cap.usd() }.into());
         }
         let restart = self.failed.conversation.restart(ctx)?;
+        self.room.reserve(app)?;
         let mut new = LoadedConversation::new(restart.new);
         let (_, allocated) = self.pool.value.allocate(&mut new.conversation.session, ctx)?;
         let mut of_new = app.with_consequences(&mut new.conversation, restart.of_new, ctx);

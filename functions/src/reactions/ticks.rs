@@ -54,10 +54,7 @@ async fn is_active(app: &App, entry: &JournalEntry, membership: &ProjectMembersh
         return Ok(false);
     };
     let session = app.store.session(agent.value.current_session_id()).await?;
-    let status = |session: &pilothouse_domain::AgentSession| {
-        AgentStatus::of_session(session.status(), session.has_pending_review())
-    };
-    Ok(session.is_some_and(|session| status(&session).advances_ticks()))
+    Ok(session.is_some_and(|session| AgentStatus::of(&session).advances_ticks()))
 }
 
 /// Gives the clock the configuration of its project. A project whose clock was not needed yet has none.

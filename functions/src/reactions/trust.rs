@@ -1,7 +1,8 @@
 //! Changes the trust of agents (S2, "Trust score update rules"; decision 76): by the outcomes that the journals of their
 //! sessions record, and when the configuration of their project changes.
 //!
-//! An outcome and the mark that it is counted are one commit, so that a repeated or late message changes nothing.
+//! An outcome and the mark that it is counted are one commit, so that a repeated or late message changes nothing. The commit also opens
+//! the decision about autonomy that the agent proposes, and ends it when the proposal is withdrawn.
 
 use futures_util::future::join_all;
 use pilothouse_app::App;
@@ -9,7 +10,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::ticks::ProjectTime;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::brake::{Brake, BrakeInitiator};
-use pilothouse_domain::decision::decision_id;
+use pilothouse_domain::decision::{CancelReason, FreeDecision, decision_id};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
 use pilothouse_domain::value::ProjectMembership;
@@ -17,7 +18,7 @@ use pilothouse_domain::{
     AgentSessionId, DecisionId, DomainContext, EventId, ProjectAgent, ProjectAgentEvent, ProjectAgentId,
     ProjectId, SessionChain, SessionEvent,
 };
-use pilothouse_store::{Commit, LoadedAggregate};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 
 /// The most agents that a reaction changes at the same time.
 const CONCURRENT_AGENTS: usize = 16;
@@ -111,6 +112,8 @@ async fn first_session(app: &App, id: AgentSessionId) -> Result<AgentSessionId, 
 struct TrustState {
     agent: LoadedAggregate<ProjectAgent>,
     time: ProjectTime,
+    /// The decisions about autonomy that the agent proposes.
+    proposals: Vec<Loaded<FreeDecision>>,
 }
 
 impl TrustState {
@@ -118,15 +121,34 @@ impl TrustState {
     async fn load(app: &App, id: ProjectAgentId) -> Result<Option<Self>, Problem> {
         let Some(agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
         let time = app.project_time(agent.value.project_id()).await?;
-        Ok(time.map(|time| Self { agent, time }))
+        let mut proposals = Vec::new();
+        for id in agent.value.open_proposals() {
+            proposals.extend(app.store.free_decision(id).await?);
+        }
+        Ok(time.map(|time| Self { agent, time, proposals }))
     }
 
-    /// The commit that records `events`; `None` if there are none.
-    fn commit(&self, app: &App, events: Vec<ProjectAgentEvent>) -> Result<Option<Commit>, Problem> {
+    /// The commit that records `events`, with the decisions about what the agent proposes; `None` if there are no events.
+    fn commit(
+        &mut self,
+        app: &App,
+        events: Vec<ProjectAgentEvent>,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Option<Commit>, Problem> {
         if events.is_empty() {
             return Ok(None);
         }
         let mut commit = Commit::new();
+        let decisions = self.agent.value.decide_proposals(&events, ctx);
+        for opened in decisions.opened {
+            commit.free_decision(&Loaded::new(opened))?;
+        }
+        for proposal in &mut self.proposals {
+            let is_withdrawn = decisions.withdrawn.contains(&proposal.value.decision().id);
+            if is_withdrawn && proposal.value.cancel(CancelReason::ProposalWithdrawn, ctx.now).is_ok() {
+                commit.free_decision(proposal)?;
+            }
+        }
         let cause = Cause::Reaction { function: "trust".to_owned() };
         app.record_aggregate(&mut commit, &self.agent, cause, events)?;
         Ok(Some(commit))
@@ -163,7 +185,7 @@ pub(super) async fn count_once(
         let tick = state.time.tick(ctx.now)?;
         let calibration = &state.time.project.value.definition().trust;
         let events = state.agent.value.record_outcome(reported, cause, (tick, calibration), ctx);
-        let mut commit = state.commit(app, events)?;
+        let mut commit = state.commit(app, events, ctx)?;
         if let Some(commit) = &mut commit {
             commit.count_outcome(id, source, cause.1, ctx.now)?;
         }
@@ -193,7 +215,7 @@ async fn configure_agent(app: &App, id: ProjectAgentId) -> Result<(), Problem> {
         let tick = state.time.tick(ctx.now)?;
         let events =
             state.agent.value.configure_trust(&state.time.project.value.definition().trust, tick, ctx);
-        Ok(state.commit(app, events)?.into())
+        Ok(state.commit(app, events, ctx)?.into())
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }

@@ -33,7 +33,7 @@ impl ProjectFixture {
         (status, serde_json::from_slice(&body).unwrap())
     }
 
-    async fn verdict(&self, call: &Value) -> VerdictId {
+    pub(crate) async fn verdict(&self, call: &Value) -> VerdictId {
         let (status, body) = self.ask(self.run().await, call).await;
         assert_eq!(status, 200, "{body}");
         serde_json::from_value(body["verdictId"].clone()).unwrap()
@@ -47,7 +47,13 @@ impl ProjectFixture {
     }
 
     /// The sidecar asks for permission for a call.
-    async fn ask_permission(&self, sequence: u64, call: &str, tool: &str, verdict: VerdictId) -> Value {
+    pub(crate) async fn ask_permission(
+        &self,
+        sequence: u64,
+        call: &str,
+        tool: &str,
+        verdict: VerdictId,
+    ) -> Value {
         let event = json!({ "type": "question_asked", "requestId": call,
             "questions": [{ "question": "May it?", "options": [{ "label": "Allow" }, { "label": "Deny" }] }],
             "approval": { "toolName": tool, "input": {}, "allow": "Allow", "deny": "Deny", "verdictId": verdict } });

@@ -1,11 +1,12 @@
 //! A project with one agent, whose session a test drives, and the reactions to its journals.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::AgentFact;
@@ -17,7 +18,7 @@ use pilothouse_domain::{
 use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation, layout};
-use pilothouse_test_support::{EmbeddedEngines, TestClock, commit_events};
+use pilothouse_test_support::{EmbeddedEngines, InertRuntime, TestClock, commit_events};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -103,6 +104,12 @@ impl ProjectFixture {
         let can = Capabilities { pause: true, resume_conversation: true, ..Capabilities::default() };
         self.tell(AgentFact::SidecarReady(can)).await;
         self.tell(AgentFact::TurnStarted { turn: TurnId::parse("t").unwrap(), message: None }).await;
+    }
+
+    /// The server has room for another sidecar, or none, from now on.
+    pub(crate) fn set_room(&mut self, has_room: bool) {
+        let runtime = InertRuntime { has_room, ..InertRuntime::without_workspace() };
+        self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
     }
 
     pub(crate) fn advance(&self, by: Duration) {

@@ -21,29 +21,29 @@ fn asks(request: &str) -> AgentFact {
 }
 
 impl ProjectFixture {
-    async fn configure(&self, change: Value) {
+    pub(crate) async fn configure(&self, change: Value) {
         let path = format!("/api/projects/{}", self.project);
         let (status, body) = self.send("PATCH", &path, change).await;
         assert_eq!(status, 200, "{body}");
     }
 
-    async fn process_deadlines(&self) {
+    pub(crate) async fn process_deadlines(&self) {
         clock::tick(&self.app).await.unwrap();
     }
 
-    async fn inbox(&self, query: &str) -> Vec<Value> {
+    pub(crate) async fn inbox(&self, query: &str) -> Vec<Value> {
         let (_, page) = self.send("GET", &format!("/api/decisions{query}"), Value::Null).await;
         page["items"].as_array().unwrap().clone()
     }
 
     /// The only decision with this query.
-    async fn only(&self, query: &str) -> Value {
+    pub(crate) async fn only(&self, query: &str) -> Value {
         let items = self.inbox(query).await;
         assert_eq!(items.len(), 1, "{items:#?}");
         items[0].clone()
     }
 
-    async fn resolve_decision(&self, decision: &Value, resolution: Value) -> (u16, Value) {
+    pub(crate) async fn resolve_decision(&self, decision: &Value, resolution: Value) -> (u16, Value) {
         let path = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
         self.send("POST", &path, resolution).await
     }
@@ -74,7 +74,18 @@ impl ProjectFixture {
         loaded.conversation.queue.messages().iter().map(|it| it.content.to_string()).collect()
     }
 
-    async fn session_status(&self) -> String {
+    async fn agent_status(&self) -> String {
+        let (_, agent) = self.send("GET", &format!("/api/agents/{}", self.agent), Value::Null).await;
+        agent["status"].as_str().unwrap().to_owned()
+    }
+
+    async fn assert_clock_stands(&self) {
+        let before = self.tick().await;
+        self.advance(Duration::from_mins(1));
+        assert_eq!(self.tick().await, before);
+    }
+
+    pub(crate) async fn session_status(&self) -> String {
         self.app.store.session(self.session).await.unwrap().unwrap().status().to_string()
     }
 
@@ -470,4 +481,70 @@ async fn cancelled_chain_ends_its_decision() {
     let version = fixture.app.store.any_aggregate::<SessionChain>(chain).await.unwrap().unwrap().version;
     fixture.react_to("chain", &chain.to_string(), version).await;
     assert_eq!(fixture.only("?state=cancelled").await["reason"], "chain_ended");
+}
+
+/// An agent whose work nobody continues does not run, and the clock of its project stops.
+#[tokio::test]
+async fn agent_of_a_full_chain_waits_for_its_person() {
+    for option in ["cancel", "keep"] {
+        let (fixture, chain) = ProjectFixture::with_full_chain().await;
+        fixture.react().await;
+        assert_eq!(fixture.agent_status().await, "waiting_on_human");
+        let decision = fixture.only("").await;
+        assert_eq!(fixture.resolve_decision(&decision, ProjectFixture::recover(option)).await.0, 200);
+        if option == "cancel" {
+            let loaded = fixture.app.store.any_aggregate::<SessionChain>(chain).await.unwrap().unwrap();
+            fixture.react_to("chain", &chain.to_string(), loaded.version).await;
+        }
+        fixture.react().await;
+        assert_eq!(fixture.agent_status().await, "error", "{option}");
+        fixture.assert_clock_stands().await;
+    }
+}
+
+#[tokio::test]
+async fn exhausted_agent_of_a_cancelled_chain_is_not_running() {
+    let fixture = ProjectFixture::working().await;
+    fixture.tell(AgentFact::ContextExhausted).await;
+    let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+    let chain = session.chain_id().unwrap();
+    let (status, body) = fixture.send("POST", &format!("/api/agents/chains/{chain}/cancel"), json!({})).await;
+    assert!(status < 300, "{body}");
+    let version = fixture.app.store.any_aggregate::<SessionChain>(chain).await.unwrap().unwrap().version;
+    fixture.react_to("chain", &chain.to_string(), version).await;
+    fixture.react().await;
+    assert_eq!(fixture.agent_status().await, "running", "its process writes the handoff document");
+    fixture.end_run().await;
+    fixture.react().await;
+    assert_eq!(fixture.agent_status().await, "error");
+    fixture.assert_clock_stands().await;
+    assert_eq!(fixture.loaded_agent().await.value.current_session_id(), fixture.session);
+}
+
+#[tokio::test]
+async fn recovery_needs_room_for_a_sidecar() {
+    for option in ["resume", "restart"] {
+        let mut fixture = ProjectFixture::crashed(Value::Null).await;
+        let decision = fixture.only("").await;
+        fixture.set_room(false);
+        let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover(option)).await;
+        assert_eq!((status, &body["code"]), (503, &json!("server-at-capacity")), "{option}");
+        assert_eq!((fixture.session_status().await.as_str(), fixture.inbox("").await.len()), ("Failed", 1));
+        let (status, _) = fixture.resolve_decision(&decision, ProjectFixture::recover("abandon")).await;
+        assert_eq!(status, 200, "nothing starts");
+    }
+}
+
+#[tokio::test]
+async fn automatic_recovery_waits_for_room() {
+    let conditions = json!({ "minTrustScore": 0, "cooldownMs": 0 });
+    let policy = json!({ "autoRestart": true, "autoRestartConditions": conditions });
+    let mut fixture = ProjectFixture::crashed(policy).await;
+    fixture.set_room(false);
+    fixture.process_deadlines().await;
+    assert_eq!(fixture.session_status().await, "Failed");
+    assert_eq!(fixture.only("").await["automatic"]["recovery"], "resume", "no person is needed");
+    fixture.set_room(true);
+    fixture.process_deadlines().await;
+    assert_eq!(fixture.session_status().await, "Queued");
 }

@@ -5,6 +5,7 @@
 mod allowed_tools;
 mod artifacts;
 mod authorization;
+mod autonomy;
 mod brakes;
 mod brief_changes;
 mod controls;

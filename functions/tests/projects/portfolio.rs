@@ -53,6 +53,7 @@ async fn health_shows_run_brief_and_what_waits() {
     assert_eq!((&health["status"], &health["pendingDecisions"]), (&json!("waiting_on_human"), &json!(1)));
     assert_eq!((&health["run"]["phase"], &health["run"]["ordinal"]), (&json!("Live"), &json!(1)));
     assert!(health["run"]["lastSeenAt"].is_string(), "{health}");
+    assert_eq!((&health["pluginName"], &health["run"]["eventsEmitted"]), (&json!("script"), &json!(0)));
     assert_eq!((&health["briefSync"], &health["runCount"]), (&json!("synced"), &json!(1)));
 
     fixture.advance(Duration::from_secs(1));
@@ -66,4 +67,60 @@ async fn health_shows_run_brief_and_what_waits() {
     assert_eq!((&health["briefSync"], health.get("run")), (&json!("synced"), None), "the next run has it");
     let path = format!("/api/agents/{}/health", fixture.agent);
     assert_eq!(fixture.send_as("eve", "GET", &path, Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn agents_and_decisions_are_filtered() {
+    let fixture = ProjectFixture::working().await;
+    fixture.tell(permission("q1")).await;
+    let acp = json!({
+        "brief": { "role": "Tester", "workstream": "api", "adapter": "acp" },
+        "objective": "Test it", "workingDirectory": "/w", "budgetCapUsd": "5", "allowUnmetered": true,
+    });
+    let (_, second) = fixture.send("POST", "/api/agents/spawn", acp).await;
+    let (first, second) = (json!(fixture.agent), second["agent"]["id"].clone());
+    let ids = async |path: String| {
+        let page = fixture.got(&path).await;
+        page["items"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect::<Vec<_>>()
+    };
+    let agents = async |query: &str| ids(format!("/api/agents?{query}")).await;
+    assert_eq!(agents("status=waiting_on_human").await, [first.clone()]);
+    assert_eq!(agents("status=running").await, [second.clone()]);
+    assert_eq!(agents("pluginName=acp&workstream=api").await, [second.clone()]);
+    assert_eq!(agents("workstream=docs").await, [] as [Value; 0]);
+    let page = fixture.got("/api/agents?limit=1&workstream=api").await;
+    let next = page["nextCursor"].as_str().unwrap();
+    assert_eq!(page["items"][0]["briefSync"], "synced");
+    let rest = agents(&format!("limit=1&workstream=api&cursor={next}")).await;
+    assert_eq!((&page["items"][0]["id"], rest), (&first, vec![second.clone()]));
+    let (status, _) = fixture.send("GET", &format!("/api/agents?cursor={next}"), Value::Null).await;
+    assert_eq!(status, 422, "a cursor belongs to its filter");
+    let (status, body) = fixture.send("GET", "/api/agents?status=lazy", Value::Null).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("status")));
+
+    let decisions = async |query: String| ids(format!("/api/decisions?{query}")).await.len();
+    assert_eq!(decisions(format!("projectId={}", fixture.project)).await, 1);
+    assert_eq!(decisions(format!("agentId={}", fixture.agent)).await, 1);
+    assert_eq!(decisions(format!("agentId={}", second.as_str().unwrap())).await, 0);
+    assert_eq!(decisions(format!("projectId={}", uuid::Uuid::from_u128(1))).await, 0);
+}
+
+#[tokio::test]
+async fn list_and_health_count_the_same_decisions() {
+    let fixture = ProjectFixture::working().await;
+    let counts = async || {
+        let health = fixture.health().await;
+        let agent = fixture.got(&format!("/api/agents/{}", fixture.agent)).await;
+        (agent["pendingDecisions"].clone(), health["pendingDecisions"].clone())
+    };
+    fixture.tell(permission("q1")).await;
+    assert_eq!(counts().await, (json!(1), json!(1)));
+    let body = json!({ "scope": { "type": "all" }, "reason": "Stop" });
+    let (_, brake) = fixture.send("POST", "/api/brake", body).await;
+    fixture.react_to("brake", brake["id"].as_str().unwrap(), 1).await;
+    assert_eq!(counts().await, (json!(0), json!(0)), "the brake suspends it");
+    let fixture = ProjectFixture::working().await;
+    fixture.complete_turn(true).await;
+    let agent = fixture.got(&format!("/api/agents/{}", fixture.agent)).await;
+    assert_eq!(agent["pendingDecisions"], 1, "an output waits");
 }

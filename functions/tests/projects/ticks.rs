@@ -12,7 +12,7 @@ impl ProjectFixture {
         self.app.store.tick_clock(self.project).await.unwrap()
     }
 
-    async fn tick(&self) -> u64 {
+    pub(crate) async fn tick(&self) -> u64 {
         let time = self.app.project_time(self.project).await.unwrap().unwrap();
         time.tick(self.app.now()).unwrap().get()
     }

@@ -93,6 +93,8 @@ pub struct AgentHealthView {
     pub agent_id: ProjectAgentId,
     /// The status, which follows from the current session.
     pub status: AgentStatus,
+    /// The adapter that drives the agent.
+    pub plugin_name: String,
     /// The current session.
     pub session_id: AgentSessionId,
     /// The status of the current session.
@@ -135,6 +137,11 @@ pub struct RunHealth {
     /// When the sidecar was last heard, by an event or a heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<Timestamp>,
+    /// When the latest event was received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event_at: Option<Timestamp>,
+    /// How many events of the run were processed.
+    pub events_emitted: u64,
     /// Since when the sidecar has been silent for too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Timestamp>,
@@ -159,19 +166,22 @@ impl AgentHealthView {
             phase: run.phase,
             requested_at: run.requested_at,
             last_seen_at: run.heard_at.max(heartbeat),
+            last_event_at: run.heard_at,
+            events_emitted: run.inbox.next().saturating_sub(1),
             unreachable_since: session.unreachable_since(),
             worker_id,
         });
         let last = session.run().map(|run| run.ordinal).or_else(|| past.last().map(|run| run.ordinal));
         Self {
             agent_id: agent.id(),
-            status: AgentStatus::of_session(session.status(), session.has_pending_review()),
+            status: AgentStatus::of(session),
+            plugin_name: session.settings().adapter.to_string(),
             session_id: session.id(),
             session_status: session.status(),
             run,
             brief_version: agent.brief_version(),
             brief_sync: agent.brief_sync(session),
-            pending_decisions: session.pending_requests().len() + usize::from(session.has_pending_review()),
+            pending_decisions: session.pending_decision_count(),
             run_count: last.unwrap_or(0),
             lost_run_count: past.iter().filter(|run| run.end_uncertain).count(),
             retry_count: session.retry_count(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::control_mode::{ControlMode, ModeRevision};
+use pilothouse_domain::control_mode::{BriefSync, ControlMode, ModeRevision};
 use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy, OrphanedDecisionPolicy};
 use pilothouse_domain::effect::pattern::ToolClassification;
 use pilothouse_domain::escalation::EscalationProtocol;
@@ -144,7 +144,7 @@ pub struct AgentView {
     pub plugin_name: String,
     /// The number of sessions so far.
     pub session_count: u32,
-    /// The number of questions, plans and approvals of the current session that wait for the owner.
+    /// The number of questions, plans, permissions and outputs of the current session that wait for the owner.
     pub pending_decisions: usize,
     /// The spend of the current session and its predecessors, in US dollars.
     pub spent_usd: Usd,
@@ -152,6 +152,8 @@ pub struct AgentView {
     pub brief: AgentBrief,
     /// Increases with each change of the brief.
     pub brief_version: u32,
+    /// Whether the run works with the current brief (S2 `pendingBriefChanges`). `pending` ends with the next run or reload.
+    pub brief_sync: BriefSync,
     /// When the agent was created.
     pub created_at: Timestamp,
     /// When the agent or its current session last changed.
@@ -271,15 +273,16 @@ impl AgentView {
         Self {
             id: agent.id(),
             project_id: agent.project_id(),
-            status: AgentStatus::of_session(session.status(), session.has_pending_review()),
+            status: AgentStatus::of(session),
             session_id: session.id(),
             session_status: session.status(),
             plugin_name: session.settings().adapter.to_string(),
             session_count: agent.session_count(),
-            pending_decisions: if session.is_held() { 0 } else { session.pending_requests().len() },
+            pending_decisions: session.pending_decision_count(),
             spent_usd: session.budget().account_usd(),
             brief: agent.brief().clone(),
             brief_version: agent.brief_version(),
+            brief_sync: agent.brief_sync(session),
             created_at: agent.created_at(),
             updated_at: agent.updated_at().max(session.updated_at()),
             revision,

@@ -73,7 +73,7 @@ pub struct ModeChange {
     pub revision: ModeRevision,
 }
 
-/// Whether an agent works under the current mode. The escalation engine applies the current mode in any case.
+/// Whether an agent works with its current brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum BriefSync {
@@ -113,10 +113,5 @@ impl ControlModeSetting {
 
     pub fn tightened_since(&self, revision: ModeRevision) -> bool {
         self.tightened_at > revision
-    }
-
-    /// Whether an agent that received its brief under `revision` works under this mode.
-    pub fn brief_sync(&self, revision: ModeRevision) -> BriefSync {
-        if revision < self.revision { BriefSync::Pending } else { BriefSync::Synced }
     }
 }

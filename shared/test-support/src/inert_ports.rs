@@ -1,9 +1,13 @@
 //! Ports without effect.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
 use pilothouse_domain::{AgentSessionId, RunId};
-use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+use pilothouse_runtime::{
+    AgentRuntime, AtCapacity, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode,
+};
 use pilothouse_wire::launch::LaunchRequest;
 
 /// A runtime that accepts all requests and runs nothing.
@@ -11,6 +15,8 @@ use pilothouse_wire::launch::LaunchRequest;
 pub struct InertRuntime {
     pub capabilities: RuntimeCapabilities,
     pub state: ProcessState,
+    /// Whether there is room for another sidecar.
+    pub has_room: bool,
 }
 
 impl InertRuntime {
@@ -27,7 +33,7 @@ impl InertRuntime {
     fn of(durable_workspace: bool, placement: &str) -> Self {
         let capabilities =
             RuntimeCapabilities { durable_workspace, lease: None, placement: placement.to_owned() };
-        Self { capabilities, state: ProcessState::Unknown }
+        Self { capabilities, state: ProcessState::Unknown, has_room: true }
     }
 }
 
@@ -44,6 +50,10 @@ impl AgentRuntime for InertRuntime {
     }
     fn capabilities(&self) -> RuntimeCapabilities {
         self.capabilities.clone()
+    }
+    fn admit_start(&self) -> Result<(), AtCapacity> {
+        let full = AtCapacity { message: "there is no room", retry_after: Duration::from_secs(1) };
+        if self.has_room { Ok(()) } else { Err(full) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `POST /api/decisions/{id}/resolve`: resolves a decision of the inbox (S2 `resolveDecision`).
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
@@ -13,6 +15,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::request::DecisionOf;
+use pilothouse_app::session_start::StartRoom;
 use pilothouse_app::unit_of_work;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{
@@ -185,12 +188,13 @@ async fn resolve_decision(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let proposed = ProposedResolution::from(body.input);
+    let room = Arc::new(StartRoom::default());
     let load = async || {
         let loaded = app.store.loaded_decision(&command.owner, id).await?.ok_or_else(Problem::no_decision)?;
         let decision = match FreeDecision::of(loaded.value) {
             Ok(value) => {
                 let free = Loaded { value, version: loaded.version };
-                return Ok(ResolveState::Free(Box::new(FreeState::load(&app, free).await?)));
+                return Ok(ResolveState::Free(Box::new(FreeState::load(&app, free, &room).await?)));
             }
             Err(decision) => *decision,
         };

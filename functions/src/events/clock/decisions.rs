@@ -1,8 +1,11 @@
 //! Due deadlines of free decisions (decision 81): the grace period of orphaned decisions, and recoveries without a person.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
+use pilothouse_app::session_start::StartRoom;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::decision::{
     FreeDecision, FreeDecisionError, FreeStatus, OrphanAction, Recovery, Resolution, ResolvedBy,
@@ -42,7 +45,8 @@ pub(super) async fn carry_out(app: &App, id: DecisionId) -> Result<(), Problem> 
 
 /// Returns whether the decision changed.
 async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
-    let load = async || DueState::load(app, id).await;
+    let room = Arc::new(StartRoom::default());
+    let load = async || DueState::load(app, id, &room).await;
     let decide = |state: DueState, ctx: &mut DomainContext<'_>| match state {
         DueState::Nothing => Ok(Decision::Unchanged(false)),
         DueState::Orphan { decision, project, replacement } => {
@@ -57,13 +61,13 @@ async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
 }
 
 impl DueState {
-    async fn load(app: &App, id: DecisionId) -> Result<Self, Problem> {
+    async fn load(app: &App, id: DecisionId, room: &Arc<StartRoom>) -> Result<Self, Problem> {
         let Some(decision) = app.store.free_decision(id).await? else { return Ok(Self::Nothing) };
         if decision.value.decision().due_at().is_none_or(|at| at > app.now()) {
             return Ok(Self::Nothing);
         }
         if let Some(recovery) = decision.value.automatic_recovery() {
-            return Ok(Self::Recovery(Box::new(FreeState::load(app, decision).await?), recovery));
+            return Ok(Self::Recovery(Box::new(FreeState::load(app, decision, room).await?), recovery));
         }
         let Some(membership) = decision.value.decision().project.clone() else { return Ok(Self::Nothing) };
         let project = app.store.any_aggregate::<Project>(membership.project_id).await?;
@@ -131,11 +135,11 @@ async fn replacement(
 }
 
 fn works(session: &AgentSession) -> bool {
-    let status = AgentStatus::of_session(session.status(), session.has_pending_review());
-    status.advances_ticks() && !session.is_held()
+    AgentStatus::of(session).advances_ticks() && !session.is_held()
 }
 
-/// Recovers the agent. If its session cannot be retried, it starts again; if that is refused, too, a person decides.
+/// Recovers the agent. If its session cannot be retried, it starts again; if that is refused, too, a person decides. A server without room
+/// for another sidecar refuses neither: the deadline stays due.
 fn recover(
     app: &App,
     state: &FreeState,

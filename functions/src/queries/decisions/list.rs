@@ -1,7 +1,5 @@
 //! `GET /api/decisions`: what waits for the owner in all sessions, or what became of it.
 
-use std::fmt::Display;
-
 use axum::Json;
 use axum::extract::State;
 use pilothouse_api::decisions::{DecisionCounts, DecisionPage, DecisionView};
@@ -11,14 +9,14 @@ use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem};
 use pilothouse_app::paging::Scope;
 use pilothouse_domain::decision::{Decision, DecisionKind, DecisionStatus};
-use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_domain::{AgentSessionId, ProjectAgentId, ProjectId, UserId};
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("decisions-list", Verb::Get, "/api/decisions", |verb| verb.route(list_decisions))
         .owner()
         .summary("List decisions that wait for the owner")
-        .query(&["limit", "cursor", "state", "kind", "session", "counts"])
+        .query(&["limit", "cursor", "state", "kind", "session", "projectId", "agentId", "counts"])
         .output::<DecisionPage>(&[200]);
 
 /// The largest number of pages that one request reads. It bounds the cost of a filter with few matches.
@@ -28,7 +26,8 @@ const COUNTED_PAGES: usize = 5;
 const COUNTED_OF_PAGE: usize = 200;
 
 /// Responds with 200 and a page. Pending and orphaned decisions are the default: the most severe first, then those with the largest blast radius,
-/// then the oldest. With another `state` the latest come first. `kind` and `session` filter. A filtered page may be short even if more
+/// then the oldest. With another `state` the latest come first. `kind`, `session`, `projectId` and
+/// `agentId` filter. A filtered page may be short even if more
 /// pages follow. `counts=true` adds the numbers of pending and orphaned decisions.
 async fn list_decisions(
     State(app): State<App>,
@@ -36,10 +35,12 @@ async fn list_decisions(
     page: PageRequest,
     parameters: Parameters,
 ) -> Result<Json<DecisionPage>, Problem> {
-    let state = one_of(&parameters, "state", &DecisionStatus::ALL)?;
-    let kind = one_of(&parameters, "kind", &DecisionKind::ALL)?;
+    let state = parameters.one_of("state", &DecisionStatus::ALL)?;
+    let kind = parameters.one_of("kind", &DecisionKind::ALL)?;
     let session: Option<AgentSessionId> = parameters.parsed("session")?;
-    let counted = one_of(&parameters, "counts", &[true, false])?.unwrap_or(false);
+    let project: Option<ProjectId> = parameters.parsed("projectId")?;
+    let agent: Option<ProjectAgentId> = parameters.parsed("agentId")?;
+    let counted = parameters.one_of("counts", &[true, false])?.unwrap_or(false);
     let partition = match state {
         None | Some(DecisionStatus::Pending | DecisionStatus::Orphaned) => {
             layout::open_decisions_partition(&owner)
@@ -47,13 +48,15 @@ async fn list_decisions(
         Some(DecisionStatus::Suspended) => layout::suspended_decisions_partition(&owner),
         _ => layout::ended_decisions_partition(&owner),
     };
-    let text = |name| parameters.text(name).unwrap_or_default();
-    let filter = format!("{}&{}&{}", text("state"), text("kind"), text("session"));
+    let filter = ["state", "kind", "session", "projectId", "agentId"];
+    let filter = filter.map(|name| parameters.text(name).unwrap_or_default()).join("&");
     let scope = Scope::new("decisions", partition).filtered(&filter);
     let wanted = |decision: &Decision| {
         state.is_none_or(|state| decision.status() == state)
             && kind.is_none_or(|kind| decision.kind() == kind)
             && session.is_none_or(|session| decision.session_id() == Some(session))
+            && project.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.project_id == id))
+            && agent.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.agent_id == id))
     };
     let mut after = scope.decode(&page)?;
     let mut items = Vec::new();
@@ -91,14 +94,4 @@ async fn counts(app: &App, owner: &UserId) -> Result<DecisionCounts, Problem> {
     }
     counts.is_partial = true;
     Ok(counts)
-}
-
-/// Parses a parameter by the names of its values.
-fn one_of<T: Display + Copy>(parameters: &Parameters, name: &str, all: &[T]) -> Result<Option<T>, Problem> {
-    let Some(text) = parameters.text(name) else { return Ok(None) };
-    let value = all.iter().find(|value| value.to_string() == text).copied();
-    value.map(Some).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(ToString::to_string).collect();
-        Problem::invalid(name, format!("must be one of {}", names.join(", ")))
-    })
 }

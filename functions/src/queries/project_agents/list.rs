@@ -9,6 +9,8 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem};
 use pilothouse_domain::ProjectAgentId;
+use pilothouse_domain::project::AgentStatus;
+use pilothouse_domain::text::WorkstreamId;
 use pilothouse_store::cursor;
 use pilothouse_store::table::Position;
 
@@ -16,10 +18,10 @@ pub const FUNCTION: HttpFunction =
     HttpFunction::new("agents-list", Verb::Get, "/api/agents", |verb| verb.route(list_agents))
         .owner()
         .summary("List the agents of a project, oldest first")
-        .query(&["limit", "cursor", "projectId"])
+        .query(&["limit", "cursor", "projectId", "status", "pluginName", "workstream"])
         .output::<Page<AgentView>>(&[200]);
 
-/// Responds with 200 and a page. An owner with one project may leave out `projectId`.
+/// Responds with 200 and a page. An owner with one project may leave out `projectId`. `status`, `pluginName` and `workstream` filter.
 async fn list_agents(
     State(app): State<App>,
     Owner(owner): Owner,
@@ -27,20 +29,29 @@ async fn list_agents(
     parameters: Parameters,
 ) -> Result<Json<Page<AgentView>>, Problem> {
     let project = app.chosen_project(&owner, parameters.parsed("projectId")?).await?.value;
-    let partition = project.id().to_string();
+    let status = parameters.one_of("status", &AgentStatus::ALL)?;
+    let (plugin, workstream) = (parameters.text("pluginName"), parameters.text("workstream"));
+    let filter = ["status", "pluginName", "workstream"].map(|name| parameters.text(name).unwrap_or_default());
+    let partition = format!("{}&{}", project.id(), filter.join("&"));
     let scope = cursor::Scope { list: "agents", index: None, partition: &partition };
     let after = after(&scope, &page)?;
-    let mut ids = project.agents().keys().copied().filter(|id| after.is_none_or(|after| *id > after));
+    let in_workstream = |of: &WorkstreamId| workstream.is_none_or(|workstream| of.as_str() == workstream);
+    let agents = project.agents().iter().filter(|(_, of)| in_workstream(of)).map(|(id, _)| *id);
+    let mut ids = agents.filter(|id| after.is_none_or(|after| *id > after));
     let mut items = Vec::new();
-    for id in ids.by_ref().take(page.limit) {
-        items.push(app.agent_view(&owner, id).await?);
+    let mut read = None;
+    while items.len() < page.limit
+        && let Some(id) = ids.next()
+    {
+        let agent = app.agent_view(&owner, id).await?;
+        let is_wanted = status.is_none_or(|status| agent.status == status)
+            && plugin.is_none_or(|plugin| agent.plugin_name == plugin);
+        items.extend(is_wanted.then_some(agent));
+        read = Some(id);
     }
-    let last = items.last().filter(|_| ids.next().is_some());
-    let next = last.map(|agent| Position {
-        partition: partition.clone(),
-        sort: agent.id.to_string(),
-        index_sort: None,
-    });
+    let last = read.filter(|_| ids.next().is_some());
+    let next =
+        last.map(|id| Position { partition: partition.clone(), sort: id.to_string(), index_sort: None });
     Ok(Json(Page { next_cursor: next.map(|position| scope.encode(&position)), items }))
 }
 

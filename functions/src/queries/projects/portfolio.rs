@@ -76,8 +76,7 @@ async fn entry(
     let agents = agents_of(app, project).await?;
     let mut by_status = BTreeMap::new();
     for (_, session) in &agents {
-        let status = AgentStatus::of_session(session.status(), session.has_pending_review());
-        *by_status.entry(status).or_default() += 1;
+        *by_status.entry(AgentStatus::of(session)).or_default() += 1;
     }
     let score =
         |agent: &ProjectAgent| agent.trust_under(&definition.trust, tick).score(tick, &definition.trust);

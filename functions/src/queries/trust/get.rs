@@ -74,6 +74,7 @@ fn change(recorded: &AggregateJournalEntry<ProjectAgentEvent>) -> Option<TrustCh
         | ProjectAgentEvent::BriefUpdated { .. }
         | ProjectAgentEvent::ToolApproved { .. }
         | ProjectAgentEvent::Crashed { .. }
+        | ProjectAgentEvent::AutonomyAnswered { .. }
         | ProjectAgentEvent::TrustConfigured { .. } => None,
     })
 }

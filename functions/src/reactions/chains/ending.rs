@@ -30,13 +30,14 @@ pub(super) fn complete(
     Ok(Some(commit))
 }
 
-/// Cancels the queued messages of a session without a continuation, as for cancelled sessions (decision 30).
+/// Records that no session continues the work of an exhausted one, and cancels its queued messages, as for cancelled sessions
+/// (decision 30).
 pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let mut loaded = member.loaded;
     if loaded.conversation.session.run().is_some() {
         return Ok(None);
     }
-    let events = loaded.conversation.abandon_queue();
+    let events = loaded.conversation.abandon_work(member.chain.value.id());
     if events.is_empty() {
         return Ok(None);
     }
@@ -45,7 +46,7 @@ pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Probl
     Ok(Some(commit))
 }
 
-/// Cancels a session of a cancelled chain if it has not ended. Cancels the queued messages of an exhausted session.
+/// Cancels a session of a cancelled chain if it has not ended. Abandons the work of an exhausted session.
 pub(super) async fn cancel(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     let load = async || Member::load(app, id).await;
     let decide = |member: Option<Member>, ctx: &mut DomainContext<'_>| {

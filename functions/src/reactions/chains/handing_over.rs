@@ -7,6 +7,7 @@ use pilothouse_app::journal_views;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::decision::FreeDecision;
 use pilothouse_domain::project_agent::AgentBrief;
+use pilothouse_domain::session::WorkStop;
 use pilothouse_domain::value::HandoffDocument;
 use pilothouse_domain::{AgentSession, DomainContext, Events, ProjectAgent, SessionChain};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
@@ -81,7 +82,11 @@ pub(super) fn hand_over(
         Ok(handed) => handed,
         Err(full @ ChainError::Full { .. }) => {
             tracing::warn!(chain = %chain.value.id(), %full, "the chain is full; the work is not handed over");
-            return ask(&from.conversation.session, &chain.value, &full, is_asked, ctx);
+            return if is_asked {
+                Ok(None)
+            } else {
+                ask(app, from, of_predecessor, &chain.value, &full, ctx)
+            };
         }
         Err(other) => return Err(other.into()),
     };
@@ -120,18 +125,19 @@ fn follow_brief(session: &mut AgentSession, brief: &AgentBrief) {
 
 /// Leaves it to a person what becomes of a chain that is full.
 fn ask(
-    session: &AgentSession,
+    app: &App,
+    mut from: LoadedConversation,
+    mut events: Events,
     chain: &SessionChain,
     full: &ChainError,
-    is_asked: bool,
     ctx: &DomainContext<'_>,
 ) -> Result<Option<Commit>, Problem> {
-    if is_asked {
-        return Ok(None);
-    }
-    let mut commit = Commit::new();
+    let session = &mut from.conversation.session;
     let decision = FreeDecision::handoff_failed(session, chain.id(), full, ctx.now);
+    events.extend(session.stop_work(chain.id(), WorkStop::ChainFull));
+    let mut commit = Commit::new();
     commit.free_decision(&Loaded::new(decision))?;
+    app.record(&mut commit, &mut from, cause(FUNCTION), events)?;
     Ok(Some(commit))
 }
 

@@ -214,13 +214,13 @@ impl AgentHandle {
         Self {
             id: agent.id(),
             plugin_name: session.settings().adapter.to_string(),
-            status: AgentStatus::of_session(session.status(), session.has_pending_review()),
+            status: AgentStatus::of(session),
             session_id: session.id(),
             session_status: session.status(),
             role: agent.brief().role.to_string(),
             workstream: agent.brief().workstream.clone(),
             brief_version: agent.brief_version(),
-            pending_decisions: if session.is_held() { 0 } else { session.pending_requests().len() },
+            pending_decisions: session.pending_decision_count(),
             spent_usd: session.budget().account_usd(),
         }
     }

@@ -228,6 +228,16 @@ impl Parameters {
     {
         self.text(name).map(|text| text.parse().map_err(|error| Problem::invalid(name, error))).transpose()
     }
+
+    /// Parses a parameter by the names of its values.
+    pub fn one_of<T: std::fmt::Display + Copy>(&self, name: &str, all: &[T]) -> Result<Option<T>, Problem> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let value = all.iter().find(|value| value.to_string() == text).copied();
+        value.map(Some).ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(ToString::to_string).collect();
+            Problem::invalid(name, format!("must be one of {}", names.join(", ")))
+        })
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameters {

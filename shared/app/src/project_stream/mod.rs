@@ -302,7 +302,7 @@ impl ProjectStream {
         }
         let mut messages = Vec::new();
         for entry in entries {
-            let outgoing = entry.events.iter().filter_map(|event| of_agent(id, event)).collect();
+            let outgoing = entry.events.iter().flat_map(|event| of_agent(id, event)).collect();
             let place = (JournalRef::Agent(id), entry.sequence);
             self.push(&mut messages, place, outgoing, |stream| stream.follow_sessions(id, &entry)).await?;
         }
@@ -318,6 +318,7 @@ impl ProjectStream {
                 ProjectAgentEvent::ToolApproved { .. }
                 | ProjectAgentEvent::BriefUpdated { .. }
                 | ProjectAgentEvent::Crashed { .. }
+                | ProjectAgentEvent::AutonomyAnswered { .. }
                 | ProjectAgentEvent::TrustChanged { .. }
                 | ProjectAgentEvent::TrustConfigured { .. } => continue,
             };
@@ -444,19 +445,25 @@ impl ProjectStream {
     }
 }
 
-fn of_agent(id: ProjectAgentId, event: &ProjectAgentEvent) -> Option<Outgoing> {
+fn of_agent(id: ProjectAgentId, event: &ProjectAgentEvent) -> Vec<Outgoing> {
+    // A change of autonomy opens or ends a decision that no session has.
+    let changes_autonomy = !event.autonomy_changes().is_empty();
     match event {
         ProjectAgentEvent::TrustChanged { entry, .. } => {
-            Some(Outgoing::Body(ProjectMessageBody::TrustUpdate(TrustUpdate::of(id, entry))))
+            let update = Outgoing::Body(ProjectMessageBody::TrustUpdate(TrustUpdate::of(id, entry)));
+            std::iter::once(update).chain(changes_autonomy.then_some(Outgoing::State)).collect()
         }
-        // A crash can open a decision that no session has.
+        // A crash can open such a decision, too.
         ProjectAgentEvent::BriefUpdated { .. }
         | ProjectAgentEvent::Crashed { .. }
-        | ProjectAgentEvent::SessionChanged { .. } => Some(Outgoing::State),
-        // The change of the project shows a new agent and a new configuration, and the decision shows an approval.
-        ProjectAgentEvent::Spawned { .. }
-        | ProjectAgentEvent::ToolApproved { .. }
-        | ProjectAgentEvent::TrustConfigured { .. } => None,
+        | ProjectAgentEvent::AutonomyAnswered { .. }
+        | ProjectAgentEvent::SessionChanged { .. } => vec![Outgoing::State],
+        // The change of the project shows a new configuration.
+        ProjectAgentEvent::TrustConfigured { .. } if changes_autonomy => vec![Outgoing::State],
+        // The change of the project shows a new agent, and the decision shows an approval.
+        ProjectAgentEvent::TrustConfigured { .. }
+        | ProjectAgentEvent::Spawned { .. }
+        | ProjectAgentEvent::ToolApproved { .. } => Vec::new(),
     }
 }
 

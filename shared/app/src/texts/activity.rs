@@ -2,7 +2,7 @@
 
 use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::output_schema::OutputViolation;
-use pilothouse_domain::session::Disk;
+use pilothouse_domain::session::{Disk, WorkStop};
 use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
 };
@@ -132,6 +132,14 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             T::HandoffInitiated,
             format!("Session {continuation} continues the work{}", message_count_text(message_ids.len())),
         ),
+        E::WorkStopped { reason, .. } => {
+            let why = match reason {
+                WorkStop::ChainFull => "the chain is full, so you decide",
+                WorkStop::ChainKept => "the chain is full and stays as it is",
+                WorkStop::ChainEnded => "the chain ended",
+            };
+            (T::StatusChange, format!("No session continues the work: {why}"))
+        }
         E::WorkTakenUp { from_session_id, position, message_ids, .. } => (
             T::HandoffInitiated,
             format!(

@@ -1,9 +1,9 @@
 //! The work of a session that another one continues, or none (decisions 30, 34).
 
 use super::Conversation;
-use crate::session::SessionError;
+use crate::session::{SessionError, WorkStop};
 use crate::value::RecordedHandoff;
-use crate::{AgentSessionId, DomainContext, Events, SessionEvent};
+use crate::{AgentSessionId, DomainContext, Events, SessionChainId, SessionEvent};
 
 /// The result of a restart; the caller commits all of it in one transaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +42,12 @@ impl Conversation {
         Ok(Restart { new: Self::new(session, queue), of_new, of_failed })
     }
 
-    /// Cancels all messages, as no session continues the work.
-    pub fn abandon_queue(&mut self) -> Events {
-        let (gone, events) = self.queue.end();
+    /// Records that no session continues the work, because the chain ended, and cancels all messages.
+    pub fn abandon_work(&mut self, chain_id: SessionChainId) -> Events {
+        let mut events = self.session.stop_work(chain_id, WorkStop::ChainEnded);
+        let (gone, cancelled) = self.queue.end();
         self.closed_messages.extend(gone);
+        events.extend(cancelled);
         events
     }
 }

@@ -70,7 +70,8 @@ fn description(subject: &DecisionSubject) -> String {
         DecisionSubject::OutputReview { .. } => "Its output.".to_owned(),
         DecisionSubject::BrakeRelease { .. }
         | DecisionSubject::CrashRecovery { .. }
-        | DecisionSubject::HandoffFailed { .. } => String::new(),
+        | DecisionSubject::HandoffFailed { .. }
+        | DecisionSubject::Autonomy { .. } => String::new(),
     }
 }
 

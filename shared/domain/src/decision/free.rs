@@ -13,8 +13,13 @@ use super::{
 };
 use crate::brake::Brake;
 use crate::chain::ChainError;
+use crate::effect::ActionKind;
 use crate::text::Feedback;
-use crate::{AgentSession, Aggregate as _, BrakeId, DecisionId, ProjectAgentId, SessionChainId, Timestamp};
+use crate::trust::Rate;
+use crate::{
+    AgentSession, Aggregate as _, BrakeId, DecisionId, ProjectAgent, ProjectAgentId, SessionChainId,
+    Timestamp,
+};
 
 /// A decision that guards itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +41,7 @@ impl DecisionKind {
     /// Whether decisions of this kind belong to no session from the beginning.
     pub const fn is_free(self) -> bool {
         match self {
-            Self::BrakeRelease | Self::CrashRecovery | Self::HandoffFailed => true,
+            Self::BrakeRelease | Self::CrashRecovery | Self::HandoffFailed | Self::Autonomy => true,
             Self::Option | Self::ToolApproval | Self::Question | Self::Plan | Self::OutputReview => false,
         }
     }
@@ -118,6 +123,32 @@ impl FreeDecision {
             options: ChainOutcome::options(),
         };
         Self::about(session, Self::failed_handoff_of(chain_id), subject, now)
+    }
+
+    /// The decision whether `agent` may do without asking what it proposed just now.
+    pub(crate) fn autonomy(
+        agent: &ProjectAgent,
+        action_kind: ActionKind,
+        lower_bound: Rate,
+        now: Timestamp,
+    ) -> Self {
+        let verdicts = agent.trust().approvals(action_kind);
+        let what = format!("autonomy/{action_kind}/{}/{now}", verdicts.decided);
+        let subject = DecisionSubject::Autonomy { action_kind, verdicts, lower_bound };
+        let (severity, blast_radius) = subject.classification().unzip();
+        Self::pending(Decision {
+            id: id_of(agent.id().uuid(), &what),
+            owner_id: agent.owner_id().clone(),
+            session: None,
+            project: Some(agent.membership()),
+            subject,
+            severity,
+            blast_radius,
+            created_at: now,
+            expires_at: None,
+            timeout: None,
+            state: DecisionState::Pending,
+        })
     }
 
     const fn pending(decision: Decision) -> Self {

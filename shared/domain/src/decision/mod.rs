@@ -67,10 +67,12 @@ pub enum DecisionKind {
     CrashRecovery,
     /// What becomes of a chain whose work cannot be handed over.
     HandoffFailed,
+    /// Whether an agent of a project may do one kind of action without asking.
+    Autonomy,
 }
 
 impl DecisionKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Option,
         Self::ToolApproval,
         Self::Question,
@@ -79,6 +81,7 @@ impl DecisionKind {
         Self::BrakeRelease,
         Self::CrashRecovery,
         Self::HandoffFailed,
+        Self::Autonomy,
     ];
 }
 
@@ -91,4 +94,5 @@ named!(DecisionKind {
     BrakeRelease => "brake_release",
     CrashRecovery => "crash_recovery",
     HandoffFailed => "handoff_failed",
+    Autonomy => "autonomy",
 });

@@ -40,7 +40,8 @@ impl TrustOutcome {
                 | S::Plan { .. }
                 | S::BrakeRelease { .. }
                 | S::CrashRecovery { .. }
-                | S::HandoffFailed { .. },
+                | S::HandoffFailed { .. }
+                | S::Autonomy { .. },
                 _,
             ) => None,
         }
@@ -102,7 +103,8 @@ impl JudgedAction {
             | DecisionSubject::OutputReview { .. }
             | DecisionSubject::BrakeRelease { .. }
             | DecisionSubject::CrashRecovery { .. }
-            | DecisionSubject::HandoffFailed { .. } => None,
+            | DecisionSubject::HandoffFailed { .. }
+            | DecisionSubject::Autonomy { .. } => None,
         }
     }
 }

@@ -195,6 +195,8 @@ pub enum CancelReason {
     Retried,
     /// The chain was cancelled in another way.
     ChainEnded,
+    /// What an agent proposed does not apply any more.
+    ProposalWithdrawn,
 }
 
 /// The id of the decision about `request`, which `run` made in a session. Requests that were stored without their run have none.

@@ -45,6 +45,7 @@ pub struct AutomaticRecovery {
 pub struct AutoRestartConditions {
     /// The lowest trust: 0 to 100.
     #[serde(default = "AutoRestartConditions::default_trust")]
+    #[schemars(range(max = 100))]
     pub min_trust_score: u8,
     /// How many crashes in a row are recovered from without a person: 1 to 100. A completed turn ends the row.
     #[serde(default = "AutoRestartConditions::default_crashes")]

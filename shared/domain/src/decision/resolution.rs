@@ -172,7 +172,8 @@ impl DecisionSubject {
             Self::ToolApproval { .. }
             | Self::Plan { .. }
             | Self::OutputReview { .. }
-            | Self::BrakeRelease { .. } => &[ResolutionType::Approve, ResolutionType::Reject],
+            | Self::BrakeRelease { .. }
+            | Self::Autonomy { .. } => &[ResolutionType::Approve, ResolutionType::Reject],
             Self::CrashRecovery { .. } | Self::HandoffFailed { .. } => &[ResolutionType::ChooseOption],
         }
     }
@@ -328,7 +329,8 @@ impl DecisionSubject {
             | Self::OutputReview { .. }
             | Self::BrakeRelease { .. }
             | Self::CrashRecovery { .. }
-            | Self::HandoffFailed { .. } => return Vec::new(),
+            | Self::HandoffFailed { .. }
+            | Self::Autonomy { .. } => return Vec::new(),
         };
         let count = |question: &str| answers.iter().filter(|answer| answer.question == question).count();
         let missing = asked.iter().filter(|question| count(question) != 1);

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{AutomaticRecovery, DecisionKind, DecisionOption};
 use crate::brake::BrakeScope;
-use crate::effect::{BlastRadius, Effect, Severity};
+use crate::effect::{ActionKind, BlastRadius, Effect, Severity};
+use crate::trust::{ApprovalCounts, Rate};
 use crate::value::{
     AskedVerdict, FailureReason, OptionAssessment, OptionProposal, Question, SessionOutput, ToolApproval,
 };
@@ -78,6 +79,15 @@ pub enum DecisionSubject {
         /// What can become of the chain.
         options: Vec<DecisionOption>,
     },
+    /// The verdicts on an agent of a project were so good that it could do without them (decision 68).
+    Autonomy {
+        /// What the agent could do without asking.
+        action_kind: ActionKind,
+        /// The verdicts of persons on such actions so far.
+        verdicts: ApprovalCounts,
+        /// Lower end of the interval of the approval rate.
+        lower_bound: Rate,
+    },
 }
 
 impl DecisionSubject {
@@ -91,6 +101,7 @@ impl DecisionSubject {
             Self::BrakeRelease { .. } => DecisionKind::BrakeRelease,
             Self::CrashRecovery { .. } => DecisionKind::CrashRecovery,
             Self::HandoffFailed { .. } => DecisionKind::HandoffFailed,
+            Self::Autonomy { .. } => DecisionKind::Autonomy,
         }
     }
 
@@ -104,7 +115,8 @@ impl DecisionSubject {
             | Self::Question { .. }
             | Self::Plan { .. }
             | Self::OutputReview { .. }
-            | Self::BrakeRelease { .. } => None,
+            | Self::BrakeRelease { .. }
+            | Self::Autonomy { .. } => None,
         }
     }
 
@@ -118,7 +130,8 @@ impl DecisionSubject {
             | Self::OutputReview { .. }
             | Self::BrakeRelease { .. }
             | Self::CrashRecovery { .. }
-            | Self::HandoffFailed { .. } => None,
+            | Self::HandoffFailed { .. }
+            | Self::Autonomy { .. } => None,
         }
     }
 
@@ -169,6 +182,8 @@ impl DecisionSubject {
             Self::BrakeRelease { .. } | Self::CrashRecovery { .. } | Self::HandoffFailed { .. } => {
                 Some((Severity::High, BlastRadius::Small))
             }
+            // Nothing stops while it waits.
+            Self::Autonomy { .. } => Some((Severity::Low, BlastRadius::Small)),
             Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => None,
         }
     }

@@ -287,7 +287,8 @@ impl TimedDecision<'_> {
             | DecisionKind::OutputReview
             | DecisionKind::BrakeRelease
             | DecisionKind::CrashRecovery
-            | DecisionKind::HandoffFailed => false,
+            | DecisionKind::HandoffFailed
+            | DecisionKind::Autonomy => false,
         };
         answerable && harmless(self.severity, self.blast_radius)
     }

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A JSON Schema, as the owner wrote it. [`OutputSchema::violations`] says whether it can be enforced.
+/// A JSON Schema, as the owner wrote it. It is refused if it has rules that cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct OutputSchema(Value);

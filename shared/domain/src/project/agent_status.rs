@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SessionEvent;
 use crate::names::named;
-use crate::session::AgentSessionStatus;
+use crate::session::{AgentSession, AgentSessionStatus, WorkStop};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -27,9 +27,20 @@ named!(AgentStatus {
 });
 
 impl AgentStatus {
-    /// The status of an agent whose current session has this status. After `ContextExhausted` the work continues in another session,
-    /// which becomes the current one.
-    pub const fn of_session(status: AgentSessionStatus, output_pending_review: bool) -> Self {
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Paused, Self::WaitingOnHuman, Self::Completed, Self::Error];
+
+    /// The status of an agent with this current session. An exhausted session that no other one continues is not at work any more.
+    pub const fn of(session: &AgentSession) -> Self {
+        match session.work_stop() {
+            Some(WorkStop::ChainFull) => Self::WaitingOnHuman,
+            Some(WorkStop::ChainKept | WorkStop::ChainEnded) => Self::Error,
+            None => Self::of_status(session.status(), session.has_pending_review()),
+        }
+    }
+
+    /// After `ContextExhausted` the work continues in another session, which becomes the current one.
+    const fn of_status(status: AgentSessionStatus, output_pending_review: bool) -> Self {
         use AgentSessionStatus as S;
         match status {
             S::Queued
@@ -73,6 +84,7 @@ impl AgentStatus {
                 | E::PlanRejected { .. }
                 | E::AnswerReturned { .. }
                 | E::AutoContinueStopped { .. }
+                | E::WorkStopped { .. }
                 | E::RunEnded { .. }
         )
     }
@@ -105,15 +117,15 @@ mod tests {
             S::Failed | S::Cancelled => A::Error,
         };
         for status in S::ALL {
-            assert_eq!(AgentStatus::of_session(status, false), expected(status), "{status}");
+            assert_eq!(AgentStatus::of_status(status, false), expected(status), "{status}");
             let reviewed = if status == S::Idle { A::WaitingOnHuman } else { expected(status) };
-            assert_eq!(AgentStatus::of_session(status, true), reviewed, "{status}");
+            assert_eq!(AgentStatus::of_status(status, true), reviewed, "{status}");
         }
     }
 
     #[test]
     fn ticks_advance_while_an_agent_works_or_waits_for_a_person() {
-        let advancing = |status| AgentStatus::of_session(status, false).advances_ticks();
+        let advancing = |status| AgentStatus::of_status(status, false).advances_ticks();
         let advancing: Vec<_> = S::ALL.into_iter().filter(|status| advancing(*status)).collect();
         let still = [S::Interrupted, S::Paused, S::Cancelled, S::Idle, S::Completed, S::Failed];
         assert!(S::ALL.iter().all(|status| advancing.contains(status) != still.contains(status)));

@@ -1,5 +1,6 @@
 //! What can happen to an agent of a project.
 
+use crate::effect::ActionKind;
 use crate::event::aggregate_events;
 use crate::text::WorkstreamId;
 use crate::tick::Tick;
@@ -38,6 +39,12 @@ aggregate_events! {
             score: Points,
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             autonomy: Vec<AutonomyChange>,
+        },
+        /// A person decided whether the agent may do one kind of action without asking.
+        AutonomyAnswered = "ProjectAgentAutonomyAnsweredEvent" {
+            decision_id: DecisionId,
+            action_kind: ActionKind,
+            granted: bool,
         },
     }
 }

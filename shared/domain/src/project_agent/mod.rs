@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `autonomy` | proposals of autonomy and their answers |
 //! | `brief` | what the agent is, may do, and must follow |
 //! | `crash` | its crashes, and the decision about the latest one |
 //! | `mcp` | the MCP servers of a brief |
@@ -9,6 +10,7 @@
 //! | `provider_config` | which options a brief may pass to its adapter |
 //! | `prompt` | the part of the system prompt that a brief becomes |
 
+mod autonomy;
 mod brief;
 mod bypass;
 mod crash;
@@ -17,8 +19,11 @@ mod mcp;
 mod prompt;
 mod provider_config;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+pub use autonomy::ProposalDecisions;
 pub use brief::{AgentBrief, BriefViolation};
 use crash::Crashes;
 pub use event::ProjectAgentEvent;
@@ -27,13 +32,14 @@ pub use prompt::brief_prompt;
 pub use provider_config::{ProviderConfigViolation, approval_bypasses};
 
 use crate::control_mode::{BriefSync, ControlModeSetting};
+use crate::effect::ActionKind;
 use crate::escalation::StandingApproval;
 use crate::tick::Tick;
 use crate::trust::{ReportedOutcome, TrustCalibrationProfile, TrustProfile};
 use crate::value::ProjectMembership;
 use crate::{
-    AgentSession, AgentSessionId, Aggregate, DomainContext, EventId, ProjectAgentId, ProjectId, Timestamp,
-    UserId,
+    AgentSession, AgentSessionId, Aggregate, DecisionId, DomainContext, EventId, ProjectAgentId, ProjectId,
+    Timestamp, UserId,
 };
 
 /// An agent of a project. Its status follows from its current session: [`crate::project::AgentStatus`].
@@ -65,6 +71,9 @@ pub struct ProjectAgent {
     approvals: Vec<StandingApproval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crashes: Option<Crashes>,
+    /// The decisions about proposed autonomy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    proposals: BTreeMap<ActionKind, DecisionId>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -121,6 +130,7 @@ impl ProjectAgent {
             started_at_tick: tick,
             approvals: Vec::new(),
             crashes: None,
+            proposals: BTreeMap::new(),
             created_at: ctx.now,
             updated_at: ctx.now,
         };
@@ -231,6 +241,15 @@ impl ProjectAgent {
 
     pub const fn project_id(&self) -> ProjectId {
         self.project_id
+    }
+
+    /// What the agent's sessions know of their project.
+    pub fn membership(&self) -> ProjectMembership {
+        ProjectMembership {
+            project_id: self.project_id,
+            agent_id: self.id,
+            workstream: self.brief.workstream.clone(),
+        }
     }
 
     pub const fn brief(&self) -> &AgentBrief {

@@ -162,6 +162,7 @@ impl EventClass {
             | E::ContextNearingLimit { .. }
             | E::ContextExhausted { .. }
             | E::WorkTakenUp { .. }
+            | E::WorkStopped { .. }
             | E::PlanCreated {}
             | E::MessageDelivered { .. }
             | E::MessageUncertain { .. }

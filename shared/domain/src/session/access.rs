@@ -174,6 +174,12 @@ impl AgentSession {
         self.requests.pending()
     }
 
+    /// How many requests and outputs wait for the owner. A brake suspends requests, and leaves outputs to be reviewed.
+    pub fn pending_decision_count(&self) -> usize {
+        let requests = if self.is_held() { 0 } else { self.pending_requests().len() };
+        requests + usize::from(self.has_pending_review())
+    }
+
     /// The command that waits for its acknowledgement.
     pub const fn pending_command(&self) -> Option<&PendingCommand> {
         self.state.pending_command()

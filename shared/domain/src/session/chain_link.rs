@@ -1,5 +1,6 @@
 //! The place of a session in its chain (decisions 33 to 35).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::Objective;
@@ -18,6 +19,21 @@ pub(super) struct ChainLink {
     continues: Option<Continues>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     continuation: Option<AgentSessionId>,
+    /// Why no session continues the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop: Option<WorkStop>,
+}
+
+/// Why no session continues the work of an exhausted one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum WorkStop {
+    /// The chain has the most sessions that it can have, and a person decides.
+    ChainFull,
+    /// A person kept the full chain as it is.
+    ChainKept,
+    /// The chain ended.
+    ChainEnded,
 }
 
 /// State that a session inherited from its predecessor in the chain.
@@ -56,6 +72,15 @@ impl ChainLink {
 
     pub(super) const fn continuation(&self) -> Option<AgentSessionId> {
         self.continuation
+    }
+
+    pub(super) const fn stop(&self) -> Option<WorkStop> {
+        self.stop
+    }
+
+    /// Records that no session continues the work. Returns whether that is new.
+    pub(super) fn stop_for(&mut self, why: WorkStop) -> bool {
+        self.stop.replace(why) != Some(why)
     }
 
     /// Joins a chain behind a predecessor.

@@ -4,7 +4,7 @@
 //! launch runs and allocate pool slots because of them.
 
 use super::run::{CommandRef, RunCause, StopMode};
-use super::{AgentSessionStatus, Disk, LifecycleCommand};
+use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::brake::BrakeBehavior;
 use crate::decision::{DecisionKind, TimedOut};
@@ -193,6 +193,8 @@ aggregate_events! {
             continuation: AgentSessionId,
             message_ids: Vec<MessageId>,
         },
+        /// No session continues the work, although the context window is full.
+        WorkStopped = "SessionWorkStoppedEvent" { chain_id: SessionChainId, reason: WorkStop },
         /// The session continues the work of another one, as number `position` of the chain, from 1. `message_ids` moved to it.
         WorkTakenUp = "SessionWorkTakenUpEvent" {
             chain_id: SessionChainId,

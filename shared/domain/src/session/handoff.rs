@@ -2,6 +2,7 @@
 
 use super::{
     AgentSession, AgentSessionStatus, ChainPlace, Continues, NewSession, Operation, SessionError, State,
+    WorkStop,
 };
 use crate::value::{HandoffDocument, HandoffSource, RecordedHandoff};
 use crate::{AgentSessionId, DomainContext, Events, MessageId, SessionChainId, SessionEvent, Timestamp, Usd};
@@ -20,6 +21,11 @@ impl AgentSession {
     /// The session that continues this one's work.
     pub const fn continuation(&self) -> Option<AgentSessionId> {
         self.chain.continuation()
+    }
+
+    /// Why no session continues this one's work, although its context is full.
+    pub const fn work_stop(&self) -> Option<WorkStop> {
+        self.chain.stop()
     }
 
     /// The records from which a handoff document is synthesized. `last_messages` are those of the agent, oldest first.
@@ -73,6 +79,15 @@ impl AgentSession {
         if let State::ContextExhausted { document_awaited_until } = &mut self.state {
             *document_awaited_until = None;
         }
+    }
+
+    /// Records that no session continues the work of this one, whose context is full and whose run is over.
+    pub fn stop_work(&mut self, chain_id: SessionChainId, reason: WorkStop) -> Events {
+        if !self.chain.stop_for(reason) {
+            return Vec::new();
+        }
+        self.touch_control();
+        vec![SessionEvent::WorkStopped { chain_id, reason }]
     }
 
     pub fn hand_off(

@@ -95,7 +95,7 @@ use serde::{Deserialize, Serialize};
 use adjustments::Adjustments;
 pub use adjustments::PendingAdjustment;
 use chain_link::ChainLink;
-pub use chain_link::{ChainPlace, Continues};
+pub use chain_link::{ChainPlace, Continues, WorkStop};
 use configuration::ConfigurationState;
 pub use create::NewSession;
 pub use deadlines::DeadlineKind;

@@ -33,7 +33,7 @@ pub enum AutonomyChange {
         /// Lower end of the approval rate's interval.
         lower_bound: Rate,
     },
-    /// The agent has to ask again. This needs no decision.
+    /// The agent has to ask again, or the proposal is withdrawn. This needs no decision.
     Revoked { action_kind: ActionKind, reason: RevocationReason },
 }
 
@@ -70,9 +70,15 @@ pub(super) fn review(
     let revoked = |reason| Some(AutonomyChange::Revoked { action_kind, reason });
     let lower_bound = counts.interval().lower;
     match (current, policy) {
-        (Some(Autonomy::Granted { .. }), _) if braked => revoked(RevocationReason::Brake),
-        (Some(Autonomy::Granted { .. }), None) => revoked(RevocationReason::PolicyRemoved),
-        (Some(Autonomy::Granted { .. }), Some(policy)) if lower_bound < policy.revoke_below => {
+        (Some(Autonomy::Granted { .. } | Autonomy::Proposed), _) if braked => {
+            revoked(RevocationReason::Brake)
+        }
+        (Some(Autonomy::Granted { .. } | Autonomy::Proposed), None) => {
+            revoked(RevocationReason::PolicyRemoved)
+        }
+        (Some(Autonomy::Granted { .. } | Autonomy::Proposed), Some(policy))
+            if lower_bound < policy.revoke_below =>
+        {
             revoked(RevocationReason::ApprovalRate)
         }
         (Some(Autonomy::Declined { decided }), Some(_)) if counts.decided < decided.saturating_mul(2) => None,

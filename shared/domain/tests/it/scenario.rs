@@ -392,7 +392,7 @@ impl Scenario {
     /// Whether the session lets the ticks of its project advance.
     fn is_active(&self) -> bool {
         let session = &self.conv.session;
-        AgentStatus::of_session(session.status(), session.has_pending_review()).advances_ticks()
+        AgentStatus::of(session).advances_ticks()
     }
 
     /// The reactions for projects see every change of activity, and find the decision that an answer resolves.

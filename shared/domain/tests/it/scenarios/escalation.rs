@@ -1,6 +1,6 @@
 //! The escalation engine (decision 69) and control modes (decision 70).
 
-use pilothouse_domain::control_mode::{BriefSync, ControlMode as M, ControlModeSetting, ModeRevision};
+use pilothouse_domain::control_mode::{ControlMode as M, ControlModeSetting, ModeRevision};
 use pilothouse_domain::effect::pattern::ToolClassifications;
 use pilothouse_domain::effect::{
     ActionKind as K, BlastRadius as B, Confidence, Effect, Effects, Severity as S,
@@ -413,12 +413,10 @@ fn protocols_survive_storage_and_large_predicates_are_refused() {
 }
 
 #[test]
-fn a_mode_change_marks_briefs_as_pending() {
+fn a_mode_change_raises_the_revision() {
     let mut mode = ControlModeSetting::new(M::Ecosystem, now());
     assert_eq!(mode.change(M::Ecosystem, now()), None);
-    let before = mode.revision();
     let change = mode.change(M::Orchestrator, now()).unwrap();
     assert_eq!((change.from, change.to, change.revision.get()), (M::Ecosystem, M::Orchestrator, 1));
-    assert_eq!(mode.brief_sync(before), BriefSync::Pending);
-    assert_eq!(mode.brief_sync(change.revision), BriefSync::Synced);
+    assert_eq!((mode.mode(), mode.revision()), (M::Orchestrator, change.revision));
 }

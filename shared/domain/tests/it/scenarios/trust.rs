@@ -347,6 +347,25 @@ fn autonomy_is_revoked_without_a_decision() {
     assert_eq!(changes, [revoked(RevocationReason::PolicyRemoved)]);
 }
 
+/// What would end a granted autonomy ends its proposal, too.
+#[test]
+fn a_proposal_is_withdrawn_without_a_decision() {
+    let scene = || with_autonomy().update(35, O::HumanApprovesToolCall);
+    let revoked = |reason| AutonomyChange::Revoked { action_kind: ActionKind::Update, reason };
+    let braked = scene().when(O::HumanOverridesViaBrake);
+    assert_eq!(braked.history.last().unwrap().autonomy, [revoked(RevocationReason::Brake)]);
+    let rejected = scene().update(3, O::ArtifactRejected);
+    assert_eq!(rejected.history.last().unwrap().autonomy, [revoked(RevocationReason::ApprovalRate)]);
+    let mut without = scene();
+    let old = without.profile.clone();
+    without.profile.config.autonomy = None;
+    let changes = without.trust.reconfigure(&old, &without.profile, without.tick);
+    assert_eq!(changes, [revoked(RevocationReason::PolicyRemoved)]);
+    for mut scene in [braked, rejected, without] {
+        assert!(scene.trust.grant_autonomy(ActionKind::Update, Timestamp::from_millis(0)).is_err());
+    }
+}
+
 #[test]
 fn a_declined_proposal_needs_twice_as_many_verdicts() {
     let mut scene = with_autonomy().update(35, O::HumanApprovesToolCall);
