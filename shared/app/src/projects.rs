@@ -1,15 +1,98 @@
 //! Projects of an owner, and views of their agents.
 
+use futures_util::future::try_join_all;
 use pilothouse_api::projects::{AgentView, SpendingView};
+use pilothouse_domain::brake::BrakeScope;
+use pilothouse_domain::decision::Decision;
+use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::value::ProjectMembership;
-use pilothouse_domain::{Project, ProjectAccount, ProjectAgent, ProjectAgentId, ProjectId, UserId};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, Project, ProjectAccount, ProjectAgent, ProjectAgentId, ProjectId, UserId,
+};
 use pilothouse_store::LoadedAggregate;
 
 use crate::App;
 use crate::http::Problem;
 
+/// The most agents that are read at the same time.
+pub const CONCURRENT_READS: usize = 16;
+/// How many pages of an owner's inbox are searched for decisions of projects.
+const DECISION_PAGES: usize = 5;
+const DECISIONS: usize = 200;
+
 impl App {
+    /// The agents of a project with their current sessions, oldest first. An agent is read before its session: if it moves to another
+    /// session meanwhile, its journal says so.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn agents_of(
+        &self,
+        project: &Project,
+    ) -> Result<Vec<(LoadedAggregate<ProjectAgent>, AgentSession)>, Problem> {
+        let ids: Vec<_> = project.agents().keys().copied().collect();
+        let mut agents = Vec::with_capacity(ids.len());
+        for some in ids.chunks(CONCURRENT_READS) {
+            let some = try_join_all(some.iter().map(|id| self.agent_with_session(project.owner_id(), *id)));
+            agents.extend(some.await?.into_iter().flatten());
+        }
+        Ok(agents)
+    }
+
+    async fn agent_with_session(
+        &self,
+        owner: &UserId,
+        id: ProjectAgentId,
+    ) -> Result<Option<(LoadedAggregate<ProjectAgent>, AgentSession)>, Problem> {
+        let Some(agent) = self.store.aggregate::<ProjectAgent>(owner, id).await? else { return Ok(None) };
+        let session = self.store.session(agent.value.current_session_id()).await?;
+        Ok(session.map(|session| (agent, session)))
+    }
+
+    /// Passes the first 1,000 decisions of an owner's inbox to `each`, in their order. Returns whether the inbox has more.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn first_open_decisions(
+        &self,
+        owner: &UserId,
+        mut each: impl FnMut(Decision),
+    ) -> Result<bool, Problem> {
+        let mut after = None;
+        for _ in 0..DECISION_PAGES {
+            let listing = self.store.open_decisions(owner, DECISIONS, after).await?;
+            listing.items.into_iter().for_each(&mut each);
+            after = listing.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(after.is_some())
+    }
+
+    /// Finds the last entry of a session's journal up to which `is_before` holds, by binary search; 0 if there is none. Expired entries
+    /// count as earlier.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn last_entry_while(
+        &self,
+        session: &AgentSession,
+        is_before: impl Fn(&JournalEntry) -> bool,
+    ) -> Result<u64, Problem> {
+        let (mut low, mut high) = (0, session.journal_sequence());
+        // `is_before` holds up to `low`. It does not hold after `high`, or there are no entries.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.store.journal(session.id(), middle, 1).await?.first() {
+                Some(entry) if is_before(entry) => low = entry.sequence,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
     /// Loads the project that a request names, or the owner's only project (decision 71).
     ///
     /// # Errors
@@ -85,5 +168,21 @@ impl App {
         let agent = self.store.aggregate::<ProjectAgent>(owner, id).await?.ok_or_else(Problem::no_agent)?;
         let session = self.session_of(owner, agent.value.current_session_id()).await?;
         Ok(AgentView::of(&agent.value, &session, agent.version))
+    }
+}
+
+/// Whether a brake may stop an agent of the project. `has_session` says whether the project has the session of a brake on one.
+pub fn brake_concerns(
+    scope: &BrakeScope,
+    project: &Project,
+    has_session: impl Fn(AgentSessionId) -> bool,
+) -> bool {
+    match scope {
+        BrakeScope::All {} => true,
+        BrakeScope::Project { project_id } | BrakeScope::Workstream { project_id, .. } => {
+            *project_id == project.id()
+        }
+        BrakeScope::Agent { agent_id } => project.agents().contains_key(agent_id),
+        BrakeScope::Session { session_id } => has_session(*session_id),
     }
 }

@@ -1,23 +1,23 @@
 //! `GET /api/portfolio`: all projects of an owner at a glance (S2).
 //!
 //! Nothing is counted in advance, so that no item is shared: a page reads the agents of at most [`MAX_PROJECTS`] projects with their
-//! sessions, and at most [`DECISION_PAGES`] pages of the inbox.
+//! sessions, and the first 1,000 decisions of the inbox.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use futures_util::future::try_join_all;
 use pilothouse_api::Page;
 use pilothouse_api::portfolio::{PortfolioBrake, PortfolioEntry, TrustSummary};
 use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem};
-use pilothouse_domain::brake::{BrakeScope, PoolBrake};
+use pilothouse_app::projects::brake_concerns;
+use pilothouse_domain::decision::Decision;
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::project::AgentStatus;
-use pilothouse_domain::{AgentSession, Project, ProjectAgent, ProjectAgentId, ProjectId, UserId};
+use pilothouse_domain::{Project, ProjectAgent, ProjectId, UserId};
 use pilothouse_store::OwnerBrakes;
 
 pub const FUNCTION: HttpFunction =
@@ -29,10 +29,6 @@ pub const FUNCTION: HttpFunction =
 
 /// The most projects of a page.
 const MAX_PROJECTS: usize = 10;
-/// The most agents that are read at the same time.
-const CONCURRENT_AGENTS: usize = 16;
-const DECISION_PAGES: usize = 5;
-const DECISIONS: usize = 200;
 
 /// The open decisions of an owner, by project and severity.
 #[derive(Default)]
@@ -73,14 +69,15 @@ async fn entry(
 ) -> Result<PortfolioEntry, Problem> {
     let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
     let (tick, definition) = (time.tick(app.now())?, project.definition());
-    let agents = agents_of(app, project).await?;
+    let agents = app.agents_of(project).await?;
     let mut by_status = BTreeMap::new();
     for (_, session) in &agents {
         *by_status.entry(AgentStatus::of(session)).or_default() += 1;
     }
     let score =
         |agent: &ProjectAgent| agent.trust_under(&definition.trust, tick).score(tick, &definition.trust);
-    let stopping = brakes.iter().filter(|brake| concerns(brake, project));
+    // A brake on a session does not count.
+    let stopping = brakes.iter().filter(|brake| brake_concerns(&brake.scope, project, |_| false));
     Ok(PortfolioEntry {
         project_id: project.id(),
         name: definition.brief.name.to_string(),
@@ -94,60 +91,19 @@ async fn entry(
         spending_cap: definition.spending_cap,
         spending: app.spending(project).await?,
         brakes: stopping.map(|brake| PortfolioBrake { id: brake.id, scope: brake.scope.clone() }).collect(),
-        trust: TrustSummary::of(agents.iter().map(|(agent, _)| score(agent)).collect()),
+        trust: TrustSummary::of(agents.iter().map(|(agent, _)| score(&agent.value)).collect()),
     })
-}
-
-/// The agents of a project with their current sessions.
-async fn agents_of(app: &App, project: &Project) -> Result<Vec<(ProjectAgent, AgentSession)>, Problem> {
-    let ids: Vec<_> = project.agents().keys().copied().collect();
-    let mut agents = Vec::with_capacity(ids.len());
-    for some in ids.chunks(CONCURRENT_AGENTS) {
-        let some =
-            try_join_all(some.iter().map(|id| agent_with_session(app, project.owner_id(), *id))).await?;
-        agents.extend(some.into_iter().flatten());
-    }
-    Ok(agents)
-}
-
-async fn agent_with_session(
-    app: &App,
-    owner: &UserId,
-    id: ProjectAgentId,
-) -> Result<Option<(ProjectAgent, AgentSession)>, Problem> {
-    let Some(agent) = app.store.aggregate::<ProjectAgent>(owner, id).await? else { return Ok(None) };
-    let session = app.store.session(agent.value.current_session_id()).await?;
-    Ok(session.map(|session| (agent.value, session)))
-}
-
-/// Whether a brake may stop agents of a project. A brake on a session does not count.
-fn concerns(brake: &PoolBrake, project: &Project) -> bool {
-    match &brake.scope {
-        BrakeScope::All {} => true,
-        BrakeScope::Session { .. } => false,
-        BrakeScope::Project { project_id } | BrakeScope::Workstream { project_id, .. } => {
-            *project_id == project.id()
-        }
-        BrakeScope::Agent { agent_id } => project.agents().contains_key(agent_id),
-    }
 }
 
 impl OpenDecisions {
     async fn load(app: &App, owner: &UserId) -> Result<Self, Problem> {
-        let (mut counted, mut after) = (Self::default(), None);
-        for _ in 0..DECISION_PAGES {
-            let listing = app.store.open_decisions(owner, DECISIONS, after).await?;
-            for decision in listing.items {
-                let Some(project) = &decision.project else { continue };
-                let of_project = counted.by_project.entry(project.project_id).or_default();
-                *of_project.entry(decision.rank().0).or_default() += 1;
+        let mut by_project: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
+        let count = |decision: Decision| {
+            if let Some(project) = &decision.project {
+                *by_project.entry(project.project_id).or_default().entry(decision.rank().0).or_default() += 1;
             }
-            after = listing.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        counted.has_more = after.is_some();
-        Ok(counted)
+        };
+        let has_more = app.first_open_decisions(owner, count).await?;
+        Ok(Self { by_project, has_more })
     }
 }

@@ -13,7 +13,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem, Session};
 use pilothouse_app::journal_views;
-use pilothouse_domain::{AgentSession, SubAgentId, Timestamp};
+use pilothouse_domain::{SubAgentId, Timestamp};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-activity", Verb::Get, "/api/agents/sessions/{id}/activity", |verb| {
@@ -47,7 +47,12 @@ async fn list_activity(
     let since: Option<Timestamp> = parameters.parsed("since")?;
     let limit = if parameters.text("limit").is_some() { page.limit } else { LIMIT };
     let (mut after, mut seen) = match page.cursor.as_deref() {
-        None => (before(&app, &session, since).await?, 0),
+        None => match since {
+            None => (0, 0),
+            Some(since) => {
+                (app.last_entry_while(&session, |entry| entry.at + MAX_CLOCK_SKEW < since).await?, 0)
+            }
+        },
         Some(text) => parse_cursor(text)
             .filter(|(sequence, _)| *sequence <= session.journal_sequence())
             .ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
@@ -84,20 +89,4 @@ async fn list_activity(
         }
     }
     Ok(Json(Page { items, next_cursor: Some(cursor(after)) }))
-}
-
-/// Finds a sequence number before all entries since `since`, by binary search. Entries are ordered by time, except for clock
-/// skew.
-async fn before(app: &App, session: &AgentSession, since: Option<Timestamp>) -> Result<u64, Problem> {
-    let Some(since) = since else { return Ok(0) };
-    let (mut low, mut high) = (0, session.journal_sequence());
-    // Entries up to `low` are older than `since`. Entries after `high` are not older, or do not exist.
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match app.store.journal(session.id(), middle, 1).await?.first() {
-            Some(entry) if entry.at + MAX_CLOCK_SKEW < since => low = entry.sequence,
-            _ => high = middle,
-        }
-    }
-    Ok(low)
 }

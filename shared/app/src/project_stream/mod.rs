@@ -30,8 +30,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::App;
 use crate::problem::Problem;
+use crate::projects::CONCURRENT_READS;
 use contents::contents;
-use state::{CONCURRENT_READS, agents_where, concerns};
+use state::{agents_where, concerns};
 
 /// Entries per read.
 const READ: usize = 100;

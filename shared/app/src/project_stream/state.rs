@@ -1,6 +1,5 @@
 //! The state of a project, and its place in the stream.
 
-use futures_util::future::try_join_all;
 use pilothouse_api::brakes::BrakeSummary;
 use pilothouse_api::decisions::DecisionView;
 use pilothouse_api::project_stream::{
@@ -11,19 +10,11 @@ use pilothouse_api::trust::TickView;
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::DecisionStatus;
 use pilothouse_domain::value::ProjectMembership;
-use pilothouse_domain::{
-    AgentSession, AgentSessionId, Brake, Project, ProjectAgent, ProjectAgentId, ProjectId, UserId,
-};
-use pilothouse_store::LoadedAggregate;
+use pilothouse_domain::{AgentSessionId, Brake, Project, ProjectAgentId, ProjectId, UserId};
 
 use crate::App;
 use crate::problem::Problem;
-
-/// The most agents that are read at the same time.
-pub(super) const CONCURRENT_READS: usize = 16;
-/// How many pages of the owner's inbox are searched for decisions of the project.
-const DECISION_PAGES: usize = 5;
-const DECISIONS: usize = 200;
+use crate::projects::brake_concerns;
 
 impl App {
     /// The state of a project of `owner`, with the position in its stream from which all later changes follow.
@@ -77,64 +68,28 @@ impl App {
         Ok((state, position))
     }
 
-    /// The agents of a project with their current sessions, oldest first.
-    async fn agents_of(
-        &self,
-        project: &Project,
-    ) -> Result<Vec<(LoadedAggregate<ProjectAgent>, AgentSession)>, Problem> {
-        let ids: Vec<_> = project.agents().keys().copied().collect();
-        let mut agents = Vec::with_capacity(ids.len());
-        for some in ids.chunks(CONCURRENT_READS) {
-            let some = try_join_all(some.iter().map(|id| self.agent_with_session(project.owner_id(), *id)));
-            agents.extend(some.await?.into_iter().flatten());
-        }
-        Ok(agents)
-    }
-
-    /// The agent is read first: if it moves to another session meanwhile, its journal says so.
-    async fn agent_with_session(
-        &self,
-        owner: &UserId,
-        id: ProjectAgentId,
-    ) -> Result<Option<(LoadedAggregate<ProjectAgent>, AgentSession)>, Problem> {
-        let Some(agent) = self.store.aggregate::<ProjectAgent>(owner, id).await? else { return Ok(None) };
-        let session = self.store.session(agent.value.current_session_id()).await?;
-        Ok(session.map(|session| (agent, session)))
-    }
-
     /// The pending decisions of a project, and whether there may be more.
     async fn pending_decisions_of(
         &self,
         owner: &UserId,
         id: ProjectId,
     ) -> Result<(Vec<DecisionView>, bool), Problem> {
-        let (mut pending, mut after) = (Vec::new(), None);
-        for _ in 0..DECISION_PAGES {
-            let listing = self.store.open_decisions(owner, DECISIONS, after).await?;
-            let of_project = listing.items.iter().filter(|decision| {
-                decision.status() == DecisionStatus::Pending
-                    && decision.project.as_ref().is_some_and(|project| project.project_id == id)
-            });
-            pending.extend(of_project.map(DecisionView::of));
-            after = listing.next;
-            if after.is_none() {
-                break;
+        let mut pending = Vec::new();
+        let has_more = self.first_open_decisions(owner, |decision| {
+            if decision.status() == DecisionStatus::Pending
+                && decision.project.as_ref().is_some_and(|project| project.project_id == id)
+            {
+                pending.push(DecisionView::of(&decision));
             }
-        }
-        Ok((pending, after.is_some()))
+        });
+        let has_more = has_more.await?;
+        Ok((pending, has_more))
     }
 }
 
 /// Whether a brake may stop an agent of the project.
 pub(super) fn concerns(scope: &BrakeScope, project: &Project, position: &ProjectPosition) -> bool {
-    match scope {
-        BrakeScope::All {} => true,
-        BrakeScope::Project { project_id } | BrakeScope::Workstream { project_id, .. } => {
-            *project_id == project.id()
-        }
-        BrakeScope::Agent { agent_id } => project.agents().contains_key(agent_id),
-        BrakeScope::Session { session_id } => position.sessions.contains_key(session_id),
-    }
+    brake_concerns(scope, project, |session| position.sessions.contains_key(&session))
 }
 
 /// The agents of the project with a session that `is_affected`.
