@@ -2,13 +2,13 @@
 //! item.
 
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
-use pilothouse_domain::{ProjectId, VerdictId};
+use pilothouse_domain::{ProjectId, Timestamp, VerdictId};
 
 use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store};
-use crate::table::{Condition, Index, Position, Query, SortRange, Write};
+use crate::table::{Condition, Index, Position, Query, Write};
 
 impl Commit {
     /// Adds an entry. Writing one again replaces it.
@@ -28,17 +28,18 @@ impl Store {
         Ok(self.load(&key).await?.map(|loaded| loaded.value))
     }
 
-    /// The entries of a project, the latest first.
+    /// The entries of a project from `since` until before `until`, the latest first.
     pub async fn decision_log(
         &self,
         project: ProjectId,
+        (since, until): (Option<Timestamp>, Option<Timestamp>),
         limit: usize,
         after: Option<Position>,
     ) -> Result<Listing<DecisionLogEntry>, StoreError> {
         let query = Query {
             index: Some(Index::Listing),
             partition: layout::decision_log_partition(project),
-            range: SortRange::All,
+            range: layout::logged_between(since, until),
             descending: true,
             limit,
             after,

@@ -206,8 +206,18 @@ pub fn decision_log_partition(project: ProjectId) -> String {
 
 /// Place of an entry in the decision log: by time.
 pub(crate) fn listed_decision_log(entry: &DecisionLogEntry) -> Key {
-    let at = entry.at.as_millis().max(0);
-    Key::new(decision_log_partition(entry.project_id), format!("{at:016}#{}", entry.logged.key()))
+    let at = decision_log_sort(entry.at);
+    Key::new(decision_log_partition(entry.project_id), format!("{at}#{}", entry.logged.key()))
+}
+
+fn decision_log_sort(at: Timestamp) -> String {
+    format!("{:016}", at.as_millis().max(0))
+}
+
+/// Entries of a decision log from `since` until before `until`.
+pub(crate) fn logged_between(since: Option<Timestamp>, until: Option<Timestamp>) -> SortRange {
+    let end = until.map_or_else(|| "~".to_owned(), decision_log_sort);
+    SortRange::Between(since.map_or_else(String::new, decision_log_sort), end)
 }
 
 pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {

@@ -6,6 +6,7 @@ use pilothouse_api::Page;
 use pilothouse_api::decisions::LoggedDecisionView;
 use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Id, Owner, PageRequest, Problem};
 use pilothouse_app::paging::Scope;
 use pilothouse_domain::{Project, ProjectId};
@@ -17,20 +18,25 @@ pub const FUNCTION: HttpFunction =
     })
     .owner()
     .summary("List the decisions about the agents of a project, latest first")
-    .query(&["limit", "cursor"])
+    .query(&["limit", "cursor", "since", "until"])
     .output::<Page<LoggedDecisionView>>(&[200]);
 
-/// Responds with 200 and a page: verdicts on tool calls, decisions of people, and changes of mode and trust. Entries are kept for 90
-/// days.
+/// Responds with 200 and a page: verdicts on tool calls, decisions of people, and changes of mode and trust. `since` (inclusive) and
+/// `until` (exclusive) are timestamps. Entries are kept for 90 days.
 async fn list_decision_log(
     State(app): State<App>,
     Owner(owner): Owner,
     Id(id): Id<ProjectId>,
     page: PageRequest,
+    parameters: Parameters,
 ) -> Result<Json<Page<LoggedDecisionView>>, Problem> {
     app.store.aggregate::<Project>(&owner, id).await?.ok_or_else(Problem::no_project)?;
-    let scope = Scope::new("decision-log", layout::decision_log_partition(id));
-    let listing = app.store.decision_log(id, page.limit, scope.decode(&page)?).await?;
+    let period = (parameters.parsed("since")?, parameters.parsed("until")?);
+    let mut scope = Scope::new("decision-log", layout::decision_log_partition(id));
+    if period != (None, None) {
+        scope = scope.filtered(&format!("{period:?}"));
+    }
+    let listing = app.store.decision_log(id, period, page.limit, scope.decode(&page)?).await?;
     Ok(Json(Page {
         items: listing.items.into_iter().map(LoggedDecisionView::from).collect(),
         next_cursor: listing.next.map(|position| scope.encode(&position)),
