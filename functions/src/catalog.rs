@@ -155,6 +155,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &commands::projects::control_mode::FUNCTION,
     &queries::projects::decision_log::FUNCTION,
     &queries::projects::portfolio::FUNCTION,
+    &queries::projects::briefing::FUNCTION,
     &queries::projects::state::FUNCTION,
     &realtime::projects::FUNCTION,
     &queries::projects::snapshot::FUNCTION,

@@ -215,6 +215,18 @@ impl ProjectFixture {
         self.process(reactions::message_for_aggregate(&entry).unwrap()).await;
     }
 
+    /// Reacts to all journal entries of the agent.
+    pub(crate) async fn react_to_agent(&self) {
+        let version = self.loaded_agent().await.version;
+        let aggregate = AggregateRef { kind: "agent".to_owned(), id: self.agent.to_string() };
+        for sequence in 1..=version {
+            let entry = self.app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
+            if let Some(message) = reactions::message_for_aggregate(&entry) {
+                self.process(message).await;
+            }
+        }
+    }
+
     pub(crate) async fn loaded_agent(&self) -> LoadedAggregate<ProjectAgent> {
         self.app.store.aggregate(&owner(), self.agent).await.unwrap().unwrap()
     }

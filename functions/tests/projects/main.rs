@@ -9,6 +9,7 @@ mod autonomy;
 mod brakes;
 mod brief_changes;
 mod controls;
+mod briefing;
 mod fixture;
 mod free_decisions;
 mod portfolio;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 impl ProjectFixture {
-    async fn got(&self, path: &str) -> Value {
+    pub(super) async fn got(&self, path: &str) -> Value {
         let (status, body) = self.send("GET", path, Value::Null).await;
         assert_eq!(status, 200, "{body}");
         body

@@ -8,7 +8,7 @@ use super::*;
 
 impl ProjectFixture {
     /// The session has spent this much in total.
-    async fn spend(&self, usd: &str) {
+    pub(super) async fn spend(&self, usd: &str) {
         let report = UsageReport {
             meter: MeterId::parse("m").unwrap(),
             model: "model".to_owned(),

@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod artifacts;
 pub mod brakes;
+pub mod briefing;
 pub mod chains;
 pub mod console;
 mod cursor;

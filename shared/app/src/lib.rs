@@ -9,7 +9,7 @@
 //! | [`command`], [`aggregate`] | commands: on sessions, and on the other aggregates of an owner |
 //! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
 //! | [`batch`], [`queues`] | processing batches of messages; the queues of the broker |
-//! | [`projects`] | projects of an owner and views of their agents |
+//! | [`projects`], [`briefing`] | projects of an owner and views of their agents; what happened in a project, in sentences |
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
 //! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
 //! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
@@ -21,6 +21,7 @@ pub mod aggregate;
 mod app;
 pub mod batch;
 pub mod braking;
+pub mod briefing;
 pub mod change_notifier;
 pub mod command;
 pub mod connections;

@@ -1,5 +1,6 @@
 //! Queries on projects.
 
+pub mod briefing;
 pub mod control_mode;
 pub mod decision_log;
 pub mod get;

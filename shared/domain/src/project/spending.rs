@@ -28,7 +28,8 @@ impl SpendingCap {
         self.usd
     }
 
-    pub(crate) fn warns_at(self, amount: Usd) -> bool {
+    /// Whether the owner is warned of this amount.
+    pub fn warns_at(self, amount: Usd) -> bool {
         amount.percent_of(self.usd) >= self.warn_at_percent.into()
     }
 }
