@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, artifacts, brake, budget, chain, completions, dead_letters, deliverables, demo,
-    events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue, records, review, run,
-    shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
+    adjust, agent, answer, artifacts, brake, briefing, budget, chain, completions, dead_letters,
+    deliverables, demo, events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue,
+    records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -92,6 +92,7 @@ pub enum Command {
     Skill(skill::Skill),
     #[command(subcommand)]
     Project(project::Project),
+    Briefing(briefing::ShowBriefing),
     #[command(subcommand)]
     Agent(agent::Agent),
     #[command(subcommand)]

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod args;
 pub mod artifacts;
 pub mod brake;
+pub mod briefing;
 pub mod budget;
 pub mod chain;
 pub mod completions;
@@ -111,6 +112,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Workers(command) => command.run(&ctx()?).await,
         Command::Template(command) => command.run(&ctx()?).await,
         Command::Skill(command) => command.run(&ctx()?).await,
+        Command::Briefing(command) => command.run(&ctx()?).await,
         Command::Project(command) => command.run(&ctx()?).await,
         Command::Agent(command) => command.run(&ctx()?).await,
         Command::Artifacts(command) => command.run(&ctx()?).await,

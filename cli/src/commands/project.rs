@@ -183,7 +183,11 @@ pub(super) async fn resolve_project(ctx: &Context, given: &str) -> Result<Projec
     })
 }
 
-async fn all_projects(ctx: &Context, archived: Option<bool>) -> Result<Vec<ProjectSummary>, CliError> {
+/// All projects of the owner; `archived` selects archived or open ones.
+pub(super) async fn all_projects(
+    ctx: &Context,
+    archived: Option<bool>,
+) -> Result<Vec<ProjectSummary>, CliError> {
     let (mut projects, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
     loop {
         let page = ctx.client.projects(archived, &slice).await?;

@@ -4,6 +4,7 @@
 pub mod activity;
 pub mod artifacts;
 pub mod brakes;
+pub mod briefing;
 pub mod chains;
 pub mod dead_letters;
 pub mod decision_log;

@@ -106,7 +106,10 @@ async fn open_decisions_need_you_also_from_before_the_period() {
     fixture.tell(permission("q1")).await;
     fixture.advance(HOUR * 48);
     let briefing = fixture.briefing().await;
-    assert_eq!(texts(&briefing["needsYou"]), ["Builder asks to call Bash with {}. It expires at 2026-05-02 12:00 UTC."]);
+    assert_eq!(
+        texts(&briefing["needsYou"]),
+        ["Builder asks to call Bash with {}. It expires at 2026-05-02 12:00 UTC."]
+    );
     assert_eq!(count(&briefing), 1, "nothing happened in the last 24 hours: {briefing}");
     let old = fixture.got(&fixture.briefing_path("?since=2026-05-01T13:00:00%2B01:00")).await;
     assert_eq!(old["since"], "2026-05-01T12:00:00.000Z", "of any time zone");

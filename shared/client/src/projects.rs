@@ -1,13 +1,14 @@
 //! Projects and their agents.
 
 use pilothouse_api::Page;
+use pilothouse_api::briefing::Briefing;
 use pilothouse_api::decisions::LoggedDecisionView;
 use pilothouse_api::portfolio::{AgentHealthView, PortfolioEntry};
 use pilothouse_api::projects::{
     AgentView, ControlModeView, KilledAgents, ProjectSummary, ProjectView, SpawnedAgent,
 };
 use pilothouse_domain::control_mode::ControlMode;
-use pilothouse_domain::{ProjectAgentId, ProjectId};
+use pilothouse_domain::{ProjectAgentId, ProjectId, Timestamp};
 use serde_json::{Value, json};
 
 use super::inputs::PageQuery;
@@ -109,6 +110,12 @@ impl Client {
         let mut query = page_query.query();
         query.extend(archived.map(|archived| ("isArchived", archived.to_string())));
         self.get_with("api/portfolio".to_owned(), query).await
+    }
+
+    /// The briefing of a project about the time since `since`; `None` means the last 24 hours.
+    pub async fn briefing(&self, id: ProjectId, since: Option<Timestamp>) -> Result<Briefing, ApiError> {
+        let query = since.map(|since| ("since", since.to_string())).into_iter().collect();
+        self.get_with(format!("{PROJECTS}/{id}/briefing"), query).await
     }
 
     /// The health of an agent.

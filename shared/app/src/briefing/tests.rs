@@ -132,7 +132,8 @@ fn logged(minutes: i64, with: Value) -> DecisionLogEntry {
 }
 
 fn verdict(number: u32, minutes: i64, verdict: &str, tool: &str) -> DecisionLogEntry {
-    let effect = json!({ "actionKind": "read", "severity": "low", "blastRadius": "trivial", "confidence": 1.0 });
+    let effect =
+        json!({ "actionKind": "read", "severity": "low", "blastRadius": "trivial", "confidence": 1.0 });
     logged(
         minutes,
         json!({
