@@ -18,6 +18,7 @@ mod authorization;
 mod auto_continue;
 mod bodies;
 mod brakes;
+mod briefing;
 mod chains;
 mod confinement;
 mod console;

@@ -70,6 +70,8 @@ async fn projects() {
     on.patch(&project, json!({ "workstreams": [] })).await.expect(409);
     on.post(&format!("{agent}/pause"), json!({})).await.expect(202);
     working.until_status("Paused").await;
+    on.get(&format!("{project}/briefing")).await.expect(200);
+    on.get(&format!("{project}/briefing?since=2999-01-01T00:00:00Z")).await.expect(422);
     on.post(&format!("{agent}/resume"), json!({})).await.expect(202);
     working.until_status("Running").await;
     on.post(&format!("{agent}/kill"), json!({ "grace": true })).await.expect(202);
