@@ -111,7 +111,7 @@ async fn with_session(
 }
 
 fn status_of(session: &AgentSession) -> AgentStatus {
-    AgentStatus::of_session(session.status(), session.has_pending_review())
+    AgentStatus::of(session)
 }
 
 fn beside(agent: &ProjectAgent, session: &AgentSession) -> AgentBeside {

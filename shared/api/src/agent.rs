@@ -132,7 +132,7 @@ pub struct DecisionDetail {
 }
 
 impl DecisionDetail {
-    /// `None` for a decision outside of projects.
+    /// `None` for a decision outside of projects, and for one about trust.
     pub fn of(decision: &Decision) -> Option<Self> {
         let project = decision.project.as_ref()?;
         let (options, questions) = match &decision.subject {
@@ -144,6 +144,8 @@ impl DecisionDetail {
             | DecisionSubject::Plan { .. }
             | DecisionSubject::OutputReview { .. }
             | DecisionSubject::BrakeRelease { .. } => (Vec::new(), Vec::new()),
+            // Agents do not learn how their trust is judged.
+            DecisionSubject::Autonomy { .. } => return None,
         };
         Some(Self {
             id: decision.id,

@@ -67,6 +67,7 @@ impl App {
             ProjectAgentEvent::Spawned { .. }
             | ProjectAgentEvent::ToolApproved { .. }
             | ProjectAgentEvent::Crashed { .. }
+            | ProjectAgentEvent::AutonomyAnswered { .. }
             | ProjectAgentEvent::BriefUpdated { .. }
             | ProjectAgentEvent::TrustChanged { .. }
             | ProjectAgentEvent::TrustConfigured { .. } => None,

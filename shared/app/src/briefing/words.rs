@@ -129,6 +129,10 @@ pub(super) fn request(decision: &Decision, names: &Names) -> String {
         DecisionSubject::HandoffFailed { obstacle, .. } => {
             format!("{agent} cannot hand over its work: {}", quoted(obstacle))
         }
+        DecisionSubject::Autonomy { action_kind, verdicts, .. } => format!(
+            "{agent} proposes to act without asking ({action_kind}); {} of {} such actions were approved",
+            verdicts.approved, verdicts.decided
+        ),
     }
 }
 
@@ -179,7 +183,8 @@ pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String
             DecisionSubject::OutputReview { .. }
             | DecisionSubject::BrakeRelease { .. }
             | DecisionSubject::CrashRecovery { .. }
-            | DecisionSubject::HandoffFailed { .. },
+            | DecisionSubject::HandoffFailed { .. }
+            | DecisionSubject::Autonomy { .. },
         )
         | None => match kind {
             DecisionKind::Option => "the choice",
@@ -190,6 +195,7 @@ pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String
             DecisionKind::BrakeRelease => "the release of the brake",
             DecisionKind::CrashRecovery => "the recovery",
             DecisionKind::HandoffFailed => "the handoff",
+            DecisionKind::Autonomy => "the autonomy",
         }
         .to_owned(),
     }

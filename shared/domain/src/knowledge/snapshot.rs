@@ -234,6 +234,7 @@ impl DecisionSubject {
             Self::BrakeRelease { .. } => "Release of a brake".to_owned(),
             Self::CrashRecovery { .. } => "Recovery of an agent that failed".to_owned(),
             Self::HandoffFailed { .. } => "Work that cannot be handed over".to_owned(),
+            Self::Autonomy { .. } => "Autonomy of an agent".to_owned(),
         }
     }
 }
