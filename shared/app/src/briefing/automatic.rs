@@ -52,6 +52,7 @@ pub(super) const fn automatic_decision(entry: &DecisionLogEntry) -> Option<Decis
         | LoggedDecision::Verdict { .. }
         | LoggedDecision::ControlMode { .. }
         | LoggedDecision::Brake { .. }
+        | LoggedDecision::Knowledge { .. }
         | LoggedDecision::Trust { .. } => None,
     }
 }
@@ -71,7 +72,8 @@ impl<'a> AutomaticDecisions<'a> {
     fn add(&mut self, entry: &'a DecisionLogEntry) {
         match &entry.logged {
             LoggedDecision::Verdict { verdict: VerdictKind::Ask, .. }
-            | LoggedDecision::ControlMode { .. } => {}
+            | LoggedDecision::ControlMode { .. }
+            | LoggedDecision::Knowledge { .. } => {}
             LoggedDecision::Verdict { tool, verdict, rule, .. } => {
                 let (tool, why) = (one_line(tool, 60), one_line(&rule_in_words(rule), 160));
                 let alike = JudgedCalls { agent: entry.agent_id, tool, verdict: *verdict, why };
