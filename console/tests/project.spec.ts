@@ -34,6 +34,45 @@ test('the control mode is changed, and the log has it', async ({ server, console
   await expect(page.getByRole('table')).toContainText('adaptive → orchestrator')
 })
 
+test('a project is followed live, also after a restart', async ({ server, console: page }) => {
+  const id = await server.shop()
+  await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
+  await page.goto(`${server.url}/projects/${id}`)
+  const briefing = page.getByRole('log', { name: 'Briefing' })
+  const answer = async (text: string, ...resolution: string[]) => {
+    const { items } = await server.json<{ items: { id: string; question?: string; input?: string }[] }>('inbox')
+    const decision = items.find(({ question, input }) => `${question ?? ''} ${input ?? ''}`.includes(text))
+    await server.cli('resolve', decision?.id ?? '', ...resolution)
+  }
+  await expect(page.getByRole('listitem').filter({ hasText: 'Builder' }).getByRole('button', { name: /^Trust \d+/ })).toBeVisible()
+  await answer('Which guide', 'choose', 'setup')
+  await expect(briefing).toContainText('Writer I write it.')
+  await server.cli('project', 'mode', 'Shop', 'orchestrator')
+  await expect(page.getByRole('radio', { name: /orchestrator/ })).toBeChecked()
+
+  await server.kill()
+  await expect(page.getByText(/Not connected since/)).toBeVisible()
+  await server.up()
+  await expect(page.getByText(/Not connected since/)).toHaveCount(0)
+  await answer('rm -rf', 'reject', '--rationale', 'Keep it')
+  await expect(briefing).toContainText('Builder The build folder is clean.')
+  await expect(briefing.getByText('I write it.')).toHaveCount(1)
+})
+
+test('a project does not poll', async ({ server, console: page }) => {
+  const id = await server.shop()
+  await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
+  await page.goto(`${server.url}/projects/${id}`)
+  await expect(page.getByRole('table')).toBeVisible()
+  await page.waitForLoadState('networkidle')
+  const reads: string[] = []
+  page.on('request', (request) => reads.push(request.url()))
+  // All its agents wait, so only another session changes.
+  const other = await server.session('elsewhere', [{ repeat: { times: 20, steps: [{ say: 'line' }, { wait: 50 }] } }])
+  await expect.poll(() => server.statusOf(other)).toBe('Idle')
+  expect(reads.filter((url) => /\/(projects|trust|agents\?|decision-log)/.test(url))).toEqual([])
+})
+
 test('trust shows why it moved', async ({ server, console: page }) => {
   const id = await server.shop()
   await page.goto(`${server.url}/projects/${id}`)
@@ -42,7 +81,7 @@ test('trust shows why it moved', async ({ server, console: page }) => {
   await card.getByRole('button', { name: 'Reject', exact: true }).click()
   await expect(card).toHaveCount(0)
   await expect(page.getByRole('table')).toContainText('human rejects tool call')
-  await page.getByRole('listitem').filter({ hasText: 'Builder' }).getByRole('button', { name: 'Trust' }).click()
+  await page.getByRole('listitem').filter({ hasText: 'Builder' }).getByRole('button', { name: /^Trust/ }).click()
   const dialog = page.getByRole('dialog', { name: 'Trust in Builder' })
   await expect(dialog).toContainText('human rejects tool call')
   await expect(dialog).toContainText(/by the table/)

@@ -1,4 +1,14 @@
-import type { ActivityView, BudgetView, DecisionView, MessageId, MetricsView, Notification, SessionSummary } from './schema'
+import type {
+  ActivityView,
+  BrakeSummary,
+  BudgetView,
+  DecisionView,
+  MessageId,
+  MetricsView,
+  Notification,
+  ProjectStateView,
+  SessionSummary,
+} from './schema'
 
 export type * from './schema'
 
@@ -22,4 +32,32 @@ export type SessionListMessage = { type: 'caught_up'; data: unknown } | { type: 
 export type NotificationMessage = { cursor: string } & (
   | { type: 'caught_up'; data: unknown }
   | { type: 'notification'; data: Notification }
+)
+
+export type ProjectState = Omit<ProjectStateView, 'cursor'>
+
+export type AgentEvent = { agentId: string } & (
+  | { type: 'status'; message: string }
+  | { type: 'decision'; subtype: DecisionView['kind']; decisionId: string }
+  | { type: 'tool_call'; toolName?: string; phase: 'requested' | 'completed' | 'failed'; output?: string }
+  | { type: 'completion'; summary: string; outcome: string }
+  | { type: 'error'; message: string; recoverable: boolean }
+  | { type: 'delegation'; action: string; reason: string }
+  | { type: 'guardrail'; guardrailName: string; tripped: boolean; message: string }
+  | { type: 'lifecycle'; action: string; reason: string }
+  | { type: 'progress'; description: string; progressPct?: number }
+  | { type: 'raw_provider'; eventType: string }
+)
+
+export interface RoutedEvent {
+  workspace?: string | null
+  envelope: { sourceEventId: string; ingestedAt: string; agentId: string; sessionId: string; event: AgentEvent }
+}
+
+export type ProjectMessage = { cursor: string } & (
+  | ({ type: 'state_sync' } & (ProjectState | { statePath: string }))
+  | ({ type: 'event' } & RoutedEvent)
+  | { type: 'brake'; action: BrakeSummary; affectedAgentIds: string[] }
+  | { type: 'trust_update'; agentId: string; newScore: number }
+  | { type: 'decision_resolved'; decisionId: string; agentId: string }
 )

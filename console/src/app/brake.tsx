@@ -21,10 +21,9 @@ const STAGE: Record<HoldStage, { tone: Tone; text: string }> = {
   released: { tone: 'plain', text: 'released' },
 }
 
-/** Reads something again when sessions change. No stream reports it directly. */
-export function useReadWithSessions(key: readonly unknown[]): void {
+/** Reads something again when a count of changes increases, at most twice a second. */
+export function useReadAgain(key: readonly unknown[], changes: number): void {
   const client = useQueryClient()
-  const changes = useStore(sessionChanges)
   const name = JSON.stringify(key)
   const read = useMemo(
     () => throttled(500, () => void client.invalidateQueries({ queryKey: JSON.parse(name) as unknown[] })),
@@ -33,6 +32,11 @@ export function useReadWithSessions(key: readonly unknown[]): void {
   useEffect(() => {
     if (changes > 0) read()
   }, [changes, read])
+}
+
+/** Reads something again when sessions change. No stream reports it directly. */
+export function useReadWithSessions(key: readonly unknown[]): void {
+  useReadAgain(key, useStore(sessionChanges))
 }
 
 export function scopeText(scope: BrakeScope): string {

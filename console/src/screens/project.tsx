@@ -1,16 +1,17 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { api, data, etag } from '../api/client'
-import type { AgentView, LoggedDecisionView, ProjectView } from '../api/types'
-import { BrakeDialog, useReadWithSessions } from '../app/brake'
+import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent } from '../api/types'
+import { BrakeDialog, useReadAgain } from '../app/brake'
 import { inbox } from '../live/inbox'
+import { useProjectFollower } from '../live/project'
 import { useStore } from '../live/store'
 import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s } from '../ui'
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
-import { Ago } from '../ui/time'
-import { DecisionCard } from './decision'
+import { Ago, Clock } from '../ui/time'
+import { DecisionCard, KIND } from './decision'
 import c from './screens.module.css'
 
 const MODES = {
@@ -22,13 +23,22 @@ type Mode = keyof typeof MODES
 
 export function ProjectScreen() {
   const { id } = useParams({ from: '/shell/projects/$id' })
+  return <Project key={id} id={id} />
+}
+
+function Project({ id }: { id: string }) {
+  const live = useStore(useProjectFollower(id).state)
+  const client = useQueryClient()
   const project = useQuery({
     queryKey: ['project', id],
     queryFn: () => data(api.GET('/api/projects/{id}', { params: { path: { id } } })),
   })
-  useReadWithSessions(['project', id])
-  useReadWithSessions(['agents', id])
-  useReadWithSessions(['decision-log', id])
+  useEffect(() => {
+    if (live.state !== undefined) client.setQueryData(['project', id], live.state.project)
+  }, [client, id, live.state])
+  useReadAgain(['agents', id], live.changes.agents)
+  useReadAgain(['decision-log', id], live.changes.log)
+  useReadAgain(['trust'], live.changes.log)
   const agents = useQuery({
     queryKey: ['agents', id],
     queryFn: () => data(api.GET('/api/agents', { params: { query: { projectId: id } as never } })),
@@ -98,11 +108,13 @@ export function ProjectScreen() {
             <Agent
               key={agent.id}
               agent={agent}
+              trust={live.trust[agent.id]}
               workstream={workstreams.find(({ id }) => id === agent.brief.workstream)?.name}
             />
           ))}
         </ul>
       </Card>
+      <Briefing events={live.events} agents={agents.data?.items ?? []} />
       <DecisionLog id={id} agents={agents.data?.items ?? []} />
       {isBraking && (
         <BrakeDialog
@@ -157,7 +169,15 @@ function ControlMode({ project }: { project: ProjectView }) {
   )
 }
 
-function Agent({ agent, workstream }: { agent: AgentView; workstream: string | undefined }) {
+function Agent({
+  agent,
+  trust,
+  workstream,
+}: {
+  agent: AgentView
+  trust: number | undefined
+  workstream: string | undefined
+}) {
   const [hasTrust, setTrust] = useState(false)
   const client = useQueryClient()
   const reload = () => void client.invalidateQueries({ queryKey: ['agents', agent.projectId] })
@@ -178,7 +198,7 @@ function Agent({ agent, workstream }: { agent: AgentView; workstream: string | u
               setTrust(true)
             }}
           >
-            Trust
+            Trust{trust !== undefined && ` ${String(trust)}`}
           </Button>
           {agent.status === 'paused' ? (
             <ActionButton action={() => api.POST('/api/agents/{id}/resume', { params })} done={reload}>
@@ -256,6 +276,51 @@ function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
         </div>
       )}
     </Dialog>
+  )
+}
+
+/** What an event says. `undefined` if another event says it, too. */
+function eventText(event: AgentEvent): string | undefined {
+  switch (event.type) {
+    case 'status':
+    case 'error':
+      return event.message
+    case 'decision':
+      return `asks you: ${KIND[event.subtype].toLowerCase()}`
+    case 'tool_call':
+      return event.phase === 'completed' ? undefined : `${event.toolName ?? 'a tool'} ${event.phase}`
+    case 'completion':
+      return event.summary
+    case 'delegation':
+    case 'lifecycle':
+      return `${event.action.replaceAll('_', ' ')}: ${event.reason}`
+    case 'guardrail':
+      return `${event.guardrailName}: ${event.message}`
+    case 'progress':
+      return event.progressPct === undefined ? event.description : `${event.description} (${String(event.progressPct)} %)`
+    case 'raw_provider':
+      return undefined
+  }
+}
+
+/** What the agents did while the page was open, as the server routes it. */
+function Briefing({ events, agents }: { events: readonly RoutedEvent[]; agents: AgentView[] }) {
+  return (
+    <Card title="Briefing">
+      {events.length === 0 && <p className={s.muted}>What the agents do appears here as it happens.</p>}
+      {/* A region with overflow must be reachable for the keyboard. */}
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
+      <div className={c.briefing} role="log" aria-label="Briefing" tabIndex={0}>
+        {events.map(({ envelope: { sourceEventId, ingestedAt, agentId, event } }) => {
+          const text = eventText(event)
+          return text === undefined ? null : (
+            <p key={sourceEventId} className={event.type === 'error' ? c.failed : undefined}>
+              <Clock at={ingestedAt} /> <strong>{agents.find(({ id }) => id === agentId)?.brief.role}</strong> {text}
+            </p>
+          )
+        })}
+      </div>
+    </Card>
   )
 }
 
