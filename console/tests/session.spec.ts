@@ -1,4 +1,4 @@
-import { expect, isPhone, test } from './fixture'
+import { expect, expectAccessible, isPhone, test } from './fixture'
 
 const LONG = { wait: 60_000 }
 
@@ -85,6 +85,38 @@ test('an output is reviewed and approved', async ({ server, console: page }) => 
   await card.getByRole('button', { name: /^Approve/ }).click()
   await expect(page.getByRole('main').getByText('Completed', { exact: true })).toBeVisible()
   expect(await server.statusOf(id)).toBe('Completed')
+})
+
+test('comments on lines of an output become one message', { tag: '@quick' }, async ({ server, console: page }) => {
+  const edit = (file_path: string, old_string: string, new_string: string) => ({
+    tool: { name: 'Edit', input: { file_path, old_string, new_string }, result: 'ok' },
+  })
+  const steps = [edit('src/orders.py', 'total = 0\n', 'total = sum(y)\n'), edit('src/tea.py', 'x\n', 'y\n'), { say: 'Written' }]
+  const id = await server.session('report', [{ turn: { steps, output: { filesChanged: 2, allTestsPassing: true } } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const card = page.getByRole('article').filter({ hasText: '2 files changed' })
+  await card.getByRole('button', { name: 'Review the changes' }).click()
+  await expectAccessible(page)
+  const comment = async (line: string, text: string) => {
+    const open = card.getByRole('button', { name: `Comment on ${line}` })
+    if (isPhone(page)) await open.tap()
+    else await open.press('Enter')
+    await card.getByRole('textbox', { name: `Comment on ${line}` }).fill(text)
+    await card.getByRole('textbox', { name: `Comment on ${line}` }).press('Control+Enter')
+  }
+  await comment('+ y', 'Say why')
+  await comment('+ total = sum(y)', 'Use cents')
+  await comment('- x', 'Not needed')
+  await comment('- x', '')
+  await expect(card.getByText('Use cents')).toBeVisible()
+  await expect(card.getByText('Not needed')).toHaveCount(0)
+  await card.getByRole('button', { name: 'Send 2 comments as one message' }).click()
+  await expect(card.getByRole('button', { name: /as one message/ })).toHaveCount(0)
+  const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', `agents/sessions/${id}/messages`)
+  const expected =
+    'Comments on your output:\n\n1. src/orders.py, at `+ total = sum(y)`:\nUse cents\n\n2. src/tea.py, at `+ y`:\nSay why'
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Comments on your output')
+  expect(items.filter(({ source }) => source === 'User').map(({ content }) => content)).toEqual([expected])
 })
 
 test('the cap is changed, and never over an unseen change', async ({ server, console: page }) => {

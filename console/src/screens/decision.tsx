@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useId, useState } from 'react'
+import { lazy, Suspense, useId, useState } from 'react'
 import { api, ApiProblem, data } from '../api/client'
 import type { DecidingRule, DecisionView, FailureReason, OrphanAction, Resolution, ResolvedBy } from '../api/types'
 import { take } from '../live/inbox'
@@ -11,6 +11,8 @@ import { Badge, type Tone } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
 import { Code, ToolInput } from '../ui/toolInput'
 import c from './screens.module.css'
+
+const Review = lazy(() => import('./review'))
 
 type Resolve = Record<string, unknown> & { resolutionType: string }
 
@@ -507,17 +509,25 @@ function Subject({ decision }: { decision: DecisionView }) {
     case 'plan':
       return decision.sessionId === undefined ? null : <Plan sessionId={decision.sessionId} version={decision.version} />
     case 'output_review': {
-      const { filesChanged, testsAdded, allTestsPassing, commitSha } = decision.output
+      const { filesChanged, testsAdded, allTestsPassing, commitSha, violations } = decision.output
       return (
-        <p>
-          {filesChanged} files changed, {testsAdded} tests added,{' '}
-          {allTestsPassing ? 'all tests pass' : 'not all tests pass'}
-          {commitSha != null && (
-            <>
-              , commit <code>{commitSha}</code>
-            </>
-          )}
-        </p>
+        <>
+          <p>
+            {filesChanged} files changed, {testsAdded} tests added,{' '}
+            {allTestsPassing ? 'all tests pass' : 'not all tests pass'}
+            {commitSha != null && (
+              <>
+                , commit <code>{commitSha}</code>
+              </>
+            )}
+          </p>
+          {violations?.map((violation) => (
+            <p key={JSON.stringify(violation)} className={s.problem}>
+              {violation.path} {violation.message}
+            </p>
+          ))}
+          {decision.sessionId !== undefined && <Changes decision={decision} sessionId={decision.sessionId} />}
+        </>
       )
     }
     case 'brake_release':
@@ -543,6 +553,30 @@ function Subject({ decision }: { decision: DecisionView }) {
     case 'question':
       return null
   }
+}
+
+/** The changes of an output, which are read when a person opens them. */
+function Changes({ decision, sessionId }: { decision: Extract<DecisionView, { kind: 'output_review' }>; sessionId: string }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <div>
+        <Button
+          aria-expanded={isOpen}
+          onClick={() => {
+            setOpen((now) => !now)
+          }}
+        >
+          Review the changes
+        </Button>
+      </div>
+      {isOpen && (
+        <Suspense fallback={<p>Loading …</p>}>
+          <Review decision={decision} sessionId={sessionId} />
+        </Suspense>
+      )}
+    </>
+  )
 }
 
 function Plan({ sessionId, version }: { sessionId: string; version: number }) {

@@ -4,7 +4,7 @@ import s from './ui.module.css'
 /** Lines of context around a change. */
 const CONTEXT = 3
 
-interface Line {
+export interface Line {
   kind: 'same' | 'added' | 'removed' | 'gap'
   text: string
 }
@@ -25,18 +25,29 @@ function lines(before: string, after: string): Line[] {
   })
 }
 
-const SIGN = { same: '  ', added: '+ ', removed: '- ', gap: '' }
+export const SIGN = { same: '  ', added: '+ ', removed: '- ', gap: '' }
 
-/** What changes between two texts, line by line. */
-export function Diff({ before, after, label }: { before: string; after: string; label: string }) {
+/** What changes between two texts, line by line. `beside` adds something to a line. */
+export function Diff({
+  before,
+  after,
+  label,
+  beside,
+}: {
+  before: string
+  after: string
+  label: string
+  beside?: (line: Line, at: number) => React.ReactNode
+}) {
   return (
     // A region with overflow must be reachable for the keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <div className={s.diff} role="group" aria-label={label} tabIndex={0}>
-      {lines(before, after).map(({ kind, text }, at) => (
-        <div key={at} className={kind === 'added' ? s.added : kind === 'removed' ? s.removed : s.muted}>
-          {SIGN[kind]}
-          {text}
+      {lines(before, after).map((line, at) => (
+        <div key={at} className={line.kind === 'added' ? s.added : line.kind === 'removed' ? s.removed : s.muted}>
+          {SIGN[line.kind]}
+          {line.text}
+          {beside?.(line, at)}
         </div>
       ))}
     </div>

@@ -14,15 +14,32 @@ export function Code({ children, label }: { children: string; label: string }) {
   )
 }
 
-/** The input of a tool call: a command, a diff, or its fields. It is text of an agent and is never shown as HTML. */
-export function ToolInput({ tool, input }: { tool: string; input: unknown }) {
-  const fields = typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
+function fieldsOf(input: unknown): Record<string, unknown> {
+  return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
+}
+
+export interface Change {
+  path: string | undefined
+  before: string
+  after: string
+}
+
+/** The change of a file that a tool call makes, if that is what it does. */
+export function changeOf(input: unknown): Change | undefined {
+  const fields = fieldsOf(input)
   const path = text(fields.file_path) ?? text(fields.path)
   const before = text(fields.old_string) ?? text(fields.old_text)
   const after = text(fields.new_string) ?? text(fields.new_text)
+  if (before !== undefined && after !== undefined) return { path, before, after }
   const content = text(fields.content)
-  const command = text(fields.command)
-  if (before !== undefined && after !== undefined) {
+  return content === undefined || path === undefined ? undefined : { path, before: '', after: content }
+}
+
+/** The input of a tool call: a command, a diff, or its fields. It is text of an agent and is never shown as HTML. */
+export function ToolInput({ tool, input }: { tool: string; input: unknown }) {
+  const change = changeOf(input)
+  if (change !== undefined) {
+    const { path, before, after } = change
     return (
       <figure className={s.stack}>
         {path !== undefined && <figcaption className={s.muted}>{path}</figcaption>}
@@ -30,14 +47,7 @@ export function ToolInput({ tool, input }: { tool: string; input: unknown }) {
       </figure>
     )
   }
-  if (content !== undefined && path !== undefined) {
-    return (
-      <figure className={s.stack}>
-        <figcaption className={s.muted}>{path}</figcaption>
-        <Diff before="" after={content} label={`Content of ${path}`} />
-      </figure>
-    )
-  }
+  const command = text(fieldsOf(input).command)
   if (command !== undefined) return <Code label={`Command of ${tool}`}>{command}</Code>
   return <Code label={`Input of ${tool}`}>{JSON.stringify(input, null, 2)}</Code>
 }
