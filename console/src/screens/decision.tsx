@@ -25,6 +25,7 @@ export const KIND: Record<DecisionView['kind'], string> = {
   brake_release: 'Brake',
   crash_recovery: 'Crash',
   handoff_failed: 'Chain',
+  autonomy: 'Autonomy',
 }
 
 const FAILURE: Record<FailureReason, string> = {
@@ -45,6 +46,7 @@ const ORPHAN: Record<OrphanAction, string> = {
 const REASON: Partial<Record<DecisionView['kind'], string>> = {
   plan: 'What should change? (required)',
   brake_release: 'Why? (optional)',
+  autonomy: 'Why? (optional)',
 }
 
 const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
@@ -75,6 +77,8 @@ export function headline(decision: DecisionView): string {
       return `How should ${decision.sessionName ?? 'the agent'} continue after its failure?`
     case 'handoff_failed':
       return `What should become of the chain of ${decision.sessionName ?? 'the session'}?`
+    case 'autonomy':
+      return `May the agent do this without asking: ${decision.actionKind}?`
   }
 }
 
@@ -104,6 +108,8 @@ function whyText(decision: DecisionView): string {
         : `you can decide before its policy does: ${decision.automatic.recovery}`
     case 'handoff_failed':
       return 'the chain has no continuation that could decide'
+    case 'autonomy':
+      return 'an agent gets autonomy only from a person'
   }
 }
 
@@ -549,6 +555,12 @@ function Subject({ decision }: { decision: DecisionView }) {
       )
     case 'handoff_failed':
       return <p>{decision.obstacle}</p>
+    case 'autonomy':
+      return (
+        <p>
+          {decision.verdicts.approved} of {decision.verdicts.decided} such actions were approved.
+        </p>
+      )
     case 'option':
     case 'question':
       return null

@@ -80,6 +80,14 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "trust-simulate" => json!({ "name": "conservative" }),
         "tick-advance" => json!({ "ticks": 3 }),
         "agents-update-brief" => json!({ "role": "Builder", "workstream": "api" }),
+        "agent-report-artifact" | "artifacts-upload" => {
+            json!({ "path": "guide.md", "kind": "document", "text": "Tea" })
+        }
+        "agent-prepare-upload" | "artifacts-prepare-upload" => {
+            json!({ "contentHash": "0".repeat(64), "sizeBytes": 1 })
+        }
+        "artifacts-approve" => json!({ "version": 1 }),
+        "artifacts-reject" => json!({ "reason": "Tea, please" }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {
             assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");
@@ -91,8 +99,10 @@ fn body(function: &HttpFunction) -> Option<Value> {
 fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     let path = function.path.replace("{id}", session).replace("{messageId}", message);
     let path = path.replace("{sha256}", &"0".repeat(64)).replace("{queue}", "events");
-    let path = ["{skillId}", "{pillId}", "{ruleId}"].iter().fold(path, |path, id| path.replace(id, SOME_ID));
-    let path = path.replace("{name}", "none").replace("{toolName}", "none");
+    let path = ["{skillId}", "{pillId}", "{ruleId}", "{artifactId}", "{decisionId}"]
+        .iter()
+        .fold(path, |path, id| path.replace(id, SOME_ID));
+    let path = path.replace("{name}", "none").replace("{toolName}", "none").replace("{version}", "1");
     assert!(!path.contains('{'), "`{}` has a parameter that these tests do not know", function.name);
     path
 }

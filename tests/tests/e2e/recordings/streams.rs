@@ -128,6 +128,17 @@ async fn stream_of_the_inbox() {
 }
 
 #[tokio::test]
+async fn stream_of_the_list_of_sessions() {
+    let mut on = Recorder::start("sessions-stream").await;
+    let path = "/ws/sessions";
+    let mut live = connect(&mut on, "sessions-stream", path).await;
+    frames(&mut on, &mut live, is_caught_up).await;
+    let owner = on.owner();
+    on.send(&owner, Method::GET, path, &[], None).await.expect(422);
+    on.finish();
+}
+
+#[tokio::test]
 async fn stream_of_a_project() {
     let mut on = Recorder::start("project-stream").await;
     let shop = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] });
