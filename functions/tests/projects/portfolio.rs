@@ -84,9 +84,9 @@ async fn agents_and_decisions_are_filtered() {
         page["items"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect::<Vec<_>>()
     };
     let agents = async |query: &str| ids(format!("/api/agents?{query}")).await;
-    assert_eq!(agents("status=waiting_on_human").await, [first.clone()]);
-    assert_eq!(agents("status=running").await, [second.clone()]);
-    assert_eq!(agents("pluginName=acp&workstream=api").await, [second.clone()]);
+    assert_eq!(agents("status=waiting_on_human").await, std::slice::from_ref(&first));
+    assert_eq!(agents("status=running").await, std::slice::from_ref(&second));
+    assert_eq!(agents("pluginName=acp&workstream=api").await, std::slice::from_ref(&second));
     assert_eq!(agents("workstream=docs").await, [] as [Value; 0]);
     let page = fixture.got("/api/agents?limit=1&workstream=api").await;
     let next = page["nextCursor"].as_str().unwrap();

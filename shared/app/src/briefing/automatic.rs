@@ -72,6 +72,7 @@ impl<'a> AutomaticDecisions<'a> {
     fn add(&mut self, entry: &'a DecisionLogEntry) {
         match &entry.logged {
             LoggedDecision::Verdict { verdict: VerdictKind::Ask, .. }
+            | LoggedDecision::Brake { by: BrakeActor::Owner, .. }
             | LoggedDecision::ControlMode { .. }
             | LoggedDecision::Knowledge { .. } => {}
             LoggedDecision::Verdict { tool, verdict, rule, .. } => {
@@ -87,7 +88,6 @@ impl<'a> AutomaticDecisions<'a> {
             LoggedDecision::Brake { brake_id, by: BrakeActor::Timer | BrakeActor::System, .. } => {
                 self.brakes.entry(*brake_id).or_default().push(entry);
             }
-            LoggedDecision::Brake { by: BrakeActor::Owner, .. } => {}
             LoggedDecision::Trust { .. } => {
                 if let Some(agent) = entry.agent_id {
                     self.trust.entry(agent).or_default().push(entry);

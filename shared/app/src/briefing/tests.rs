@@ -113,12 +113,19 @@ fn question(number: u32, minutes: i64, severity: &str) -> Decision {
     )
 }
 
+fn fields(of: Value) -> serde_json::Map<String, Value> {
+    match of {
+        Value::Object(fields) => fields,
+        other => panic!("{other} is no object"),
+    }
+}
+
 fn decision(number: u32, minutes: i64, with: Value) -> Decision {
     let mut decision = json!({
         "id": id(number), "ownerId": "ada", "sessionId": id(102), "sessionName": "s", "createdAt": at(minutes),
         "project": { "projectId": id(PROJECT), "agentId": id(2), "workstream": "api" },
     });
-    decision.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    decision.as_object_mut().unwrap().extend(fields(with));
     serde_json::from_value(decision).unwrap()
 }
 
@@ -127,7 +134,7 @@ fn logged(minutes: i64, with: Value) -> DecisionLogEntry {
     let mut entry = json!({
         "ownerId": "ada", "projectId": id(PROJECT), "agentId": id(2), "sessionId": id(102), "at": at(minutes),
     });
-    entry.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    entry.as_object_mut().unwrap().extend(fields(with));
     serde_json::from_value(entry).unwrap()
 }
 
@@ -144,7 +151,7 @@ fn verdict(number: u32, minutes: i64, verdict: &str, tool: &str) -> DecisionLogE
     )
 }
 
-fn taken(number: u32, minutes: i64, by: Option<Value>) -> DecisionLogEntry {
+fn taken(number: u32, minutes: i64, by: Option<&Value>) -> DecisionLogEntry {
     let state = if by.is_some() { "auto_resolved" } else { "expired" };
     logged(
         minutes,
@@ -250,8 +257,8 @@ fn eventful() -> BriefingFacts {
             verdict(302, 3, "deny", "Bash"),
             verdict(303, 4, "ask", "Bash"),
             escalated(201, 6),
-            taken(202, 7, Some(json!({ "type": "timeout", "rule": { "type": "brief" } }))),
-            taken(203, 8, Some(json!({ "type": "owner", "id": "ada" }))),
+            taken(202, 7, Some(&json!({ "type": "timeout", "rule": { "type": "brief" } }))),
+            taken(203, 8, Some(&json!({ "type": "owner", "id": "ada" }))),
             taken(204, 9, None),
             trust(400, 10, "human_rejects_tool_call", 50, 48),
             trust(401, 11, "human_approves_tool_call", 48, 49),
@@ -501,7 +508,7 @@ fn spending_cap_is_a_risk_from_its_warning_on() {
     let with = |drawn, is_exhausted, brakes: Vec<BrakeFacts>| {
         let brake_id = brakes.first().map(|brake| brake.id);
         let spending = Some(SpendingFacts { cap, drawn_usd: Usd::whole(drawn), is_exhausted, brake_id });
-        compose(&BriefingFacts { spending, brakes, ..quiet() })
+        compose(&BriefingFacts { brakes, spending, ..quiet() })
     };
     assert_eq!(with(7, false, Vec::new()).at_risk.count, 0);
     assert_eq!(
@@ -519,7 +526,7 @@ fn content_of_a_decision_says_what_was_decided() {
     // Given
     let mut facts = quiet();
     facts.agents = vec![agent(2, "Builder")];
-    facts.log = vec![taken(202, 7, Some(json!({ "type": "default_answer" })))];
+    facts.log = vec![taken(202, 7, Some(&json!({ "type": "default_answer" })))];
     let options = json!([{ "id": "1", "label": "SQLite" }, { "id": "2", "label": "Postgres" }]);
     let resolved = decision(
         202,

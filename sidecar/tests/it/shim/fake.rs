@@ -267,10 +267,11 @@ async fn health(State(fake): Shared) -> Response {
         return fault;
     }
     // The checks after the first one.
-    if fake.is_first() && fake.with(|inner| std::mem::replace(&mut inner.was_asked, true)) {
-        if let Some(fault) = fake.fault("health-later").await {
-            return fault;
-        }
+    if fake.is_first()
+        && fake.with(|inner| std::mem::replace(&mut inner.was_asked, true))
+        && let Some(fault) = fake.fault("health-later").await
+    {
+        return fault;
     }
     let plugin = fake.script.get("plugin").cloned().unwrap_or(json!({}));
     Json(json!({ "status": "healthy", "agentStatus": "running", "uptimeMs": 1, "pendingEventBufferSize": 0,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Stage, approval, completed, said};
 use crate::sidecar::message;
 
+#[allow(clippy::needless_pass_by_value)] // called inline
 fn error(code: &str, more: Value) -> Value {
     let mut error = json!({ "code": code, "message": "no" });
     for (name, value) in more.as_object().cloned().unwrap_or_default() {
