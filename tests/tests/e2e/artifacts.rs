@@ -163,7 +163,9 @@ async fn people_upload_read_compare_and_review() {
     let content = "x".repeat(5_000_000).into_bytes();
     let named = json!({ "contentHash": sha256_hex(&content), "sizeBytes": content.len() });
     let link = api.post("/api/artifacts/uploads", named.clone()).await.expect(200).body;
-    assert_eq!(put(&api, &link, content[1..].to_vec()).await / 100, 4, "another content");
+    let mut other = content.clone();
+    other[0] ^= 1;
+    assert_eq!(put(&api, &link, other).await / 100, 4, "another content of the same size");
     assert_eq!(put(&api, &link, content).await / 100, 2);
     let mut complete = json!({ "path": "big.log", "kind": "other", "workstream": "docs" });
     complete.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
