@@ -19,8 +19,9 @@ use crate::deployment::Deployment;
 
 /// Functions that are tested concurrently.
 const AT_ONCE: usize = 8;
-/// Functions try to write this object.
+/// Functions try to write these objects: a body of a session, and the content of an artifact.
 const OBJECT: &str = "sessions/trial/trial";
+const ARTIFACT: &str = "artifacts/trial/trial";
 
 #[derive(Clone)]
 struct Function {
@@ -156,12 +157,16 @@ impl Attempts<'_> {
 
     fn objects(&mut self, access: &Access) {
         let (to, bucket) = (self.to, self.to.bucket.as_str());
-        let reads = matches!(access.blobs, BlobAccess::Read | BlobAccess::Both);
-        let writes = matches!(access.blobs, BlobAccess::Write | BlobAccess::Both);
-        self.add("GetObject", reads, to.s3(Method::GET, bucket, OBJECT, ""));
-        self.add("ListBucket", reads, to.s3(Method::GET, bucket, "?list-type=2", ""));
-        self.add("PutObject", writes, to.s3(Method::PUT, bucket, OBJECT, "trial"));
-        self.never("DeleteObject", to.s3(Method::DELETE, bucket, OBJECT, ""));
+        let mut lists = false;
+        for (access, object) in [(access.blobs, OBJECT), (access.artifacts, ARTIFACT)] {
+            let reads = matches!(access, BlobAccess::Read | BlobAccess::Both);
+            let writes = matches!(access, BlobAccess::Write | BlobAccess::Both);
+            self.add(format!("GetObject {object}"), reads, to.s3(Method::GET, bucket, object, ""));
+            self.add(format!("PutObject {object}"), writes, to.s3(Method::PUT, bucket, object, "trial"));
+            self.never(format!("DeleteObject {object}"), to.s3(Method::DELETE, bucket, object, ""));
+            lists |= reads;
+        }
+        self.add("ListBucket", lists, to.s3(Method::GET, bucket, "?list-type=2", ""));
         self.never("DeleteBucket", to.s3(Method::DELETE, bucket, "", ""));
         self.never("PutBucketPolicy", to.s3(Method::PUT, bucket, "?policy", "{}"));
         for (bucket, object) in
@@ -169,7 +174,7 @@ impl Attempts<'_> {
         {
             self.never(format!("PutObject {bucket}/{object}"), to.s3(Method::PUT, bucket, object, "trial"));
         }
-        self.never("GetObject outside of sessions", to.s3(Method::GET, bucket, "trial", ""));
+        self.never("GetObject outside of both", to.s3(Method::GET, bucket, "trial", ""));
         self.never("GetObject of code", to.s3(Method::GET, &to.code_bucket, "code/trial", ""));
     }
 
@@ -295,10 +300,10 @@ async fn every_role_allows_exactly_what_its_function_needs() {
         .collect()
         .await;
     // Removes resources of allowed attempts.
-    let (object, queues) =
-        (to.s3(Method::DELETE, &to.bucket, OBJECT, ""), ["commands-trial.fifo", "worker-trial.fifo"]);
-    to.root().send(&object).await;
-    for queue in queues {
+    for object in [OBJECT, ARTIFACT] {
+        to.root().send(&to.s3(Method::DELETE, &to.bucket, object, "")).await;
+    }
+    for queue in ["commands-trial.fifo", "worker-trial.fifo"] {
         to.root().send(&to.sqs("DeleteQueue", &to.queue(queue), json!({}))).await;
     }
     let attempts: usize = tried.iter().map(|(_, attempts)| attempts).sum();

@@ -16,9 +16,9 @@ use crate::scripts::{endless, short, until_told};
 use crate::server::{Server, started};
 use crate::tokens;
 
-fn of_owners(server: &Server) -> Vec<HttpFunction> {
+fn functions_for(caller: CallerKind, server: &Server) -> Vec<HttpFunction> {
     let functions = if server.in_cloud() { cloud_functions() } else { HTTP_FUNCTIONS.to_vec() };
-    functions.into_iter().copied().filter(|f| f.caller == CallerKind::Owner).collect()
+    functions.into_iter().copied().filter(|f| f.caller == caller).collect()
 }
 
 /// On every route, the session of another owner is indistinguishable from an unknown one, and stays unchanged.
@@ -31,7 +31,7 @@ async fn session_of_another_owner_is_not_found() {
     let before = session.view().await;
     let stranger = server.api_of("someone-else");
     let nobodys = "01900000-0000-7000-8000-00000000ffff";
-    let functions = of_owners(&server);
+    let functions = functions_for(CallerKind::Owner, &server);
     let about_one: Vec<_> = functions.iter().filter(|f| f.path.contains("/sessions/{id}")).collect();
     assert!(about_one.len() > 25);
     for function in about_one {
@@ -61,7 +61,7 @@ async fn invalid_tokens_are_refused_everywhere() {
     session.until_said("Working.").await;
     let before = session.view().await;
     server.api_with(Some(tokens::good(&server))).get(&session.path("")).await.expect(200);
-    let functions = of_owners(&server);
+    let functions = functions_for(CallerKind::Owner, &server);
     assert!(functions.len() > 30);
     let mut bad = tokens::bad(&server);
     bad.push(("a session's API key", Some(session.api_key().to_owned())));
@@ -185,7 +185,7 @@ async fn api_key_works_only_for_its_live_session() {
     let theirs = started(&server, &endless()).await;
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;
-    let of_agents: Vec<_> = HTTP_FUNCTIONS.iter().filter(|f| f.caller == CallerKind::Agent).collect();
+    let of_agents = functions_for(CallerKind::Agent, &server);
     assert!(of_agents.len() >= 4);
     let agent = server.api_with(Some(mine.api_key().to_owned()));
     let changed = format!("{}0", &mine.api_key()[..mine.api_key().len() - 1]);
@@ -231,7 +231,7 @@ async fn api_key_works_only_for_its_live_session() {
 
     mine.post("/approve", json!({ "outputId": view["output"]["outputId"] })).await.expect(200);
     mine.until("the end of the run", |v| v["currentRun"].is_null()).await;
-    for function in of_agents {
+    for function in &of_agents {
         ask(&agent, function, &mine.id, "").await.refused(401, "unauthenticated");
     }
 }

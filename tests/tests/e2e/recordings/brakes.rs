@@ -30,6 +30,9 @@ async fn brakes() {
     on.post(&format!("{path}/release"), json!({})).await.expect(200);
     on.post(&format!("{path}/release"), json!({})).await.expect(409);
     on.post("/api/brake/release", json!({})).await.expect(422);
+    // No session is left whose status could change while the response is made.
+    working.post("/cancel", json!({})).await;
+    working.until_status("Cancelled").await;
     let again = json!({ "scope": { "type": "all" }, "reason": "A drill" });
     on.post("/api/brake", again).await.expect(202);
     on.post("/api/brake/release", json!({})).await.expect(200);
