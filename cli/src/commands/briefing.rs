@@ -12,13 +12,13 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// Show what happened in a project: what needs you, what was finished, what is at risk, what was decided without you, and the cost.
+/// Show the briefing of a project: open decisions, finished work, risks, automatic decisions and cost.
 #[derive(Debug, Args)]
 pub struct ShowBriefing {
     /// The project: its name or its id; without it, your only project
     #[arg(value_name = "PROJECT")]
     pub project: Option<String>,
-    /// The begin of the period: a time such as 2026-11-21T20:00:00Z, or how long ago, such as 90m, 12h or 7d [default: 24h]
+    /// The begin of the period: a time such as 2026-11-21T20:00:00Z, or an age such as 90m, 12h or 7d [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<Since>,
 }
@@ -31,7 +31,8 @@ pub enum Since {
 }
 
 fn since(text: &str) -> Result<Since, String> {
-    let wrong = |_| "must be a time such as 2026-11-21T20:00:00Z, or how long ago: 90m, 12h, 7d".to_owned();
+    let wrong =
+        |_| "must be a time such as 2026-11-21T20:00:00Z, or an age such as 90m, 12h or 7d".to_owned();
     text.parse().map(Since::At).or_else(|_| duration(text).map(Since::Ago)).map_err(wrong)
 }
 

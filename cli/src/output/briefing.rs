@@ -9,7 +9,7 @@ use super::style::{Paint, Style};
 use super::text::{count, line};
 use super::time;
 
-/// The sections in their order. Each sentence has the path of its latest event.
+/// Prints the sections in their order, and below each sentence the path of its latest event.
 pub fn show(briefing: &Briefing, style: Style, now: Timestamp) -> String {
     let mut out =
         format!("{}  since {}\n", style.bold(&line(&briefing.name, 80)), time::ago(briefing.since, now));
@@ -17,15 +17,10 @@ pub fn show(briefing: &Briefing, style: Style, now: Timestamp) -> String {
         let _ = writeln!(out, "Archived {}.", time::ago(at, now));
     }
     let sections = [
-        ("Needs you", Paint::Yellow, &briefing.needs_you, "Nothing needs you."),
+        ("Attention", Paint::Yellow, &briefing.attention, "Nothing needs your attention."),
         ("Finished", Paint::Green, &briefing.finished, "Nothing was finished."),
-        ("At risk", Paint::Red, &briefing.at_risk, "Nothing is at risk."),
-        (
-            "Decided without you",
-            Paint::Cyan,
-            &briefing.decided_automatically,
-            "Nothing was decided without you.",
-        ),
+        ("Risks", Paint::Red, &briefing.risks, "No risks."),
+        ("Automatic decisions", Paint::Cyan, &briefing.automatic_decisions, "No automatic decisions."),
     ];
     for (heading, paint, section, nothing) in sections {
         if section.count == 0 {
@@ -85,24 +80,24 @@ mod tests {
         let none = json!({ "count": 0, "sentences": [] });
         let briefing = serde_json::from_value(json!({
             "projectId": project, "name": "Shop\u{1b}[2J", "since": "2026-11-20T20:02:00.000Z", "until": now(),
-            "needsYou": { "count": 21, "sentences": [sentence] },
-            "finished": none, "atRisk": none, "decidedAutomatically": none,
+            "attention": { "count": 21, "sentences": [sentence] },
+            "finished": none, "risks": none, "automaticDecisions": none,
             "cost": { "spentUsd": "0.5", "isPartial": true, "totalUsd": "2", "count": 0, "sentences": [] },
             "incomplete": ["decision_log"],
         }))
         .unwrap();
         let expected = "Shop[2J  since 24 h ago
 
-Needs you (21)
+Attention (21)
 - Builder asks “Which store?”. (2 min ago)
     /api/decisions/d1 and 2 more events
 and 20 more
 
 Nothing was finished.
 
-Nothing is at risk.
+No risks.
 
-Nothing was decided without you.
+No automatic decisions.
 
 Cost: at least $0.5, $2 in total
 Note: only the latest 1,000 entries of the decision log were read.

@@ -1,4 +1,4 @@
-//! The briefing of a project (decision 87), from what the functions stored.
+//! The briefing of a project (decision 87), from the stored records.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ impl ProjectFixture {
         self.got(&self.briefing_path("")).await
     }
 
-    /// Tells so many facts that the latest entries of the session contain nothing else.
-    async fn tell_much(&self) {
+    /// Completes so many turns that the latest entries of the session contain nothing else.
+    async fn complete_many_turns(&self) {
         for turn in 0..60 {
-            let turn: TurnId = format!("much-{turn}").parse().unwrap();
+            let turn: TurnId = format!("many-{turn}").parse().unwrap();
             self.tell(AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
             let outcome = SessionOutcome::Completed;
             self.tell(AgentFact::TurnCompleted { turn, output: None, outcome }).await;
@@ -34,7 +34,7 @@ fn texts(section: &Value) -> Vec<&str> {
     section["sentences"].as_array().unwrap().iter().map(|it| it["text"].as_str().unwrap()).collect()
 }
 
-const SECTIONS: [&str; 5] = ["needsYou", "finished", "atRisk", "decidedAutomatically", "cost"];
+const SECTIONS: [&str; 5] = ["attention", "finished", "risks", "automaticDecisions", "cost"];
 
 fn count(briefing: &Value) -> u64 {
     SECTIONS.iter().map(|section| briefing[section]["count"].as_u64().unwrap()).sum()
@@ -47,7 +47,7 @@ fn links(briefing: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test]
-async fn briefing_says_what_happened_and_links_to_it() {
+async fn links_of_a_briefing_lead_to_their_events() {
     let fixture = ProjectFixture::working().await;
     fixture.spend("1.5").await;
     let run = fixture.run().await;
@@ -63,8 +63,8 @@ async fn briefing_says_what_happened_and_links_to_it() {
 
     let briefing = fixture.briefing().await;
     assert_eq!(texts(&briefing["finished"]), ["Builder finished 1 turn."]);
-    assert_eq!(texts(&briefing["atRisk"]), ["A brake stops the project: “Look”."]);
-    let decided = texts(&briefing["decidedAutomatically"]);
+    assert_eq!(texts(&briefing["risks"]), ["A brake stops the project: “Look”."]);
+    let decided = texts(&briefing["automaticDecisions"]);
     assert!(
         matches!(decided[..], [calls] if calls.starts_with("2 calls of Bash by Builder were allowed")),
         "{decided:?}"
@@ -101,13 +101,13 @@ async fn briefing_says_what_happened_and_links_to_it() {
 }
 
 #[tokio::test]
-async fn open_decisions_need_you_also_from_before_the_period() {
+async fn open_decisions_are_listed_also_from_before_the_period() {
     let fixture = ProjectFixture::working().await;
     fixture.tell(permission("q1")).await;
     fixture.advance(HOUR * 48);
     let briefing = fixture.briefing().await;
     assert_eq!(
-        texts(&briefing["needsYou"]),
+        texts(&briefing["attention"]),
         ["Builder asks to call Bash with {}. It expires at 2026-05-02 12:00 UTC."]
     );
     assert_eq!(count(&briefing), 1, "nothing happened in the last 24 hours: {briefing}");
@@ -178,7 +178,7 @@ async fn long_journals_are_searched_for_the_begin() {
     fixture.complete_turn(false).await;
     fixture.spend("2").await;
     fixture.advance(HOUR * 25);
-    fixture.tell_much().await;
+    fixture.complete_many_turns().await;
     fixture.spend("3").await;
     fixture.advance(HOUR);
     let briefing = fixture.briefing().await;
@@ -197,10 +197,10 @@ async fn unknown_spend_makes_the_cost_partial() {
     let fixture = ProjectFixture::working().await;
     fixture.complete_turn(false).await;
     fixture.spend("2").await;
-    fixture.tell_much().await;
+    fixture.complete_many_turns().await;
     fixture.advance(HOUR * 25);
     fixture.spend("3").await;
-    fixture.tell_much().await;
+    fixture.complete_many_turns().await;
     fixture.advance(HOUR);
     let briefing = fixture.briefing().await;
     assert_eq!(
@@ -208,6 +208,25 @@ async fn unknown_spend_makes_the_cost_partial() {
         ["Builder spent $3 in total; how much of it in this period is not known."]
     );
     assert_eq!((&briefing["cost"]["isPartial"], &briefing["cost"]["totalUsd"]), (&json!(true), &json!("3")));
+}
+
+#[tokio::test]
+async fn spend_is_unknown_when_the_entries_before_the_period_expired() {
+    let fixture = ProjectFixture::working().await;
+    fixture.spend("2").await;
+    let stored = fixture.app.store.journal(fixture.session, 0, 100).await.unwrap();
+    fixture.advance(HOUR * 25);
+    fixture.spend("3").await;
+    fixture.advance(HOUR);
+    for entry in stored {
+        fixture.expire_entry(entry.sequence).await;
+    }
+    let briefing = fixture.briefing().await;
+    assert_eq!(
+        texts(&briefing["cost"]),
+        ["Builder spent $3 in total; how much of it in this period is not known."]
+    );
+    assert_eq!(briefing["incomplete"], json!(["sessions"]));
 }
 
 #[tokio::test]
@@ -240,12 +259,12 @@ async fn failed_agents_are_a_risk_with_their_trust() {
     fixture.react_to_agent().await;
     fixture.advance(HOUR);
     let briefing = fixture.briefing().await;
-    let told = (texts(&briefing["needsYou"]), texts(&briefing["atRisk"]));
+    let shown = (texts(&briefing["attention"]), texts(&briefing["risks"]));
     assert!(
-        matches!((&told.0[..], &told.1[..]), ([asked], [trust])
+        matches!((&shown.0[..], &shown.1[..]), ([asked], [trust])
             if asked.starts_with("Builder failed (AgentError) and asks how to continue")
             && trust.starts_with("The trust in Builder went from 50 to 49: 1 × task abandoned or max turns")),
-        "{told:?}"
+        "{shown:?}"
     );
 }
 

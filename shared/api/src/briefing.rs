@@ -1,4 +1,4 @@
-//! The briefing of a project: what happened, in sentences that link to their events (decision 87).
+//! The briefing of a project: sentences that link to their events (decision 87).
 
 use pilothouse_domain::{
     AgentSessionId, BrakeId, DecisionId, ProjectAgentId, ProjectId, Timestamp, Usd, project::SpendingCap,
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cursor::cursor;
 
-/// What happened in a project. No model writes it: the same facts have the same sentences.
+/// The attention, results, risks, automatic decisions and cost of a project in a period. No model writes it: the same facts have the same
+/// sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Briefing {
@@ -23,17 +24,17 @@ pub struct Briefing {
     pub since: Timestamp,
     /// The end of the period: the time of the request. Pass it as `since` of the next briefing.
     pub until: Timestamp,
-    /// What waits for you now, also if it began before the period. In the order of the inbox.
-    pub needs_you: BriefingSection,
-    /// What the agents finished in the period, latest first.
+    /// Open decisions in the order of the inbox, and agents that you paused or interrupted; also from before the period.
+    pub attention: BriefingSection,
+    /// Work that the agents finished in the period, latest first.
     pub finished: BriefingSection,
-    /// What went wrong in the period, and what stops or threatens the work now. Most serious first.
-    pub at_risk: BriefingSection,
-    /// What was decided without you in the period, with the reasons. Latest first.
-    pub decided_automatically: BriefingSection,
-    /// What the agents spent.
+    /// Failures in the period, and present obstacles of the work, most serious first.
+    pub risks: BriefingSection,
+    /// Decisions without a person in the period, with their reasons, latest first.
+    pub automatic_decisions: BriefingSection,
+    /// The spend of the agents.
     pub cost: BriefingCost,
-    /// What was not read in full, because there is too much of it.
+    /// The sources that were not read in full, because they have too much.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incomplete: Vec<BriefingLimit>,
 }
@@ -48,7 +49,7 @@ pub struct BriefingSection {
     pub sentences: Vec<BriefingSentence>,
 }
 
-/// What the agents of a project spent.
+/// The spend of the agents of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefingCost {
@@ -88,7 +89,7 @@ pub struct BriefingSentence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefingLink {
-    /// What the link leads to.
+    /// The target of the link.
     #[serde(flatten)]
     pub source: BriefingSource,
     /// Its path in this API. `GET` answers with the event or the state.
@@ -137,7 +138,7 @@ pub enum BriefingSource {
     Project {},
 }
 
-/// What a briefing does not read without a limit.
+/// A source of a briefing that is read up to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BriefingLimit {
@@ -145,7 +146,8 @@ pub enum BriefingLimit {
     Decisions,
     /// The latest 1,000 entries of the decision log were read.
     DecisionLog,
-    /// The latest 100 entries of each session were read, and for each agent its latest 6 sessions.
+    /// Some entries of sessions were not read: of each agent the latest 6 sessions are, and of each session the latest 100 entries. Older
+    /// entries may have expired.
     Sessions,
 }
 

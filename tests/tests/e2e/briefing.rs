@@ -38,7 +38,7 @@ async fn briefing_when(
 }
 
 /// A project with an agent that asks, one whose output was approved, and one that was killed.
-async fn story(server: &Server) -> (ProjectId, Session) {
+async fn project_with_agents(server: &Server) -> (ProjectId, Session) {
     let api = server.api();
     let shop = project(&api, "Shop").await;
     let (_, asking) = spawned(server, &shop, "Builder", &asking()).await;
@@ -60,23 +60,23 @@ async fn story(server: &Server) -> (ProjectId, Session) {
 }
 
 #[tokio::test]
-async fn briefing_of_a_project_tells_its_story() {
+async fn briefing_of_a_project_has_all_sections() {
     let server = Server::start(1).await;
-    let (project, session) = story(&server).await;
+    let (project, session) = project_with_agents(&server).await;
     let has_all = |briefing: &Briefing| {
-        let all = [&briefing.needs_you, &briefing.finished, &briefing.at_risk, &briefing.cost.section];
+        let all = [&briefing.attention, &briefing.finished, &briefing.risks, &briefing.cost.section];
         all.iter().all(|section| section.count > 0)
-            && texts(&briefing.decided_automatically).iter().any(|text| text.contains("The trust in Writer"))
+            && texts(&briefing.automatic_decisions).iter().any(|text| text.contains("The trust in Writer"))
     };
-    let briefing = briefing_when(&server, &session, project, "the whole story", has_all).await;
-    let needs_you = texts(&briefing.needs_you);
+    let briefing = briefing_when(&server, &session, project, "all sections", has_all).await;
+    let attention = texts(&briefing.attention);
     assert!(
-        matches!(needs_you[..], [asked] if asked.starts_with("Builder asks “Which store?”")),
-        "{needs_you:?}"
+        matches!(attention[..], [asked] if asked.starts_with("Builder asks “Which store?”")),
+        "{attention:?}"
     );
     assert_eq!(texts(&briefing.finished), ["Writer completed its objective “Build it” after 1 turn."]);
-    assert_eq!(texts(&briefing.at_risk), ["Tester was cancelled."]);
-    let decided = texts(&briefing.decided_automatically);
+    assert_eq!(texts(&briefing.risks), ["Tester was cancelled."]);
+    let decided = texts(&briefing.automatic_decisions);
     assert!(
         decided.iter().any(|text| text.starts_with("2 calls of Bash by Builder were allowed")),
         "{decided:?}"
@@ -88,10 +88,10 @@ async fn briefing_of_a_project_tells_its_story() {
     );
 
     let all = [
-        &briefing.needs_you,
+        &briefing.attention,
         &briefing.finished,
-        &briefing.at_risk,
-        &briefing.decided_automatically,
+        &briefing.risks,
+        &briefing.automatic_decisions,
         &briefing.cost.section,
     ];
     for link in all.iter().flat_map(|section| &section.sentences).flat_map(|sentence| &sentence.links) {
@@ -103,11 +103,11 @@ async fn briefing_of_a_project_tells_its_story() {
     server.api_of("eve").get(&path).await.refused(404, "not-found");
     let next = server.client().briefing(project, Some(briefing.until)).await.unwrap();
     assert_eq!(
-        (next.finished.count, next.at_risk.count, next.decided_automatically.count),
+        (next.finished.count, next.risks.count, next.automatic_decisions.count),
         (0, 0, 0),
         "{next:#?}"
     );
-    assert_eq!(next.needs_you.count, 1, "the question still waits");
+    assert_eq!(next.attention.count, 1, "the question still waits");
     let old = format!("{path}?since=2000-01-01T00:00:00Z");
     assert_eq!(server.api().get(&old).await.expect(422).violated(), ["since"]);
 }
@@ -115,7 +115,7 @@ async fn briefing_of_a_project_tells_its_story() {
 #[tokio::test(flavor = "multi_thread")]
 async fn command_prints_the_briefing() {
     let server = Server::start(1).await;
-    let (_, session) = story(&server).await;
+    let (_, session) = project_with_agents(&server).await;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(programs::pilothouse());
         command
@@ -132,7 +132,7 @@ async fn command_prints_the_briefing() {
     assert!(ok, "{error}");
     for part in [
         "Shop  since 2 h ago",
-        "Needs you (1)\n- Builder asks “Which store?”",
+        "Attention (1)\n- Builder asks “Which store?”",
         "    /api/decisions/",
         "Cost: $0.25",
     ] {
@@ -141,7 +141,7 @@ async fn command_prints_the_briefing() {
     let (_, json, error) = run(&["--json"]);
     let briefing: Briefing =
         serde_json::from_str(&json).unwrap_or_else(|wrong| panic!("{wrong}: {json}{error}"));
-    assert_eq!(briefing.needs_you.count, 1);
+    assert_eq!(briefing.attention.count, 1);
     session.api.post("/api/projects", json!({ "name": "Other" })).await.expect(201);
     let (ok, _, error) = run(&[]);
     assert!(!ok && error.contains("name a project"), "{error}");

@@ -1,4 +1,4 @@
-//! `GET /api/projects/{id}/briefing`: what happened in a project, in sentences that link to their events (decision 87).
+//! `GET /api/projects/{id}/briefing`: composes the briefing of a project (decision 87).
 
 use axum::Json;
 use axum::extract::State;
@@ -14,14 +14,12 @@ pub const FUNCTION: HttpFunction =
         verb.route(get_briefing)
     })
     .owner()
-    .summary(
-        "Get a briefing: what needs you, was finished, is at risk, was decided automatically, and the cost",
-    )
+    .summary("Get the briefing of a project: attention, finished work, risks, automatic decisions and cost")
     .query(&["since"])
     .output::<Briefing>(&[200]);
 
-/// Responds with 200 and the briefing about the time since the timestamp `since`, by default about the last 24 hours. Archived projects
-/// have one too.
+/// Responds with 200 and the briefing of the period from `since`, a timestamp, by default of the last 24 hours. Archived projects have one
+/// too.
 async fn get_briefing(
     State(app): State<App>,
     Owner(owner): Owner,

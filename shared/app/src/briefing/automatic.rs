@@ -1,4 +1,4 @@
-//! What the decision log says was decided without a person.
+//! The section about decisions without a person, from the decision log.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use pilothouse_domain::{BrakeId, DecisionId, ProjectAgentId, Timestamp};
 
 use super::draft::Draft;
 use super::facts::BriefingFacts;
-use super::words::{self, Names, count, one_line};
+use super::words::{self, Names, count, one_line, quoted};
 
 type Entries<'a> = Vec<&'a DecisionLogEntry>;
 
-/// Calls of a tool that were judged alike.
+/// Calls of a tool with the same verdict and reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct JudgedCalls {
     agent: Option<ProjectAgentId>,
@@ -26,7 +26,7 @@ struct JudgedCalls {
     why: String,
 }
 
-/// The entries of the log about what no person decided, by what they are about.
+/// The entries of the log about decisions without a person, by their subject.
 #[derive(Default)]
 pub(super) struct AutomaticDecisions<'a> {
     calls: BTreeMap<JudgedCalls, Entries<'a>>,
@@ -36,12 +36,12 @@ pub(super) struct AutomaticDecisions<'a> {
     trust: BTreeMap<ProjectAgentId, Entries<'a>>,
 }
 
-/// Whether nobody took the decision.
+/// Whether no person took the decision.
 const fn is_automatic(by: Option<&ResolvedBy>) -> bool {
     !matches!(by, Some(ResolvedBy::Owner { .. }))
 }
 
-/// The decision that an entry says was taken, ended or delayed without a person.
+/// The decision of an entry, if it was taken, ended or delayed without a person.
 pub(super) const fn automatic_decision(entry: &DecisionLogEntry) -> Option<DecisionId> {
     match &entry.logged {
         LoggedDecision::Decision { decision_id, resolved_by, .. } if is_automatic(resolved_by.as_ref()) => {
@@ -74,10 +74,20 @@ impl<'a> AutomaticDecisions<'a> {
             LoggedDecision::Verdict { verdict: VerdictKind::Ask, .. }
             | LoggedDecision::Brake { by: BrakeActor::Owner, .. }
             | LoggedDecision::ControlMode { .. }
-            | LoggedDecision::Knowledge { .. } => {}
+            | LoggedDecision::Knowledge { allowed: true, .. } => {}
             LoggedDecision::Verdict { tool, verdict, rule, .. } => {
                 let (tool, why) = (one_line(tool, 60), one_line(&rule_in_words(rule), 160));
                 let alike = JudgedCalls { agent: entry.agent_id, tool, verdict: *verdict, why };
+                self.calls.entry(alike).or_default().push(entry);
+            }
+            LoggedDecision::Knowledge { access, allowed: false, .. } => {
+                let (tool, why) = (words::knowledge_tool(*access), "outside of its workstreams");
+                let alike = JudgedCalls {
+                    agent: entry.agent_id,
+                    tool: tool.to_owned(),
+                    verdict: VerdictKind::Deny,
+                    why: why.to_owned(),
+                };
                 self.calls.entry(alike).or_default().push(entry);
             }
             LoggedDecision::Decision { .. } | LoggedDecision::Timeout { .. } => {
@@ -117,7 +127,7 @@ impl<'a> AutomaticDecisions<'a> {
         taken.filter_map(|(agent, entries)| trust(agent, &entries, names)).collect()
     }
 
-    /// A sentence for each of the remaining ones.
+    /// A sentence for each of the remaining subjects.
     pub(super) fn into_drafts(self, facts: &BriefingFacts, names: &Names) -> Vec<Draft> {
         let calls = self.calls.iter().filter_map(|(alike, entries)| judged(alike, entries, names));
         let decision_of = |id: DecisionId| facts.logged.get(&id);
@@ -148,7 +158,7 @@ fn judged(alike: &JudgedCalls, entries: &[&DecisionLogEntry], names: &Names) -> 
     Some(Draft::about(text, sources(entries))?.of_agent(alike.agent))
 }
 
-/// A decision with all that happened to it without a person. Entries are in the order of time.
+/// A decision with its end or its timeouts. Entries are in the order of time.
 fn decided(decision: Option<&Decision>, entries: &[&DecisionLogEntry], names: &Names) -> Option<Draft> {
     let last = entries.last()?;
     let agent = last.agent_id.map_or("the project", |id| names.get(id));
@@ -214,9 +224,8 @@ fn brake(entries: &[&DecisionLogEntry], names: &Names) -> Option<Draft> {
         BrakeActor::Timer => "its timer",
         BrakeActor::System => "the spending cap",
     };
-    let why = one_line(reason, 120);
-    let text =
-        format!("The brake on {} was {what} by {by}; its reason: “{why}”.", words::braked(scope, names));
+    let (scope, reason) = (words::braked(scope, names), quoted(reason));
+    let text = format!("The brake on {scope} was {what} by {by}; its reason: {reason}.");
     Draft::about(text, sources(entries))
 }
 

@@ -1,6 +1,6 @@
 //! Composes the sentences of a briefing. Pure: the same facts, in any order, give the same bytes.
 //!
-//! An event is in one sentence only. A section takes its entries out of the [`AutomaticDecisions`] that are left for the last one.
+//! An event is in one sentence only: a section takes its entries out of the [`AutomaticDecisions`], and their own section has the rest.
 
 use std::cmp::Reverse;
 
@@ -8,11 +8,11 @@ use pilothouse_api::briefing::{Briefing, BriefingCost, BriefingSection, Briefing
 use pilothouse_domain::Usd;
 use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
 
-use super::at_risk::at_risk;
 use super::automatic::AutomaticDecisions;
 use super::draft::{Draft, Drafts};
 use super::facts::{AgentFacts, BriefingFacts};
 use super::finished::finished;
+use super::risks::risks;
 use super::words::{self, Names};
 
 /// The briefing about these facts.
@@ -26,10 +26,10 @@ pub fn compose(facts: &BriefingFacts) -> Briefing {
         archived_at: facts.archived_at,
         since: facts.period.since,
         until: facts.period.until,
-        needs_you: needs_you(facts, &names, &mut automatic),
+        attention: attention(facts, &names, &mut automatic),
         finished: finished(facts, &names),
-        at_risk: at_risk(facts, &names, &mut automatic),
-        decided_automatically: {
+        risks: risks(facts, &names, &mut automatic),
+        automatic_decisions: {
             let mut drafts = Drafts::new();
             for draft in automatic.into_drafts(facts, &names) {
                 drafts.push((), draft);
@@ -41,7 +41,7 @@ pub fn compose(facts: &BriefingFacts) -> Briefing {
     }
 }
 
-fn needs_you(
+fn attention(
     facts: &BriefingFacts,
     names: &Names,
     automatic: &mut AutomaticDecisions<'_>,
@@ -58,12 +58,12 @@ fn needs_you(
     }
     for agent in &facts.agents {
         let session = &agent.session;
-        let what = match session.status {
+        let state = match session.status {
             AgentSessionStatus::Interrupted => "is interrupted and waits for your message",
             AgentSessionStatus::Paused if is_paused_by_owner(agent) => "is paused until you resume it",
             _ => continue,
         };
-        let text = format!("{} {what}.", names.get(agent.id));
+        let text = format!("{} {state}.", names.get(agent.id));
         let source = BriefingSource::Session { session_id: session.id };
         let draft = Draft::new(text, session.updated_at, source).of_agent(Some(agent.id));
         drafts.push((Reverse(None), session.updated_at, agent.id.to_string()), draft);
@@ -86,7 +86,7 @@ fn cost(facts: &BriefingFacts, names: &Names) -> BriefingCost {
         let text = match agent.work.spent_usd {
             _ if session.unmetered && has_worked => {
                 is_partial = true;
-                format!("{name} does not report what it spends.")
+                format!("{name} does not report its spend.")
             }
             Some(spent) if spent.is_zero() => continue,
             Some(spent) => {

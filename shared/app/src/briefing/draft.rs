@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 5;
 pub(super) struct Draft {
     text: String,
     agent_id: Option<ProjectAgentId>,
-    /// When an event happened, and where it is. There is at least one.
+    /// The time and source of an event. A sentence has at least one.
     first: (Timestamp, BriefingSource),
     further: Vec<(Timestamp, BriefingSource)>,
     /// The number of events, if it is larger than that of the known ones.
@@ -73,7 +73,7 @@ impl Draft {
     }
 }
 
-/// The drafts of a section with what they are ordered by.
+/// The drafts of a section with their sort keys.
 pub(super) struct Drafts<K>(Vec<(K, Draft)>);
 
 impl<K: Ord> Drafts<K> {

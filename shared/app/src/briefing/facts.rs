@@ -1,4 +1,4 @@
-//! The facts from which a briefing is composed. They are read once; everything that follows from them is pure.
+//! The facts from which a briefing is composed. They are read once, before the pure composition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,7 +16,7 @@ use pilothouse_domain::{
 
 use super::words::count;
 
-/// What is known of a project and the period of a briefing.
+/// A project and its events in the period of a briefing.
 #[derive(Debug, Clone)]
 pub struct BriefingFacts {
     pub project_id: ProjectId,
@@ -28,12 +28,12 @@ pub struct BriefingFacts {
     pub open: Vec<Decision>,
     /// Entries of the decision log in the period.
     pub log: Vec<DecisionLogEntry>,
-    /// Decisions of `log`, as far as they were read. They say more than the log.
+    /// Decisions of `log`, as far as they were read, with the content that the log lacks.
     pub logged: BTreeMap<DecisionId, Decision>,
     /// The brakes in force that stop agents of the project.
     pub brakes: Vec<BrakeFacts>,
     pub spending: Option<SpendingFacts>,
-    /// What was not read in full.
+    /// The sources that were not read in full.
     pub incomplete: BTreeSet<BriefingLimit>,
 }
 
@@ -83,12 +83,12 @@ pub struct SessionFacts {
     pub deliverables: Option<(DeliverableCounts, u64)>,
 }
 
-/// What an agent did in the period, in all of its sessions.
+/// The work of an agent in the period, in all of its sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
-    /// `None` if it is not known.
+    /// `None` if it is unknown.
     pub spent_usd: Option<Usd>,
-    /// The number of turns that ended. `None` if it is not known.
+    /// The number of turns that ended. `None` if it is unknown.
     pub turns: Option<u32>,
     /// The events that were read.
     pub events: Vec<WorkEvent>,
@@ -103,7 +103,6 @@ pub struct WorkEvent {
     pub kind: WorkEventKind,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkEventKind {
     TurnCompleted,
@@ -133,15 +132,15 @@ pub struct BrakeFacts {
     pub pulled_at: Timestamp,
 }
 
-/// What the agents have drawn from the spending cap.
+/// The draws of the agents from the spending cap.
 #[derive(Debug, Clone, Copy)]
 pub struct SpendingFacts {
     pub cap: SpendingCap,
     pub drawn_usd: Usd,
-    /// Whether nothing is left.
+    /// Whether the cap is used up.
     pub is_exhausted: bool,
-    /// The brake that the cap has pulled, while it is in force.
-    pub brake_id: Option<BrakeId>,
+    /// Whether the brake that the cap has pulled is in force.
+    pub is_braked: bool,
 }
 
 impl AgentFacts {
@@ -172,7 +171,7 @@ impl AgentFacts {
 }
 
 impl AgentFacts {
-    /// The events of a kind with their places.
+    /// The events of a kind with their sources.
     pub(super) fn events(&self, kind: WorkEventKind) -> Vec<(Timestamp, BriefingSource)> {
         self.work.events.iter().filter(|event| event.kind == kind).map(WorkEvent::source).collect()
     }
@@ -183,14 +182,14 @@ impl AgentFacts {
         of_session.find(|event| event.sequence == sequence).map(WorkEvent::source)
     }
 
-    /// The latest event of a kind of the current session, or the session, which has it since `at`.
+    /// The latest event of a kind of the current session; if it was not read, the session, which changed at `at`.
     pub(super) fn last_event(&self, kind: WorkEventKind, at: Timestamp) -> (Timestamp, BriefingSource) {
         let of_session = self.work.events.iter().filter(|event| event.session_id == self.session.id);
         let last = of_session.filter(|event| event.kind == kind).max_by_key(|event| event.sequence);
         last.map_or((at, BriefingSource::Session { session_id: self.session.id }), WorkEvent::source)
     }
 
-    /// The session, as it is now.
+    /// The current session and its last change.
     pub(super) const fn session_source(&self) -> (Timestamp, BriefingSource) {
         (self.session.updated_at, BriefingSource::Session { session_id: self.session.id })
     }
@@ -238,13 +237,12 @@ impl BrakeFacts {
 }
 
 impl Work {
-    /// Adds what another session of the agent did.
+    /// Adds the work of another session of the agent.
     pub fn add(&mut self, other: Self) {
         self.spent_usd = self.spent_usd.zip(other.spent_usd).map(|(one, other)| one + other);
         self.turns = self.turns.zip(other.turns).map(|(one, other)| one.saturating_add(other));
         self.events.extend(other.events);
     }
 
-    /// Nothing.
     pub const NONE: Self = Self { spent_usd: Some(Usd::ZERO), turns: Some(0), events: Vec::new() };
 }

@@ -1,4 +1,4 @@
-//! What was finished. Another kind of finished work, such as an artifact, is a variant of [`FinishedWork`], and its events in [`work_of`].
+//! The section about finished work. Each kind of it is a variant of [`FinishedWork`] with its events in [`work_of`].
 
 use pilothouse_api::briefing::{BriefingSection, BriefingSource};
 use pilothouse_domain::Timestamp;
@@ -8,7 +8,7 @@ use super::draft::{Draft, Drafts};
 use super::facts::{AgentFacts, BriefingFacts, Turns, WorkEventKind};
 use super::words::{Names, count, quoted};
 
-/// What an agent finished.
+/// Work that an agent finished.
 enum FinishedWork<'a> {
     /// The objective, after turns of which `turns` were in the period.
     Objective {
@@ -66,7 +66,7 @@ pub(super) fn finished(facts: &BriefingFacts, names: &Names) -> BriefingSection 
     drafts.finish(facts.project_id)
 }
 
-/// What an agent finished in the period, with the events that were read.
+/// The work that an agent finished in the period, with the events that were read.
 fn work_of<'a>(agent: &'a AgentFacts, facts: &BriefingFacts) -> Vec<(FinishedWork<'a>, Events)> {
     let turns = objective(agent, facts).or_else(|| turns(agent, facts));
     turns.into_iter().chain(deliverables(agent)).collect()

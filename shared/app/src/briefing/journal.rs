@@ -1,5 +1,5 @@
-//! Reads what an agent did in a period from the journals of its sessions. The reads of a session are bounded: its latest entries, a binary
-//! search, and the entries before the period.
+//! Reads the work of an agent in a period from the journals of its sessions. The reads of a session are bounded: its latest entries, a
+//! binary search, and the entries before the period.
 
 use pilothouse_api::briefing::BriefingLimit;
 use pilothouse_domain::journal::JournalEntry;
@@ -18,7 +18,7 @@ const EARLIER_SESSIONS: usize = 5;
 /// The entries of the journal of an agent that are searched for its sessions.
 const AGENT_ENTRIES: usize = 100;
 
-/// The usage that a journal shows up to an entry, as far as it is known.
+/// The usage of a session at an entry of its journal, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Usage {
     cost_usd: Option<Usd>,
@@ -26,7 +26,7 @@ struct Usage {
 }
 
 impl App {
-    /// What an agent did in the period, and whether some of it was not read.
+    /// The work of an agent in the period, and the limit that omitted some of it.
     pub(super) async fn work_of_agent(
         &self,
         agent: &ProjectAgent,
@@ -78,7 +78,7 @@ impl App {
         Ok((left, has_all))
     }
 
-    /// What a session did in the period, and whether all of it was read.
+    /// The work of a session in the period, and whether all of it was read.
     async fn work_of_session(&self, session: &AgentSession, period: Period) -> Result<(Work, bool), Problem> {
         if session.updated_at() < period.since {
             return Ok((Work::NONE, true));
@@ -110,13 +110,12 @@ impl App {
         Ok((work, is_complete))
     }
 
-    /// The usage of a session after the entry `sequence`, as far as the entries before it show it.
+    /// The usage of a session after the entry `sequence`, or before the first entry. It is unknown if the entries that show it expired, or
+    /// are too far back.
     async fn usage_at(&self, session: &AgentSession, sequence: u64) -> Result<Usage, Problem> {
-        if sequence == 0 {
-            return Ok(Usage::NOTHING);
-        }
         let from = sequence.saturating_sub(BEFORE as u64);
-        let entries = self.store.journal(session.id(), from, BEFORE).await?;
+        let limit = if sequence == 0 { 1 } else { BEFORE };
+        let entries = self.store.journal(session.id(), from, limit).await?;
         let is_begin = entries.first().is_some_and(|entry| entry.sequence == 1);
         let known = if is_begin { Usage::NOTHING } else { Usage::default() };
         let up_to = entries.iter().filter(|entry| entry.sequence <= sequence);

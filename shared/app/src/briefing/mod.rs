@@ -2,21 +2,21 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`facts`] | what a briefing is composed from |
-//! | `journal` | what an agent did in a period, from the journals of its sessions |
+//! | [`facts`] | the facts of a project and a period |
+//! | `journal` | reads the work of an agent from the journals of its sessions |
 //! | `compose` | the sections. It and the following modules are pure |
-//! | `finished`, `at_risk` | two of the sections |
-//! | `automatic` | what the decision log says was decided without a person |
+//! | `finished`, `risks` | two of the sections |
+//! | `automatic` | decisions without a person, from the decision log |
 //! | `draft` | sentences before they are ordered and limited |
-//! | `words` | the words |
+//! | `words` | the wording of sentences |
 
-mod at_risk;
 mod automatic;
 mod compose;
 mod draft;
 pub mod facts;
 mod finished;
 mod journal;
+mod risks;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -41,7 +41,7 @@ const DEFAULT_PERIOD: Duration = Duration::from_hours(24);
 const LONGEST_PERIOD: Duration = Duration::from_hours(90 * 24);
 const LOG_PAGES: usize = 5;
 const LOG_ENTRIES: usize = 200;
-/// The most decisions of the log that are read for their content.
+/// The most decisions of the log whose content is read.
 const LOGGED_DECISIONS: usize = 20;
 
 impl Period {
@@ -102,7 +102,7 @@ impl App {
         if has_more {
             incomplete.insert(BriefingLimit::DecisionLog);
         }
-        let logged = self.logged_decisions(project.owner_id(), &log).await?;
+        let logged = self.logged_decisions(project.owner_id(), &log, &open).await?;
         Ok(BriefingFacts {
             project_id: project.id(),
             name: project.definition().brief.name.to_string(),
@@ -165,7 +165,7 @@ impl App {
             cap,
             drawn_usd: account.as_ref().map_or(pilothouse_domain::Usd::ZERO, ProjectAccount::drawn_usd),
             is_exhausted: account.as_ref().is_some_and(ProjectAccount::is_empty),
-            brake_id: brake_id.filter(|id| brakes.iter().any(|brake| brake.id == *id)),
+            is_braked: brake_id.is_some_and(|id| brakes.iter().any(|brake| brake.id == id)),
         }))
     }
 
@@ -184,15 +184,17 @@ impl App {
         Ok((entries, after.is_some()))
     }
 
-    /// The latest decisions of the log that no person took. They have the content that the log lacks.
+    /// The latest ended decisions of the log that no person took. They have the content that the log lacks.
     async fn logged_decisions(
         &self,
         owner: &UserId,
         log: &[DecisionLogEntry],
+        open: &[Decision],
     ) -> Result<BTreeMap<DecisionId, Decision>, Problem> {
         let mut ids = Vec::new();
         for id in log.iter().filter_map(automatic::automatic_decision) {
-            if ids.len() < LOGGED_DECISIONS && !ids.contains(&id) {
+            let is_open = open.iter().any(|decision| decision.id == id);
+            if ids.len() < LOGGED_DECISIONS && !is_open && !ids.contains(&id) {
                 ids.push(id);
             }
         }

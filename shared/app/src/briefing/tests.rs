@@ -1,4 +1,4 @@
-//! Given facts of a project, when a briefing is composed, then its sentences say what happened.
+//! The sentences of a briefing that is composed from facts.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// A project where nothing happened.
+/// A project without events.
 fn quiet() -> BriefingFacts {
     BriefingFacts {
         project_id: id(PROJECT).parse().unwrap(),
@@ -207,10 +207,10 @@ fn brake() -> BrakeFacts {
 
 fn sections(briefing: &Briefing) -> [&BriefingSection; 5] {
     [
-        &briefing.needs_you,
+        &briefing.attention,
         &briefing.finished,
-        &briefing.at_risk,
-        &briefing.decided_automatically,
+        &briefing.risks,
+        &briefing.automatic_decisions,
         &briefing.cost.section,
     ]
 }
@@ -219,7 +219,7 @@ fn texts(section: &BriefingSection) -> Vec<&str> {
     section.sentences.iter().map(|sentence| sentence.text.as_str()).collect()
 }
 
-/// A project where everything happened that a briefing can tell.
+/// A project with events for each section.
 fn eventful() -> BriefingFacts {
     use WorkEventKind as K;
     let mut blocked = agent(4, "Tester").status(AgentSessionStatus::Idle);
@@ -270,14 +270,14 @@ fn eventful() -> BriefingFacts {
 }
 
 #[test]
-fn sections_say_what_happened() {
+fn each_event_is_a_sentence_of_its_section() {
     // Given
     let facts = eventful();
     // When
     let briefing = compose(&facts);
     // Then
     assert_eq!(
-        texts(&briefing.needs_you),
+        texts(&briefing.attention),
         [
             "Builder asks “Which store?”.",
             "Builder asks “Which store?”.",
@@ -293,7 +293,7 @@ fn sections_say_what_happened() {
         ]
     );
     assert_eq!(
-        texts(&briefing.at_risk),
+        texts(&briefing.risks),
         [
             "A brake stops the project: “The cap is reached”.",
             "Crashed failed.",
@@ -304,7 +304,7 @@ fn sections_say_what_happened() {
         ]
     );
     assert_eq!(
-        texts(&briefing.decided_automatically),
+        texts(&briefing.automatic_decisions),
         [
             "The question of Builder expired without you: nobody decided in time.",
             "The question of Builder was answered without you: timeout of the agent's brief.",
@@ -361,7 +361,7 @@ fn each_sentence_has_a_link_and_no_event_is_in_two() {
 #[test]
 fn escalated_decision_is_more_urgent_and_has_its_timeout() {
     let briefing = compose(&eventful());
-    let [urgent, other, _] = &briefing.needs_you.sentences[..] else { panic!("{briefing:?}") };
+    let [urgent, other, _] = &briefing.attention.sentences[..] else { panic!("{briefing:?}") };
     assert_eq!(urgent.links[1].source, BriefingSource::Decision { decision_id: id(201).parse().unwrap() });
     assert!(
         matches!(&urgent.links[0].source, BriefingSource::DecisionLog { entry, .. } if entry.contains("timeout"))
@@ -396,8 +396,8 @@ fn begin_of_the_period_belongs_to_it_and_its_end_does_not() {
     facts.agents = vec![agent(2, "Builder").status(AgentSessionStatus::Failed)];
     facts.agents[0].session.ended_at = Some(at(0));
     let briefing = compose(&facts);
-    assert_eq!(briefing.decided_automatically.sentences[0].event_count, 1);
-    assert_eq!(texts(&briefing.at_risk), ["Builder failed."]);
+    assert_eq!(briefing.automatic_decisions.sentences[0].event_count, 1);
+    assert_eq!(texts(&briefing.risks), ["Builder failed."]);
 }
 
 #[test]
@@ -410,9 +410,9 @@ fn sections_and_links_are_limited_and_counted() {
     // When
     let briefing = compose(&facts);
     // Then
-    let section = &briefing.needs_you;
+    let section = &briefing.attention;
     assert_eq!((section.count, section.sentences.len(), section.omitted()), (30, 20, 10));
-    let [calls] = &briefing.decided_automatically.sentences[..] else { panic!("{briefing:?}") };
+    let [calls] = &briefing.automatic_decisions.sentences[..] else { panic!("{briefing:?}") };
     assert_eq!((calls.event_count, calls.links.len(), calls.at), (30, 5, at(29)));
     assert!(calls.links[0].href.contains("since=2026-05-01T12:29:00.000Z&until=2026-05-01T12:29:00.001Z"));
     assert_eq!(briefing.incomplete, [BriefingLimit::DecisionLog]);
@@ -448,7 +448,7 @@ fn texts_of_agents_are_one_short_line() {
         }),
     )];
     let briefing = compose(&facts);
-    let text = &briefing.needs_you.sentences[0].text;
+    let text = &briefing.attention.sentences[0].text;
     assert!(text.starts_with("An agent asks “a [2J b xxx"), "{text}");
     assert!(text.chars().count() < 160 && !text.chars().any(char::is_control), "{text}");
 }
@@ -478,11 +478,11 @@ fn crash_with_a_decision_is_not_a_risk_as_well() {
     let briefing = compose(&facts);
     // Then
     assert_eq!(
-        texts(&briefing.needs_you),
+        texts(&briefing.attention),
         ["Builder failed (InfrastructureError) and asks how to continue; it is crash 1 in a row. \
           Without you, the recovery is restart at 2026-05-01 13:30 UTC."]
     );
-    assert_eq!(briefing.at_risk.count, 0);
+    assert_eq!(briefing.risks.count, 0);
 }
 
 #[test]
@@ -498,31 +498,31 @@ fn brake_with_a_release_decision_is_not_a_risk_as_well() {
         }),
     )];
     let briefing = compose(&facts);
-    assert_eq!(texts(&briefing.needs_you), ["The brake on the project waits for its release: “Look”."]);
-    assert_eq!(briefing.at_risk.count, 0);
+    assert_eq!(texts(&briefing.attention), ["The brake on the project waits for its release: “Look”."]);
+    assert_eq!(briefing.risks.count, 0);
 }
 
 #[test]
 fn spending_cap_is_a_risk_from_its_warning_on() {
     let cap = SpendingCap::new(Usd::whole(10), None).unwrap();
     let with = |drawn, is_exhausted, brakes: Vec<BrakeFacts>| {
-        let brake_id = brakes.first().map(|brake| brake.id);
-        let spending = Some(SpendingFacts { cap, drawn_usd: Usd::whole(drawn), is_exhausted, brake_id });
+        let is_braked = !brakes.is_empty();
+        let spending = Some(SpendingFacts { cap, drawn_usd: Usd::whole(drawn), is_exhausted, is_braked });
         compose(&BriefingFacts { brakes, spending, ..quiet() })
     };
-    assert_eq!(with(7, false, Vec::new()).at_risk.count, 0);
+    assert_eq!(with(7, false, Vec::new()).risks.count, 0);
     assert_eq!(
-        texts(&with(8, false, Vec::new()).at_risk),
+        texts(&with(8, false, Vec::new()).risks),
         ["The agents have drawn $8 of the spending cap of $10."]
     );
     let exhausted = with(10, true, Vec::new());
-    assert!(texts(&exhausted.at_risk)[0].contains("no agent can start"));
+    assert!(texts(&exhausted.risks)[0].contains("no agent can start"));
     let braked = with(10, true, vec![brake()]);
-    assert_eq!(texts(&braked.at_risk), ["A brake stops the project: “The cap is reached”."]);
+    assert_eq!(texts(&braked.risks), ["A brake stops the project: “The cap is reached”."]);
 }
 
 #[test]
-fn content_of_a_decision_says_what_was_decided() {
+fn content_of_a_decision_is_in_its_sentence() {
     // Given
     let mut facts = quiet();
     facts.agents = vec![agent(2, "Builder")];
@@ -542,11 +542,35 @@ fn content_of_a_decision_says_what_was_decided() {
     let briefing = compose(&facts);
     // Then
     assert_eq!(
-        texts(&briefing.decided_automatically),
+        texts(&briefing.automatic_decisions),
         [
             "The choice “Which store?” of Builder was decided as “Postgres” without you: nobody answered in time, and the session \
           has a default answer."
         ]
+    );
+}
+
+#[test]
+fn refused_uses_of_knowledge_are_automatic_decisions() {
+    // Given
+    let used = |number: u32, allowed| {
+        logged(
+            number.into(),
+            json!({
+                "type": "knowledge", "accessId": id(500 + number), "access": "read_artifact", "allowed": allowed,
+                "workstream": "docs", "subject": id(600),
+            }),
+        )
+    };
+    let mut facts = quiet();
+    facts.agents = vec![agent(2, "Builder")];
+    facts.log = vec![used(1, false), used(2, true), used(3, false)];
+    // When
+    let briefing = compose(&facts);
+    // Then
+    assert_eq!(
+        texts(&briefing.automatic_decisions),
+        ["2 calls of read_artifact by Builder were denied: outside of its workstreams."]
     );
 }
 
@@ -557,10 +581,10 @@ fn risen_trust_is_an_automatic_decision() {
     facts.log = vec![trust(400, 1, "task_completed_success", 50, 53)];
     let briefing = compose(&facts);
     assert_eq!(
-        texts(&briefing.decided_automatically),
+        texts(&briefing.automatic_decisions),
         ["The trust in Builder went from 50 to 53: 1 × task completed success."]
     );
-    assert_eq!(briefing.at_risk.count, 0);
+    assert_eq!(briefing.risks.count, 0);
 }
 
 #[test]
@@ -570,5 +594,5 @@ fn agents_without_a_meter_make_the_cost_partial() {
     facts.agents[0].session.unmetered = true;
     let cost = compose(&facts).cost;
     assert!(cost.is_partial);
-    assert_eq!(texts(&cost.section), ["Builder does not report what it spends."]);
+    assert_eq!(texts(&cost.section), ["Builder does not report its spend."]);
 }

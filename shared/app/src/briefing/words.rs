@@ -1,4 +1,4 @@
-//! The words of a briefing.
+//! The wording of a briefing.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use pilothouse_domain::decision::{
     Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, OnTimeout, OrphanAction,
     OrphanStage, Resolution, ResolutionType, ResolvedBy, TimedOut,
 };
+use pilothouse_domain::knowledge::KnowledgeAccess;
 use pilothouse_domain::session::PausedReason;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{ProjectAgentId, Timestamp};
 
 use super::facts::{AgentFacts, SessionFacts};
 
-/// Most characters of a text that an agent or a person wrote.
+/// Most characters of a text by an agent or a person.
 const MAX_TEXT: usize = 120;
 const MAX_NAME: usize = 60;
 
@@ -42,7 +43,7 @@ pub(super) fn time(at: Timestamp) -> String {
     format!("{minutes} UTC")
 }
 
-/// The names of agents: the role, and what tells agents of the same role apart.
+/// The names of agents: the role, with the workstream and the end of the id where several agents have the role.
 pub(super) struct Names(BTreeMap<ProjectAgentId, String>);
 
 impl Names {
@@ -71,7 +72,7 @@ impl Names {
     }
 }
 
-/// What a person has to decide.
+/// The request of an open decision: a sentence without its full stop.
 pub(super) fn request(decision: &Decision, names: &Names) -> String {
     let agent = decision.project.as_ref().map_or("The project", |of| names.get(of.agent_id));
     match &decision.subject {
@@ -136,7 +137,7 @@ pub(super) fn request(decision: &Decision, names: &Names) -> String {
     }
 }
 
-/// What happens to an open decision without a person; empty if nothing does.
+/// The timeouts of an open decision, and the fate of an orphan, as sentences; empty if it has none.
 pub(super) fn outlook(decision: &Decision) -> String {
     if let DecisionState::Orphaned { stage, .. } = &decision.state {
         let then = match stage {
@@ -168,7 +169,7 @@ pub(super) fn outlook(decision: &Decision) -> String {
     escalated.into_iter().chain(due).collect()
 }
 
-/// A decision as the subject of a sentence. `decision` says more than its kind.
+/// A decision as the subject of a sentence. Without `decision`, only its kind is known.
 pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String {
     match decision.map(|decision| &decision.subject) {
         Some(DecisionSubject::Option { question, .. }) => format!("the choice {}", quoted(question)),
@@ -201,7 +202,7 @@ pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String
     }
 }
 
-/// What was decided: a predicate.
+/// The outcome of a decision, as the predicate of a sentence.
 pub(super) fn resolved(
     status: DecisionStatus,
     how: Option<ResolutionType>,
@@ -232,7 +233,7 @@ pub(super) fn resolved(
     }
 }
 
-/// Why something was decided without a person.
+/// The reason of a decision without a person.
 pub(super) fn reason(by: Option<&ResolvedBy>, timeout: Option<TimedOut>) -> String {
     match (by, timeout) {
         (Some(ResolvedBy::DefaultAnswer), _) => {
@@ -246,7 +247,7 @@ pub(super) fn reason(by: Option<&ResolvedBy>, timeout: Option<TimedOut>) -> Stri
     }
 }
 
-/// What a brake stops.
+/// The scope of a brake, as the object of a sentence.
 pub(super) fn braked(scope: &BrakeScope, names: &Names) -> String {
     match scope {
         BrakeScope::All {} => "all your sessions".to_owned(),
@@ -257,7 +258,7 @@ pub(super) fn braked(scope: &BrakeScope, names: &Names) -> String {
     }
 }
 
-/// Why an agent is paused, if that is a risk. The owner and a brake are other sentences.
+/// The reason why an agent is paused, if it is a risk. Other sentences name pauses of the owner and brakes.
 pub(super) fn paused(session: &SessionFacts) -> Option<String> {
     Some(match session.paused? {
         PausedReason::Owner | PausedReason::Brake => return None,
@@ -271,4 +272,14 @@ pub(super) fn paused(session: &SessionFacts) -> Option<String> {
         PausedReason::QuotaExceeded => "is paused, because its quota is used up".to_owned(),
         PausedReason::DiskFull => "is paused, because the disk of the server is nearly full".to_owned(),
     })
+}
+
+/// The tool by which an agent uses the knowledge of its project.
+pub(super) const fn knowledge_tool(access: KnowledgeAccess) -> &'static str {
+    match access {
+        KnowledgeAccess::ReadArtifact => "read_artifact",
+        KnowledgeAccess::ReportArtifact => "report_artifact",
+        KnowledgeAccess::ReadDecision => "decision_detail",
+        KnowledgeAccess::Search => "search_knowledge",
+    }
 }

@@ -1,4 +1,4 @@
-//! What went wrong, and what stops or threatens the work.
+//! The section about risks: failures in the period, and obstacles of the work.
 
 use pilothouse_api::briefing::{BriefingSection, BriefingSource};
 use pilothouse_domain::decision::{Decision, DecisionSubject};
@@ -10,7 +10,7 @@ use super::draft::{Draft, Drafts};
 use super::facts::{AgentFacts, BriefingFacts, WorkEventKind};
 use super::words::{self, Names, count, quoted};
 
-/// Why something is a risk, most serious first.
+/// The kinds of risks, most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Risk {
     Brake,
@@ -24,7 +24,7 @@ enum Risk {
     Trust,
 }
 
-pub(super) fn at_risk(
+pub(super) fn risks(
     facts: &BriefingFacts,
     names: &Names,
     automatic: &mut AutomaticDecisions<'_>,
@@ -59,8 +59,8 @@ fn is_release_open(facts: &BriefingFacts, brake: BrakeId) -> bool {
 fn spending_risk(facts: &BriefingFacts) -> Option<Draft> {
     let spending = facts.spending?;
     let (cap, drawn) = (spending.cap.usd(), spending.drawn_usd);
-    // The brake that the cap has pulled says it.
-    if spending.brake_id.is_some_and(|id| facts.brakes.iter().any(|brake| brake.id == id)) {
+    // The sentence about the brake of the cap has it.
+    if spending.is_braked {
         return None;
     }
     let text = if spending.is_exhausted {
@@ -88,8 +88,8 @@ fn risks_of(agent: &AgentFacts, facts: &BriefingFacts, name: &str) -> Vec<(Risk,
             words::time(since)
         );
         risks.push((Risk::Unreachable, about(text, since)));
-    } else if let Some(why) = words::paused(session) {
-        risks.push((Risk::Paused, about(format!("{name} {why}."), at)));
+    } else if let Some(paused) = words::paused(session) {
+        risks.push((Risk::Paused, about(format!("{name} {paused}."), at)));
     } else if session.budget_warns && !is_over {
         let text =
             format!("{name} has spent ${} of its budget of ${}.", session.spent_usd, session.budget_usd);
@@ -117,22 +117,22 @@ fn risks_of(agent: &AgentFacts, facts: &BriefingFacts, name: &str) -> Vec<(Risk,
     risks
 }
 
-/// A session that ended without success. A decision about its recovery says it too.
+/// A session that ended without success, unless a decision about its recovery is open.
 fn ended(agent: &AgentFacts, facts: &BriefingFacts, name: &str, at: Timestamp) -> Option<Draft> {
     let session = &agent.session;
-    let is_asked = |decision: &Decision| {
+    let is_about_recovery = |decision: &Decision| {
         decision.session_id() == Some(session.id)
             && matches!(decision.subject, DecisionSubject::CrashRecovery { .. })
     };
     let (text, kind) = match session.status {
-        AgentSessionStatus::Failed if facts.open.iter().any(is_asked) => return None,
+        AgentSessionStatus::Failed if facts.open.iter().any(is_about_recovery) => return None,
         AgentSessionStatus::Failed => {
-            let why = session.failure.as_ref().map(|failure| {
+            let reason = session.failure.as_ref().map(|failure| {
                 let message =
                     failure.message.as_ref().map(|it| format!(": {}", quoted(it))).unwrap_or_default();
                 format!(" ({}{message})", failure.reason)
             });
-            (format!("{name} failed{}.", why.unwrap_or_default()), WorkEventKind::Failed)
+            (format!("{name} failed{}.", reason.unwrap_or_default()), WorkEventKind::Failed)
         }
         AgentSessionStatus::Cancelled => (format!("{name} was cancelled."), WorkEventKind::Cancelled),
         _ => return None,
