@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use pilothouse_client::ArtifactFilter;
 use pilothouse_client::inputs::PageQuery;
+use pilothouse_client::{ArtifactFilter, MIN_PREFIX};
 use pilothouse_domain::ArtifactId;
-use pilothouse_domain::artifact::{ArtifactKind, ArtifactState, ArtifactSummary};
+use pilothouse_domain::artifact::{Artifact, ArtifactKind, ArtifactState, ArtifactSummary};
 use serde_json::json;
 
 use super::agent::InProject;
@@ -19,13 +19,12 @@ use crate::output;
 
 /// The maximum page size of the server.
 const PAGE: u32 = 200;
-/// Pages that are searched for the beginning of an id, or a path.
-const SEARCHED_PAGES: usize = 10;
-/// Fewest characters of a partial id.
-const MIN_PREFIX: usize = 4;
+/// Pages that are searched for a partial id or a path: all artifacts that a project may have.
+const SEARCHED_PAGES: u64 = Artifact::MAX_PER_PROJECT.div_ceil(PAGE as u64);
+/// Versions that `show` lists.
 const VERSIONS: u32 = 20;
 
-/// Read and review the artifacts of a project: results that its agents report.
+/// Read and review the artifacts of a project: the results that its agents report.
 ///
 /// Name an artifact by its id, 4 or more characters of it, or its path.
 #[derive(Debug, Subcommand)]
@@ -108,7 +107,7 @@ pub struct Diff {
 pub struct Reject {
     #[command(flatten)]
     pub reviewed: Reviewed,
-    /// What to change
+    /// The changes that the next version needs
     #[arg(long, short, value_name = "TEXT")]
     pub reason: String,
 }
@@ -159,7 +158,7 @@ impl Artifacts {
             Self::Get(get) => get.run(ctx).await?,
             Self::Diff(Diff { artifact, from, to }) => {
                 let diff = ctx.client.artifact_diff(artifact.id(ctx).await?, from, to).await?;
-                ctx.print(&diff, |diff, style, _| output::artifacts::diff(diff, style))?;
+                ctx.print(&diff, |diff, _, _| output::artifacts::diff(diff))?;
             }
             Self::Approve(reviewed) => {
                 let (id, seen) = reviewed.resolve(ctx).await?;
@@ -248,7 +247,7 @@ impl ArtifactArg {
             [] => Err(CliError::NotFound(format!(
                 "there is no artifact `{given}`; `pilothouse artifacts ls` lists them"
             ))),
-            _ => Err(CliError::Usage(format!("several artifacts are called `{given}`; use more of the id"))),
+            _ => Err(CliError::Usage(format!("`{given}` could mean several artifacts; give more of the id"))),
         }
     }
 }

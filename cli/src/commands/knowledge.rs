@@ -8,21 +8,21 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// Show and search what the agents of a project know of each other's work.
+/// Search the knowledge of a project, and show the snapshots of its agents.
 #[derive(Debug, Subcommand)]
 pub enum Knowledge {
-    /// Show what an agent is told of its project
+    /// Show the knowledge snapshot of an agent
     Snapshot(Snapshot),
     /// Search artifacts and objectives by words
     Search(Search),
 }
 
-/// Show what an agent is told of its project.
+/// Show the knowledge snapshot of an agent.
 #[derive(Debug, Args)]
 pub struct Snapshot {
     #[command(flatten)]
     pub agent: AgentArg,
-    /// The most tokens: 1000 to 32000 [default: 4000]
+    /// The maximum number of tokens: 1000 to 32000 [default: 4000]
     #[arg(long, short, value_name = "NUMBER")]
     pub tokens: Option<u64>,
 }

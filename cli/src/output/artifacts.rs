@@ -90,9 +90,11 @@ pub fn show(view: &ArtifactView, versions: &[ArtifactVersion], style: Style, now
 
 fn review(view: &ArtifactView) -> String {
     match &view.review {
-        ArtifactReview::Pending => "waits for a review".to_owned(),
+        ArtifactReview::Pending => "pending".to_owned(),
         ArtifactReview::Approved { by, .. } => format!("approved by {by}"),
-        ArtifactReview::Rejected { by, reason, .. } => format!("rejected by {by}: {reason}"),
+        ArtifactReview::Rejected { by, reason, .. } => {
+            format!("rejected by {by}: {}", text::clean(reason.as_str()))
+        }
     }
 }
 
@@ -107,7 +109,7 @@ pub fn reviewed(view: &ArtifactView, style: Style) -> String {
 }
 
 /// The differences in the unified format.
-pub fn diff(diff: &ArtifactDiff, _: Style) -> String {
+pub fn diff(diff: &ArtifactDiff) -> String {
     if diff.unified.is_empty() {
         return format!("Versions {} and {} are equal\n", diff.from, diff.to);
     }
@@ -115,20 +117,20 @@ pub fn diff(diff: &ArtifactDiff, _: Style) -> String {
     format!("{unified}{} lines added, {} removed\n", diff.added_lines, diff.removed_lines)
 }
 
-/// What a search has found.
+/// The results of a search.
 pub fn results(results: &SearchResults, style: Style) -> String {
     if results.items.is_empty() {
-        return format!("Nothing has one of these words: {}\n", results.terms.join(", "));
+        return format!("No results for: {}\n", results.terms.join(", "));
     }
-    let mut table = Table::new(&["WHAT", "ID", "WORKSTREAM", "TITLE", ">WORDS"]);
+    let mut table = Table::new(&["TYPE", "ID", "WORKSTREAM", "TITLE", ">WORDS"]);
     for hit in &results.items {
-        let (what, id) = match hit {
+        let (kind, id) = match hit {
             SearchHit { artifact_id: Some(id), .. } => ("artifact", short(*id)),
             SearchHit { agent_id: Some(id), .. } => ("objective", agent(*id)),
             SearchHit { .. } => ("", String::new()),
         };
         table.row(vec![
-            what.into(),
+            kind.into(),
             id.into(),
             hit.workstream.to_string().into(),
             text::line(&hit.title, 70).into(),
@@ -138,13 +140,14 @@ pub fn results(results: &SearchResults, style: Style) -> String {
     table.render(style)
 }
 
-/// What an agent is told of its project.
+/// The knowledge snapshot of an agent.
 pub fn snapshot(snapshot: &KnowledgeSnapshot, style: Style) -> String {
     let (version, tokens) = (snapshot.snapshot_version, snapshot.estimated_tokens);
     let mut out = format!("{} {version}, about {tokens} tokens\n", style.bold("Snapshot"));
     for it in &snapshot.workstreams {
         let (artifacts, decisions) = (it.artifact_count, it.pending_decision_count);
-        let _ = writeln!(out, "\n{}: {} ({artifacts} artifacts, {decisions} decisions wait)", it.id, it.name);
+        let _ =
+            writeln!(out, "\n{}: {} ({artifacts} artifacts, {decisions} pending decisions)", it.id, it.name);
         if !it.recent_activity.is_empty() {
             let _ = writeln!(out, "  {}", text::clean(&it.recent_activity));
         }
@@ -156,17 +159,13 @@ pub fn snapshot(snapshot: &KnowledgeSnapshot, style: Style) -> String {
             let _ = writeln!(out, "  agent {} {}: {}", agent(other.id), other.role, other.status);
         }
         for decision in snapshot.pending_decisions.iter().filter(|decision| decision.workstream == it.id) {
-            let _ = writeln!(out, "  waits: {} ({})", text::line(&decision.title, 100), decision.severity);
+            let _ = writeln!(out, "  pending: {} ({})", text::line(&decision.title, 100), decision.severity);
         }
     }
-    let omitted = &snapshot.omitted;
-    let left_out = omitted.artifacts
-        + omitted.pending_decisions
-        + omitted.coherence_issues
-        + omitted.agents
-        + omitted.workstreams;
-    if left_out > 0 {
-        let _ = writeln!(out, "\n{left_out} more do not fit; `--tokens` shows more");
+    let it = &snapshot.omitted;
+    let omitted = it.artifacts + it.pending_decisions + it.coherence_issues + it.agents + it.workstreams;
+    if omitted > 0 {
+        let _ = writeln!(out, "\n{omitted} more do not fit; `--tokens` allows more");
     }
     out
 }

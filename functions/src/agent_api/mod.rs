@@ -74,7 +74,7 @@ async fn change_with<S, F: Future<Output = Result<S, Problem>>>(
     caller: &AgentCaller,
     path_session: AgentSessionId,
     activity: AgentActivity,
-    load: impl Fn(CallerOf) -> F,
+    load: impl Fn(CallerContext) -> F,
     mut decide: impl FnMut(&mut Conversation, S, &mut DomainContext<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
 ) -> Result<CommandResponse, Problem> {
@@ -119,7 +119,7 @@ impl AgentCall<'_> {
     /// Runs the call as one unit of work. `load` loads what the decision needs in addition to the session of the caller.
     async fn run<S, F: Future<Output = Result<S, Problem>>>(
         self,
-        load: impl Fn(CallerOf) -> F,
+        load: impl Fn(CallerContext) -> F,
         mut decide: impl FnMut(
             LoadedConversation,
             S,
@@ -145,8 +145,8 @@ impl AgentCall<'_> {
                 };
                 let mut calls = app.store.calls(caller.session).await?;
                 calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, app.now())?;
-                let of = CallerOf::session(&loaded.conversation.session);
-                Ok((loaded, calls, load(of).await?))
+                let context = CallerContext::of(&loaded.conversation.session);
+                Ok((loaded, calls, load(context).await?))
             }
         };
         let decide = |(loaded, calls, more), ctx: &mut DomainContext<'_>| {
@@ -160,15 +160,15 @@ impl AgentCall<'_> {
     }
 }
 
-/// What the session of a caller belongs to.
-struct CallerOf {
+/// The owner, project and run of the calling session.
+struct CallerContext {
     owner: UserId,
     project: Option<ProjectMembership>,
     run: Option<RunId>,
 }
 
-impl CallerOf {
-    fn session(session: &AgentSession) -> Self {
+impl CallerContext {
+    fn of(session: &AgentSession) -> Self {
         Self {
             owner: session.owner_id().clone(),
             project: session.project().cloned(),

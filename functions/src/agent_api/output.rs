@@ -16,7 +16,7 @@ use pilothouse_domain::{Events, SessionEvent};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::{AgentActivity, CallerOf};
+use super::{AgentActivity, CallerContext};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("agent-output", Verb::Post, "/api/agent/sessions/{id}/output", |verb| {
@@ -75,7 +75,8 @@ async fn submit_output(
         view: None,
     };
     let schema = app.clone();
-    let load = async |of: CallerOf| schema.output_schema(&of.owner, of.project.as_ref()).await;
+    let load =
+        async |context: CallerContext| schema.output_schema(&context.owner, context.project.as_ref()).await;
     super::change_with(
         State(app),
         &caller,

@@ -12,7 +12,7 @@ use pilothouse_domain::{AgentSkill, AgentSkillId, DomainContext, SessionEvent, S
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 use serde_json::Value;
 
-use super::{AgentCall, CallerOf};
+use super::{AgentCall, CallerContext};
 
 pub(super) struct SkillChange {
     pub(super) function: &'static str,
@@ -40,8 +40,8 @@ pub(super) async fn change(
         function: skill_change.function,
         request: &request,
     };
-    let load = async |of: CallerOf| {
-        let skill = app.store.aggregate::<AgentSkill>(&of.owner, skill_change.skill).await?;
+    let load = async |context: CallerContext| {
+        let skill = app.store.aggregate::<AgentSkill>(&context.owner, skill_change.skill).await?;
         skill.ok_or_else(Problem::no_skill)
     };
     let decide = |mut loaded: LoadedConversation,

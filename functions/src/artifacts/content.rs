@@ -1,5 +1,5 @@
-//! Contents of artifacts in the blob store. Each author has a prefix of its own, so that nobody can name a content that somebody else
-//! has uploaded.
+//! Contents of artifacts in the blob store. Each author has a prefix of its own, so that nobody can name, and so read,
+//! a content that somebody else has uploaded.
 
 use bytes::Bytes;
 use pilothouse_app::App;

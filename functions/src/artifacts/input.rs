@@ -15,6 +15,7 @@ use pilothouse_domain::text::{ArtifactName, WorkstreamId};
 use pilothouse_domain::{ArtifactId, ProjectId, ToolCallId};
 use pilothouse_wire::keys::sha256_hex;
 use schemars::JsonSchema;
+use tokio::sync::OnceCell;
 
 use crate::large_body::LargeBody;
 
@@ -38,7 +39,7 @@ pub(crate) struct UploadArtifact {
     /// The name. Default: the last part of the path, or the name that the artifact has.
     #[deserr(default)]
     pub name: Option<ArtifactName>,
-    /// What kind of result it is.
+    /// The kind of result.
     pub kind: ArtifactKind,
     /// The workstream that owns it. Default: that of the artifact or of the agent.
     #[deserr(default)]
@@ -68,7 +69,7 @@ pub(crate) struct UploadArtifact {
     /// The content in base64: at most 4 MB.
     #[deserr(default)]
     pub base64: Option<String>,
-    /// The SHA-256 of the content. Required without `text` and `base64`; the content was then uploaded before.
+    /// The SHA-256 of the content. Without `text` and `base64`, it is required and names a content that was uploaded before.
     #[deserr(default)]
     pub content_hash: Option<ContentHash>,
     /// The size of the content in bytes. Required with `contentHash` alone.
@@ -84,7 +85,7 @@ fn sources(texts: Option<Vec<String>>) -> Result<Vec<ArtifactId>, FieldError> {
     Ok(ids)
 }
 
-/// What the upload writes to.
+/// The artifact to which an upload adds a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Artifact(ArtifactId),
@@ -100,7 +101,7 @@ pub(crate) enum Content {
         hash: ContentHash,
         is_text: bool,
     },
-    /// It was uploaded before.
+    /// A content that was uploaded before.
     Uploaded {
         hash: ContentHash,
         size: ContentSize,
@@ -115,11 +116,13 @@ impl Content {
     }
 }
 
-/// An upload whose parts fit together.
+/// A checked upload: it has one target and one content.
 pub(crate) struct Upload {
     pub(crate) input: UploadArtifact,
     pub(crate) target: Target,
     pub(crate) content: Content,
+    /// Set when an inline content is stored, so that a retry after a lost race does not store it again.
+    pub(crate) is_stored: OnceCell<()>,
     /// SHA-256 of the body, for `Idempotency-Key`.
     pub(crate) body_hash: String,
 }
@@ -156,7 +159,8 @@ impl UploadArtifact {
         let length = bytes.len() as u64;
         if length > ContentSize::MAX_INLINE {
             let most = ContentSize::MAX_INLINE;
-            let message = format!("has {length} bytes; upload a content of more than {most} bytes before");
+            let message =
+                format!("has {length} bytes; request an address for a content of more than {most} bytes");
             return Err(violation(if is_text { "text" } else { "base64" }, &message));
         }
         if self.size_bytes.is_some_and(|size| size.bytes() != length) {
@@ -183,7 +187,9 @@ impl<S: Send + Sync> FromRequest<S> for Upload {
         let mut input: UploadArtifact = body::read(&read.bytes)?;
         let body_hash = sha256_hex(&read.bytes);
         match (input.target(), input.content()) {
-            (Ok(target), Ok(content)) => Ok(Self { input, target, content, body_hash }),
+            (Ok(target), Ok(content)) => {
+                Ok(Self { input, target, content, is_stored: OnceCell::new(), body_hash })
+            }
             (target, content) => {
                 Err(Problem::Invalid(target.err().into_iter().chain(content.err()).collect()))
             }

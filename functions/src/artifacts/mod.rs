@@ -1,4 +1,4 @@
-//! What the functions of people and of agents share to write and read artifacts (decision 84).
+//! Uploads and contents of artifacts, for the APIs of people and of agents (decision 84).
 
 pub(crate) mod content;
 pub(crate) mod input;

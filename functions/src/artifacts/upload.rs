@@ -1,4 +1,5 @@
-//! Uploads of contents that are too large for a request with a description: to an address that accepts this content only.
+//! Uploads of contents that are too large for the request that describes the version. Each goes to an address that accepts this content
+//! only.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub(crate) struct PrepareUpload {
     pub size_bytes: ContentSize,
 }
 
-/// The address for a content. `own` is the one of this server, which a server without another one uses.
+/// The address for a content: that of the blob store, or `own`, an address of this server, if the blob store has none.
 pub(crate) async fn prepare(
     app: &App,
     (project, author): (ProjectId, &ArtifactAuthor),
@@ -49,7 +50,7 @@ pub(crate) async fn prepare(
     Ok(ArtifactUploadLink { method: "PUT".to_owned(), url, headers, expires_at: app.now() + VALID })
 }
 
-/// Stores the content of a request on a server without another address.
+/// Stores the content of a request to an address of this server.
 pub(crate) async fn receive(
     app: &App,
     (project, author): (ProjectId, &ArtifactAuthor),

@@ -17,7 +17,7 @@ use pilothouse_store::{Commit, LoadedAggregate};
 use super::content;
 use super::input::{Content, Target, Upload};
 
-/// Who writes, and where.
+/// The author of a version, and its project.
 pub(crate) struct Writer<'a> {
     pub(crate) owner: &'a UserId,
     pub(crate) project: ProjectId,
@@ -26,7 +26,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) scope: Option<KnowledgeScope>,
 }
 
-/// What a write depends on.
+/// The state on which a write depends.
 pub(crate) struct WriteState {
     author: ArtifactAuthor,
     id: ArtifactId,
@@ -103,7 +103,7 @@ impl Writer<'_> {
         };
         match &upload.content {
             Content::Inline { bytes, is_text, .. } => {
-                content::store(app, &key, bytes.clone()).await?;
+                upload.is_stored.get_or_try_init(|| content::store(app, &key, bytes.clone())).await?;
                 let size = ContentSize::new(bytes.len() as u64);
                 let size = size.map_err(|wrong| Problem::invalid("sizeBytes", wrong))?;
                 Ok((content(size, *is_text), content::head(bytes)))
@@ -122,7 +122,7 @@ impl Writer<'_> {
     }
 }
 
-/// What a write stores, and whether it stores anything.
+/// The stored version, and whether this write stored it.
 pub(crate) struct Written {
     pub(crate) result: ArtifactUploadResult,
     pub(crate) is_new: bool,

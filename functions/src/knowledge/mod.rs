@@ -1,4 +1,4 @@
-//! The knowledge of a project, as people and agents read it (decision 84).
+//! Searches and snapshots of a project's knowledge, for people and agents (decision 84).
 
 pub(crate) mod search;
 pub(crate) mod snapshot;

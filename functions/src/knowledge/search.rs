@@ -30,7 +30,7 @@ pub(crate) fn terms_of(query: Option<&str>) -> Result<Vec<String>, Problem> {
     Ok(terms)
 }
 
-/// Searches a project, or what an agent may read of it. What has more of the words comes first.
+/// Searches a project, or the readable workstreams of an agent. Results that have more of the words come first.
 pub(crate) async fn search(
     app: &App,
     project: ProjectId,

@@ -1,5 +1,5 @@
-//! Makes the snapshot of an agent from indexes (S2 `KnowledgeSnapshot`): the agents in its scope with their sessions, and the latest
-//! artifacts of each workstream. Nothing is scanned.
+//! Builds the snapshot of an agent (S2 `KnowledgeSnapshot`) from the agents in its scope with their sessions, and the latest artifacts of
+//! each readable workstream. It reads indexes, and scans nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::ArtifactSummary;
 use pilothouse_domain::decision;
 use pilothouse_domain::knowledge::{
-    AgentBeside, ArtifactInIndex, KnowledgeScope, KnowledgeSnapshot, OpenDecisionSummary, ProjectKnowledge,
-    TokenBudget, WorkstreamActivity, WorkstreamStatus,
+    AgentSummary, ArtifactIndexEntry, DecisionSummary, KnowledgeScope, KnowledgeSnapshot, ProjectKnowledge,
+    TokenBudget, WorkstreamStatus, WorkstreamSummary,
 };
 use pilothouse_domain::project::{AgentStatus, Workstream};
 use pilothouse_domain::session::AgentSession;
@@ -68,20 +68,20 @@ async fn knowledge_of(
     let mut open: Vec<decision::Decision> =
         agents.iter().flat_map(|(_, session)| session.open_decisions()).collect();
     open.sort_by_key(|decision| (Reverse(decision.rank()), decision.created_at, decision.id));
-    let pending: Vec<_> = open.iter().filter_map(OpenDecisionSummary::of).collect();
+    let pending: Vec<_> = open.iter().filter_map(DecisionSummary::of).collect();
     let tally = app.store.artifact_tally(project.id()).await?.value;
     let mut workstreams = Vec::new();
     for workstream in project.definition().workstreams.iter().filter(|it| scope.may_read(&it.id)) {
         let count = tally.of(&workstream.id);
-        workstreams.push(activity(workstream, count, &agents, &pending, &artifacts));
+        workstreams.push(workstream_summary(workstream, count, &agents, &pending, &artifacts));
     }
     Ok(ProjectKnowledge {
         workstreams,
         pending_decisions: pending,
-        // Coherence monitoring records issues; there is none before it.
+        // No part of the system records coherence issues yet.
         recent_coherence_issues: Vec::new(),
-        artifacts: artifacts.iter().map(ArtifactInIndex::from).collect(),
-        agents: agents.iter().map(|(agent, session)| beside(agent, session)).collect(),
+        artifacts: artifacts.iter().map(ArtifactIndexEntry::from).collect(),
+        agents: agents.iter().map(|(agent, session)| agent_summary(agent, session)).collect(),
     })
 }
 
@@ -110,30 +110,27 @@ async fn with_session(
     Ok(session.map(|session| (agent.value, session)))
 }
 
-fn status_of(session: &AgentSession) -> AgentStatus {
-    AgentStatus::of(session)
-}
-
-fn beside(agent: &ProjectAgent, session: &AgentSession) -> AgentBeside {
-    AgentBeside {
+fn agent_summary(agent: &ProjectAgent, session: &AgentSession) -> AgentSummary {
+    AgentSummary {
         id: agent.id(),
         role: agent.brief().role.clone(),
         workstream: agent.brief().workstream.clone(),
-        status: status_of(session),
+        status: AgentStatus::of(session),
         plugin_name: Some(session.settings().adapter.clone()),
         model_preference: agent.brief().model_preference.clone(),
     }
 }
 
-fn activity(
+fn workstream_summary(
     workstream: &Workstream,
     artifact_count: u64,
     agents: &[(ProjectAgent, AgentSession)],
-    pending: &[OpenDecisionSummary],
+    pending: &[DecisionSummary],
     artifacts: &[ArtifactSummary],
-) -> WorkstreamActivity {
+) -> WorkstreamSummary {
     let own = agents.iter().filter(|(agent, _)| agent.brief().workstream == workstream.id);
-    let statuses: BTreeMap<_, _> = own.map(|(agent, session)| (agent.id(), status_of(session))).collect();
+    let statuses: BTreeMap<_, _> =
+        own.map(|(agent, session)| (agent.id(), AgentStatus::of(session))).collect();
     let has = |status| statuses.values().any(|other| *other == status);
     let status = if has(AgentStatus::Running) {
         WorkstreamStatus::Active
@@ -144,7 +141,7 @@ fn activity(
     };
     let latest = artifacts.iter().find(|artifact| artifact.workstream == workstream.id);
     let latest = latest.map(|it| format!("Last: {}, version {}, {}.", it.name, it.version, it.state));
-    WorkstreamActivity {
+    WorkstreamSummary {
         id: workstream.id.clone(),
         name: workstream.name.clone(),
         status,

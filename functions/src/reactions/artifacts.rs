@@ -1,6 +1,7 @@
-//! Follows the journals of artifacts: indexes their words, counts new ones for their project, and reviews for the trust of their authors (decision 84).
+//! Reacts to the journals of artifacts: indexes the words of new versions, counts new artifacts, and counts reviews for the trust of the
+//! authors (decision 84).
 //!
-//! Both have a mark in their commit, so that a repeated or late message changes nothing.
+//! A commit that counts also stores a mark of what it counted, so that a repeated or late message changes nothing.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;

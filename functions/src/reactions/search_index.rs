@@ -58,7 +58,7 @@ pub(super) async fn react_of_artifact(app: &App, id: ArtifactId) -> Result<(), P
     index(app, artifact.project_id(), &indexed, &terms).await
 }
 
-/// A lost race fails the message, which is then processed again.
+/// Updates the index. A lost race fails the message, which is then processed again.
 async fn index(app: &App, project: ProjectId, indexed: &Indexed, terms: &SearchTerms) -> Result<(), Problem> {
     for commit in app.store.index(project, indexed, terms).await? {
         app.store.commit(commit).await?;

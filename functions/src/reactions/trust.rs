@@ -165,8 +165,8 @@ async fn count(
     count_once(app, membership.agent_id, (entry.session_id, entry.id), source, reported).await
 }
 
-/// Changes the trust of an agent by an outcome, unless it was counted before. `cause` is the session that the outcome is about, and the
-/// journal entry that records it.
+/// Changes the trust of an agent by an outcome, unless it was counted before. `cause` names the session of the outcome, and the journal
+/// entry that records it.
 pub(super) async fn count_once(
     app: &App,
     id: ProjectAgentId,

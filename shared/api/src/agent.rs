@@ -106,25 +106,25 @@ impl ReadArtifact {
 pub struct DecisionDetail {
     /// The id of the decision.
     pub id: DecisionId,
-    /// What kind of decision it is.
+    /// The kind of decision.
     pub kind: DecisionKind,
-    /// What it is about, in a line.
+    /// The subject of the decision in a line.
     pub title: String,
-    /// How urgent it is for people.
+    /// The urgency for people.
     pub severity: Severity,
     /// The agent that waits for it.
     pub agent_id: ProjectAgentId,
     /// The workstream of that agent.
     pub workstream: WorkstreamId,
-    /// The options of which a person chooses.
+    /// The options from which a person chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<DecisionOption>,
     /// The questions to answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
-    /// Whether it waits, or how it ended.
+    /// The state: pending, or how it ended.
     pub state: DecisionStatus,
-    /// How it was resolved.
+    /// The resolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     /// When it was opened.
@@ -135,15 +135,15 @@ impl DecisionDetail {
     /// `None` for a decision outside of projects, and for one about trust.
     pub fn of(decision: &Decision) -> Option<Self> {
         let project = decision.project.as_ref()?;
-        let (options, questions) = match &decision.subject {
-            DecisionSubject::Option { options, .. }
-            | DecisionSubject::CrashRecovery { options, .. }
-            | DecisionSubject::HandoffFailed { options, .. } => (options.clone(), Vec::new()),
-            DecisionSubject::Question { questions, .. } => (Vec::new(), questions.clone()),
-            DecisionSubject::ToolApproval { .. }
+        let questions = match &decision.subject {
+            DecisionSubject::Question { questions, .. } => questions.clone(),
+            DecisionSubject::Option { .. }
+            | DecisionSubject::ToolApproval { .. }
             | DecisionSubject::Plan { .. }
             | DecisionSubject::OutputReview { .. }
-            | DecisionSubject::BrakeRelease { .. } => (Vec::new(), Vec::new()),
+            | DecisionSubject::BrakeRelease { .. }
+            | DecisionSubject::CrashRecovery { .. }
+            | DecisionSubject::HandoffFailed { .. } => Vec::new(),
             // Agents do not learn how their trust is judged.
             DecisionSubject::Autonomy { .. } => return None,
         };
@@ -154,7 +154,7 @@ impl DecisionDetail {
             severity: decision.rank().0,
             agent_id: project.agent_id,
             workstream: project.workstream.clone(),
-            options,
+            options: decision.subject.options().unwrap_or_default().to_vec(),
             questions,
             state: decision.status(),
             resolution: decision.state.ruling().map(|ruling| ruling.resolution.clone()),

@@ -23,7 +23,7 @@ pub struct ArtifactView {
     pub review: ArtifactReview,
     /// The latest version.
     pub latest: ArtifactVersion,
-    /// When it was reported first.
+    /// When the first version was stored.
     pub created_at: Timestamp,
     /// Increases with every change; also the `ETag`.
     pub revision: u64,
@@ -70,7 +70,7 @@ impl ArtifactUploadResult {
     pub fn of(artifact: &Artifact) -> Self {
         let latest = artifact.latest();
         Self {
-            artifact_id: artifact.summary().id,
+            artifact_id: artifact.id(),
             backend_uri: artifact.uri(),
             path: artifact.path().clone(),
             version: latest.version,
@@ -82,7 +82,7 @@ impl ArtifactUploadResult {
     }
 }
 
-/// Where to send a large content. When it is there, the upload of the artifact names its hash instead of the content.
+/// An address for a large content. After the content is sent, the upload of the artifact names its hash instead.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactUploadLink {
@@ -92,7 +92,7 @@ pub struct ArtifactUploadLink {
     pub url: String,
     /// Headers that the request must have.
     pub headers: BTreeMap<String, String>,
-    /// When the address stops to accept the content.
+    /// When the address expires.
     pub expires_at: Timestamp,
 }
 

@@ -5,7 +5,7 @@ use pilothouse_domain::{ArtifactId, ProjectAgentId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a search has found, the best first.
+/// The results of a search, the best first.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResults {
@@ -29,6 +29,6 @@ pub struct SearchHit {
     pub workstream: WorkstreamId,
     /// The name of the artifact, or the objective.
     pub title: String,
-    /// How many of the words it has.
+    /// The number of words of the query that it has.
     pub matched_terms: usize,
 }

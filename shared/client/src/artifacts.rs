@@ -14,7 +14,7 @@ use super::{ApiError, Client, response_error};
 
 const ARTIFACTS: &str = "api/artifacts";
 
-/// Which artifacts to list.
+/// The filters of a list of artifacts.
 #[derive(Debug, Clone, Default)]
 pub struct ArtifactFilter {
     /// `None` means the owner's only project.
@@ -115,7 +115,7 @@ impl Client {
         self.post(format!("{ARTIFACTS}/{id}/reject"), &body).await
     }
 
-    /// What an agent is told of its project, within a number of tokens.
+    /// Returns the knowledge snapshot of an agent, within a number of tokens.
     pub async fn knowledge_snapshot(
         &self,
         project: ProjectId,

@@ -1,7 +1,7 @@
 //! Artifacts of a project (decision 84): their lists, and the entries that coherence checks read.
 //!
-//! Each entry belongs to one artifact, so that agents of one project never write the same item. The number of artifacts is kept by a
-//! reaction.
+//! Each entry belongs to one artifact, so that agents of one project never write the same item. A reaction maintains
+//! the number of artifacts.
 
 use pilothouse_domain::artifact::{
     Artifact, ArtifactAuthor, ArtifactPath, ArtifactState, ArtifactSummary, ContentHash,
@@ -18,11 +18,11 @@ use crate::layout;
 use crate::repository::{Listing, Store, write};
 use crate::table::{Condition, Index, Key, Position, Query, SortRange, Write};
 
-/// A value that the artifacts of a list have in common.
+/// A list of a project's artifacts, by the value that they have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactList {
     Workstream(WorkstreamId),
-    /// Those that the agent has reported first.
+    /// Artifacts whose first version the agent wrote.
     Agent(ProjectAgentId),
     Kind(pilothouse_domain::artifact::ArtifactKind),
     State(ArtifactState),
@@ -65,7 +65,7 @@ impl ArtifactList {
     }
 }
 
-/// The latest version of an artifact, as the checks of other artifacts find it under its path or its content.
+/// The latest version of an artifact, which coherence checks of other artifacts find under its path or its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactTrace {

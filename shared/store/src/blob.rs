@@ -85,7 +85,7 @@ pub enum BlobError {
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// An address to which anybody can send one content, for a while.
+/// An address to which anybody can send one content until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadLink {
     pub url: String,

@@ -14,7 +14,7 @@ use crate::layout;
 use crate::repository::{Store, write};
 use crate::table::{Condition, Key, Query, SortRange, Write};
 
-/// What is found.
+/// An artifact or an objective in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum IndexedSubject {
@@ -37,7 +37,7 @@ impl IndexedSubject {
     }
 }
 
-/// What is shown of it.
+/// A subject with the fields that a search result shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Indexed {
@@ -53,7 +53,7 @@ struct Posting {
     weight: Weight,
 }
 
-/// The words of a subject that the index has.
+/// The words of a subject that the index contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredTerms {
     title: String,
@@ -77,10 +77,11 @@ fn posting_key(project: ProjectId, term: &str, indexed: &Indexed) -> Key {
 }
 
 impl Store {
-    /// The commits that make the index contain a subject under these words only, in their order. Repeating them changes nothing.
+    /// The commits, in their order, after which the index contains a subject under these words only. Repeating them changes nothing.
     ///
-    /// Each has the guard of the stored words, so that an update stops as soon as another one has begun. Only the last one stores what
-    /// the index has then; the others store all words that it may have, so that the next update completes an interrupted one.
+    /// Each is guarded by the version of the stored words, so that an update stops as soon as another one has begun. The last one stores
+    /// the words of the subject. The others store all words that the index may contain, so that the next update completes an interrupted
+    /// one.
     pub async fn index(
         &self,
         project: ProjectId,
@@ -129,7 +130,7 @@ impl Store {
         Ok(commits)
     }
 
-    /// At most `limit` subjects of a project that are found under a word, in one workstream or in all.
+    /// At most `limit` subjects of a project that have a word, in one workstream or in all.
     pub async fn found_under(
         &self,
         project: ProjectId,

@@ -40,7 +40,7 @@
 //! | artifact in a list of its project | `A#artifact#{id}` | `LIST#{list}` | `artifact-in-list` |
 //! | artifact that is a copy of a file | `AP#{project}#{hash of the path}` | `{artifact}` | `artifact-path` |
 //! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
-//! | word under which something is found | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
+//! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
 //! | latest snapshot of an agent's knowledge | `AS#{agent}` | `SNAPSHOT` | `snapshot` |
 //! | number of a project's artifacts | `T#{project}` | `ARTIFACTS` | `artifact-tally` |
@@ -443,7 +443,7 @@ pub(crate) fn counted_outcome(agent: ProjectAgentId, source: OutcomeSource) -> K
 }
 
 /// A list of a project's artifacts that have a value in common: `workstream`, `agent`, `kind` or `state`. In the Listing index.
-pub fn artifacts_partition(project: ProjectId, list: &str, value: &str) -> String {
+pub(crate) fn artifacts_partition(project: ProjectId, list: &str, value: &str) -> String {
     format!("AL#{project}#{list}#{value}")
 }
 
@@ -457,7 +457,7 @@ pub(crate) fn listed_artifact(artifact: &ArtifactSummary, list: &str, value: &st
     Key::new(artifacts_partition(artifact.project_id, list, value), format!("{millis:016}#{}", artifact.id))
 }
 
-/// Artifacts of a project that are copies of one file. Its writers write different items.
+/// Artifacts of a project that are copies of one file: an item for each artifact.
 pub(crate) fn artifacts_at_path(project: ProjectId, path: &ArtifactPath) -> String {
     format!("AP#{project}#{}", sha256_hex(path.as_str().as_bytes()))
 }
@@ -467,12 +467,12 @@ pub(crate) fn artifacts_with_hash(project: ProjectId, hash: &ContentHash) -> Str
     format!("AH#{project}#{hash}")
 }
 
-/// What is found under a word in a project.
+/// Artifacts and objectives of a project that have a word.
 pub(crate) fn postings_partition(project: ProjectId, term: &str) -> String {
     format!("AW#{project}#{term}")
 }
 
-/// Prefix of what is found in a workstream.
+/// Prefix of the sort keys of one workstream in [`postings_partition`].
 pub(crate) fn postings_of(workstream: &WorkstreamId) -> String {
     format!("{workstream}#")
 }

@@ -144,12 +144,13 @@ impl AgentApi {
         }
     }
 
-    /// Requests an address for a content at a path below `/api/agent`, and sends the content there.
+    /// Requests an address for a content at a path below `/api/agent`, and sends the content there. `identity` is its hash
+    /// and size.
     ///
     /// # Errors
     /// A sentence that instructs the agent.
-    pub async fn upload(&self, path: &str, named: &Value, content: Vec<u8>) -> Result<(), ToolOutput> {
-        let link: UploadLink = serde_json::from_value(self.post_json(path, named).await?)
+    pub async fn upload(&self, path: &str, identity: &Value, content: Vec<u8>) -> Result<(), ToolOutput> {
+        let link: UploadLink = serde_json::from_value(self.post_json(path, identity).await?)
             .map_err(|_| ToolOutput::error(UNREACHABLE))?;
         let content = Bytes::from(content);
         let request = || {

@@ -91,8 +91,8 @@ impl OwnTools {
         ];
         // A brief may ask for a result, and gives access to the knowledge of a project. Without a project there is no brief.
         let submit = if launch.request.authorize_tools {
-            shared.extend(knowledge::tools(&api, folder));
             let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
+            shared.extend(knowledge::tools(&api, thread.as_ref(), folder));
             let destination = Destination::AgentApi(api);
             let tool = SubmitTool::new(destination, processes.clone(), thread, folder.to_owned());
             Some(Arc::new(tool) as SharedTool)

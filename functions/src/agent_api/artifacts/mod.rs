@@ -1,4 +1,4 @@
-//! Artifacts of the agents of a project (S2, "Security boundaries"; decision 84).
+//! Artifacts in the agent API (S2, "Security boundaries"; decision 84).
 
 pub mod prepare_upload;
 pub mod put_content;
@@ -15,7 +15,7 @@ use pilothouse_domain::{AgentSessionId, ProjectAgent, RunId, ToolCallId};
 
 use super::caller_session;
 
-/// The agent of a project that calls, with what its brief lets it read and write.
+/// The calling agent of a project, with the workstreams that its brief lets it read and write.
 pub(super) struct KnowledgeCaller {
     pub(super) membership: ProjectMembership,
     pub(super) scope: KnowledgeScope,

@@ -50,6 +50,7 @@ async fn read_artifact(
     if !(1..=MAX_CHARS).contains(&limit) {
         return Err(Problem::invalid("limit", format!("must be 1 to {MAX_CHARS}")));
     }
+    let version: Option<u32> = parameters.parsed("version")?;
     let artifact = app.store.aggregate::<Artifact>(agent.session.owner_id(), named).await?;
     let artifact = artifact.map(|loaded| loaded.value);
     let artifact = artifact.filter(|artifact| artifact.project_id() == agent.membership.project_id);
@@ -61,7 +62,7 @@ async fn read_artifact(
     if !allowed {
         return Err(ArtifactError::NotReadable { workstream: workstream.clone() }.into());
     }
-    let version = match parameters.parsed("version")? {
+    let version = match version {
         Some(version) => version_of(&app, &artifact, version).await?,
         None => artifact.latest().clone(),
     };

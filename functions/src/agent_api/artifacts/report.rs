@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::{author_of, scope_of};
 use crate::agent_api::knowledge::audit::{KnowledgeUse, log_refused};
-use crate::agent_api::{AgentCall, CallerOf, caller_session};
+use crate::agent_api::{AgentCall, CallerContext, caller_session};
 use crate::artifacts::input::{Target, Upload, UploadArtifact};
 use crate::artifacts::write::{WriteState, Writer};
 
@@ -64,14 +64,15 @@ async fn report(
 ) -> Result<CommandResponse, Problem> {
     const NAME: &str = FUNCTION.name;
     let call = AgentCall { app, caller, path_session, function: NAME, request: &upload.body_hash };
-    let load = async |of: CallerOf| {
-        let membership = of.membership()?;
+    let load = async |context: CallerContext| {
+        let membership = context.membership()?;
         if upload.input.project_id.is_some_and(|named| named != membership.project_id) {
             return Err(Problem::invalid("projectId", "is not the project of the session"));
         }
         let scope = scope_of(app, membership).await?;
-        let author = author_of(caller.session, of.run, membership, upload.input.tool_call_id.clone());
-        let writer = Writer { owner: &of.owner, project: membership.project_id, author, scope: Some(scope) };
+        let author = author_of(caller.session, context.run, membership, upload.input.tool_call_id.clone());
+        let writer =
+            Writer { owner: &context.owner, project: membership.project_id, author, scope: Some(scope) };
         Ok((membership.project_id, writer.load(app, upload).await?))
     };
     let decide =

@@ -1,4 +1,4 @@
-//! Counts the uses of a project's knowledge by its agents, and logs them, also those that are refused.
+//! Logs the uses of a project's knowledge by its agents, also refused ones, and counts them against the rate limit.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -11,7 +11,7 @@ use pilothouse_domain::text::{WorkstreamId, cut};
 use pilothouse_domain::{AgentSessionId, DomainContext};
 use pilothouse_store::Commit;
 
-/// One use.
+/// A use of a project's knowledge, for the decision log.
 #[derive(Debug, Clone)]
 pub(in crate::agent_api) struct KnowledgeUse {
     access: KnowledgeAccess,

@@ -1,4 +1,4 @@
-//! The knowledge of a project, as its agents read it (S2, "Security boundaries"; decision 84).
+//! Knowledge of a project in the agent API (S2, "Security boundaries"; decision 84).
 
 pub(super) mod audit;
 pub mod decision;

@@ -1,4 +1,4 @@
-//! `GET /api/agent/sessions/{id}/knowledge`: lets an agent search what it may read of its project (S2, "Security boundaries";
+//! `GET /api/agent/sessions/{id}/knowledge`: lets an agent search the workstreams that it may read (S2, "Security boundaries";
 //! decision 84).
 
 use axum::Json;

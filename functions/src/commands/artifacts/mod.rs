@@ -15,7 +15,7 @@ use pilothouse_domain::artifact::{Artifact, ArtifactEvent};
 use pilothouse_domain::{ArtifactId, DomainContext};
 use pilothouse_store::{Commit, LoadedAggregate};
 
-/// Reviews an artifact.
+/// Loads an artifact, reviews it, and commits the review.
 async fn review(
     app: &App,
     command: &CommandContext,

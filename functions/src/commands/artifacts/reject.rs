@@ -32,7 +32,7 @@ pub struct RejectArtifact {
     /// The version that you have looked at. If there is a newer one, nothing is rejected.
     #[deserr(default)]
     pub version: Option<u32>,
-    /// What to change.
+    /// The changes that the next version needs.
     pub reason: Feedback,
 }
 

@@ -13,8 +13,6 @@ use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::{ProjectAgentId, ProjectId, UserId};
 use pilothouse_store::table::Position;
 use pilothouse_store::{ArtifactList, Listing, layout};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("artifacts-list", Verb::Get, "/api/artifacts", |verb| verb.route(list_artifacts))
@@ -40,8 +38,8 @@ impl Filter {
         Ok(Self {
             agent: parameters.parsed("agentId")?,
             workstream: workstream.map_err(|wrong| Problem::invalid("workstream", wrong))?,
-            state: named(parameters, "state")?,
-            kind: named(parameters, "kind")?,
+            state: parameters.one_of("state", &ArtifactState::ALL)?,
+            kind: parameters.one_of("kind", &ArtifactKind::ALL)?,
         })
     }
 
@@ -61,14 +59,8 @@ impl Filter {
     }
 }
 
-fn named<T: DeserializeOwned>(parameters: &Parameters, name: &str) -> Result<Option<T>, Problem> {
-    let parse =
-        |text: &str| serde_json::from_value(Value::from(text)).map_err(|wrong| Problem::invalid(name, wrong));
-    parameters.text(name).map(parse).transpose()
-}
-
-/// Responds with 200 and a page. An owner with one project may leave out `projectId`. With several filters, a page may be short, or even
-/// empty, although more follow.
+/// Responds with 200 and a page. An owner with one project may omit `projectId`. With several filters, a page may be short or even empty
+/// although more pages follow.
 async fn list_artifacts(
     State(app): State<App>,
     Owner(owner): Owner,

@@ -32,8 +32,7 @@ pub(crate) async fn version_of(
     if version == artifact.latest().version {
         return Ok(artifact.latest().clone());
     }
-    let id = pilothouse_domain::Aggregate::id(artifact);
-    let part = VersionRecord::id(version);
+    let (id, part) = (artifact.id(), VersionRecord::id(version));
     let record = app.store.archived_part::<Artifact, VersionRecord>(id, VersionRecord::GROUP, &part).await?;
     record.map(|record| record.version).ok_or_else(no_version)
 }

@@ -21,8 +21,8 @@ pub const FUNCTION: HttpFunction =
     .query(&["limit", "cursor", "since", "until"])
     .output::<Page<LoggedDecisionView>>(&[200]);
 
-/// Responds with 200 and a page: verdicts on tool calls, decisions of people, and changes of mode and trust. `since` (inclusive) and
-/// `until` (exclusive) are timestamps. Entries are kept for 90 days.
+/// Responds with 200 and a page: verdicts on tool calls, decisions and their timeouts, brakes, uses of knowledge, and changes of mode and
+/// trust. `since` (inclusive) and `until` (exclusive) are timestamps. Entries are kept for 90 days.
 async fn list_decision_log(
     State(app): State<App>,
     Owner(owner): Owner,

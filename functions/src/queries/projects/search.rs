@@ -20,7 +20,7 @@ pub const FUNCTION: HttpFunction =
     .query(&["query"])
     .output::<SearchResults>(&[200]);
 
-/// Responds with 200 and at most 20 results. What was just stored is found when its reaction has run.
+/// Responds with 200 and at most 20 results. A reaction updates the index, so new contents appear after a moment.
 async fn search_project(
     State(app): State<App>,
     Owner(owner): Owner,

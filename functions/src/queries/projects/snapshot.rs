@@ -1,4 +1,4 @@
-//! `GET /api/projects/{id}/snapshot`: returns what an agent is told of its project (S2 `getSnapshot`; decision 84).
+//! `GET /api/projects/{id}/snapshot`: returns the knowledge of a project within the scope of an agent (S2 `getSnapshot`; decision 84).
 
 use axum::Json;
 use axum::extract::State;
@@ -20,10 +20,10 @@ pub const FUNCTION: HttpFunction =
     .summary("Get the knowledge of a project that an agent may read")
     .query(&["agentId", "tokens"])
     .output::<KnowledgeSnapshot>(&[200])
-    // It numbers the snapshots of an agent.
+    // Each snapshot of an agent gets a number, which is stored.
     .requires(COMMAND);
 
-/// Responds with 200 and the snapshot. `tokens` is the most tokens that it may have: 1,000 to 32,000, by default 4,000.
+/// Responds with 200 and the snapshot. `tokens` limits its size: 1,000 to 32,000, by default 4,000.
 async fn get_snapshot(
     State(app): State<App>,
     Owner(owner): Owner,

@@ -1,4 +1,4 @@
-//! The content of an artifact: its hash, size and type. The content itself is stored elsewhere.
+//! The hash, size and type of an artifact's content. The blob store has the content itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ impl MimeType {
         if fits { Ok(Self(text)) } else { Err(InvalidMimeType) }
     }
 
-    /// Plain text, if `is_text`; otherwise unknown bytes.
+    /// The type of a content whose author names none: plain text or unknown bytes.
     pub fn default_of(is_text: bool) -> Self {
         Self(if is_text { "text/plain" } else { "application/octet-stream" }.to_owned())
     }
@@ -111,7 +111,7 @@ impl MimeType {
 
 string_value!(MimeType.0, InvalidMimeType, Self::parse, { "type": "string", "maxLength": 127, "pattern": "^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$" });
 
-/// What is known of a content.
+/// Hash, size and type of a content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactContent {

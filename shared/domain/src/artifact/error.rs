@@ -1,9 +1,9 @@
-//! Why an artifact refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
+//! Errors of operations on artifacts. Each has a stable code and a sentence that says what to do (decision 5).
 
 use super::review::ArtifactState;
 use crate::text::WorkstreamId;
 
-/// Why an operation was refused. The artifact is unchanged.
+/// A refused operation. The artifact is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactError {
     #[error(
@@ -12,7 +12,7 @@ pub enum ArtifactError {
     VersionConflict { current: u32 },
     #[error("version {version} was {state} already; a new version can be reviewed again")]
     Reviewed { version: u32, state: ArtifactState },
-    #[error("the artifact belongs to workstream `{workstream}`, and stays there")]
+    #[error("the artifact belongs to workstream `{workstream}`, and cannot move to another one")]
     OtherWorkstream { workstream: WorkstreamId },
     #[error(
         "workstream `{workstream}` is not the agent's own; agents write artifacts in their own workstream only"

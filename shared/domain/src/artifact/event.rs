@@ -1,4 +1,4 @@
-//! What can happen to an artifact.
+//! Events of artifacts.
 
 use super::content::ContentHash;
 use super::version::ArtifactAuthor;
@@ -7,7 +7,7 @@ use crate::event::aggregate_events;
 use crate::text::{Feedback, WorkstreamId};
 
 aggregate_events! {
-    /// Something that happened to an artifact.
+    /// An event of an artifact.
     pub enum ArtifactEvent {
         /// A version was stored; version 1 creates the artifact.
         Reported = "ArtifactReportedEvent" {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `content` | hash, size and type of a content |
 //! | `path` | paths relative to the project |
-//! | `version` | one version, and who wrote it |
+//! | `version` | a version and its author |
 //! | `review` | the review of the latest version |
 //! | `summary` | an artifact in lists |
 
@@ -86,7 +86,7 @@ pub struct Artifact {
     stored_head: Option<String>,
 }
 
-/// Where an artifact belongs. It does not change.
+/// The owner, project, workstream and path of an artifact, which do not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlace {
     pub owner_id: UserId,
@@ -107,7 +107,7 @@ pub struct NewVersion {
     pub author: ArtifactAuthor,
     pub source_path: Option<ArtifactPath>,
     pub source_artifact_ids: Vec<ArtifactId>,
-    /// The version that the author has read; 0 for a new artifact. An author may leave it out while nobody else has written.
+    /// The version that the author has read; 0 for a new artifact. An author may omit it while nobody else has written a version.
     pub expected_version: Option<u32>,
     pub tick: Tick,
 }
@@ -157,8 +157,8 @@ impl Artifact {
         Ok((artifact, vec![reported]))
     }
 
-    /// Stores the next version, whose review is pending. The same content with the same description again changes nothing, also if
-    /// the author has not noticed that it was stored.
+    /// Stores the next version, whose review is pending. A repetition of the latest version by its author changes nothing, also with
+    /// the `expected_version` of the first attempt.
     pub fn revise(
         &mut self,
         workstream: &WorkstreamId,
@@ -222,7 +222,7 @@ impl Artifact {
         Ok(vec![ArtifactEvent::Rejected { project_id, version, author, reason }])
     }
 
-    /// Whether a review changes something. The review of a version is final, because it counts for the trust of its author.
+    /// Whether a review changes the artifact. The review of a version is final, because it counts for the trust of its author.
     fn may_be_reviewed(&self, wanted: ArtifactState, seen: Option<u32>) -> Result<bool, ArtifactError> {
         let version = self.latest.version;
         if seen.is_some_and(|seen| seen != version) {

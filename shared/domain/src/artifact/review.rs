@@ -20,7 +20,7 @@ pub enum ArtifactReview {
     Rejected {
         by: UserId,
         at: Timestamp,
-        /// What to change.
+        /// The changes that the next version needs.
         reason: Feedback,
     },
 }

@@ -22,7 +22,7 @@ pub struct ArtifactSummary {
     pub path: ArtifactPath,
     /// The name of the artifact.
     pub name: ArtifactName,
-    /// What kind of result it is.
+    /// The kind of result.
     pub kind: ArtifactKind,
     /// Tags for searching.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub struct ArtifactSummary {
     /// Hash, size and type of the latest version.
     #[serde(flatten)]
     pub content: ArtifactContent,
-    /// Who reported it first.
+    /// The author of the first version.
     pub created_by: ArtifactAuthor,
     /// When it last changed.
     pub updated_at: Timestamp,

@@ -1,4 +1,4 @@
-//! Versions of an artifact, and who wrote them (S2 `Provenance`).
+//! Versions of an artifact and their authors (S2 `Provenance`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::path::ArtifactPath;
 use crate::tick::Tick;
 use crate::{AgentSessionId, ArtifactId, ProjectAgentId, RunId, Timestamp, ToolCallId, UserId};
 
-/// Who wrote a version.
+/// The author of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ArtifactAuthor {
@@ -64,7 +64,7 @@ pub struct ArtifactVersion {
     /// Hash, size and type of the content.
     #[serde(flatten)]
     pub content: ArtifactContent,
-    /// Who wrote it.
+    /// The person or the agent that wrote it.
     pub author: ArtifactAuthor,
     /// The file that it is a copy of, relative to the root of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct ArtifactVersion {
     pub tick: Tick,
 }
 
-/// A version as it is kept, with the beginning of its text for the search.
+/// A version as it is stored, with the beginning of its text for the search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionRecord {

@@ -2,12 +2,12 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `scope` | which workstreams an agent may read and write |
-//! | `snapshot` | what an agent is told of its project, within a number of tokens |
-//! | `trim` | what a snapshot leaves out first |
-//! | `tokens` | estimates the number of tokens of a text |
-//! | `terms` | the words under which something is found |
-//! | `tally` | how many artifacts each workstream has |
+//! | `scope` | the workstreams that an agent may read and write |
+//! | `snapshot` | the part of the knowledge that one agent may read, within a number of tokens |
+//! | `trim` | shortens a snapshot to its number of tokens |
+//! | `tokens` | an estimate of the number of tokens of a text |
+//! | `terms` | the words under which a search finds an artifact or an objective |
+//! | `tally` | the number of artifacts of each workstream |
 
 mod scope;
 mod snapshot;
@@ -18,8 +18,9 @@ mod trim;
 
 pub use scope::{KnowledgeAccess, KnowledgeScope};
 pub use snapshot::{
-    AgentBeside, ArtifactInIndex, ArtifactStatus, CoherenceIssueSummary, IssueCategory, KnowledgeSnapshot,
-    Omitted, OpenDecisionSummary, ProjectKnowledge, TokenBudget, WorkstreamActivity, WorkstreamStatus,
+    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, CoherenceIssueSummary,
+    DecisionSummary, KnowledgeSnapshot, Omitted, ProjectKnowledge, TokenBudget, WorkstreamStatus,
+    WorkstreamSummary,
 };
 pub use tally::ArtifactTally;
 pub use terms::{SearchTerms, Weight};

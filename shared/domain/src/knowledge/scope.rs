@@ -1,4 +1,4 @@
-//! Which workstreams an agent may read and write (S2, "Security boundaries").
+//! The workstreams that an agent may read and write (S2, "Security boundaries").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::project_agent::AgentBrief;
 use crate::text::WorkstreamId;
 
-/// How an agent uses knowledge.
+/// A use of a project's knowledge by an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KnowledgeAccess {

@@ -1,4 +1,4 @@
-//! What an agent is told of its project (S2 `KnowledgeSnapshot`).
+//! The snapshot of a project's knowledge for one agent (S2 `KnowledgeSnapshot`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,14 +37,14 @@ impl TokenBudget {
     }
 }
 
-/// What a project knows, from which snapshots are made. It may contain more than an agent may read.
+/// The knowledge of a project, from which [`KnowledgeSnapshot::build`] selects. It may contain more than the agent may read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectKnowledge {
-    pub workstreams: Vec<WorkstreamActivity>,
-    pub pending_decisions: Vec<OpenDecisionSummary>,
+    pub workstreams: Vec<WorkstreamSummary>,
+    pub pending_decisions: Vec<DecisionSummary>,
     pub recent_coherence_issues: Vec<CoherenceIssueSummary>,
-    pub artifacts: Vec<ArtifactInIndex>,
-    pub agents: Vec<AgentBeside>,
+    pub artifacts: Vec<ArtifactIndexEntry>,
+    pub agents: Vec<AgentSummary>,
 }
 
 /// The part of a project's knowledge that one agent may read, within a number of tokens.
@@ -56,23 +56,23 @@ pub struct KnowledgeSnapshot {
     /// When the snapshot was made.
     pub generated_at: Timestamp,
     /// The workstreams that the agent may read; its own is the first one.
-    pub workstreams: Vec<WorkstreamActivity>,
+    pub workstreams: Vec<WorkstreamSummary>,
     /// Decisions that wait for a person, the most severe first.
-    pub pending_decisions: Vec<OpenDecisionSummary>,
+    pub pending_decisions: Vec<DecisionSummary>,
     /// Contradictions and other issues between results, the latest first.
     pub recent_coherence_issues: Vec<CoherenceIssueSummary>,
     /// Artifacts without their content, those that changed last first.
-    pub artifact_index: Vec<ArtifactInIndex>,
+    pub artifact_index: Vec<ArtifactIndexEntry>,
     /// The other agents of these workstreams.
-    pub active_agents: Vec<AgentBeside>,
-    /// What was left out, because of the number of tokens.
+    pub active_agents: Vec<AgentSummary>,
+    /// Entries that the snapshot omits to fit its number of tokens.
     #[serde(default, skip_serializing_if = "Omitted::is_nothing")]
     pub omitted: Omitted,
     /// An estimate of the tokens of this snapshot.
     pub estimated_tokens: u64,
 }
 
-/// Numbers of entries that a snapshot leaves out.
+/// Numbers of entries that a snapshot omits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Omitted {
@@ -84,7 +84,6 @@ pub struct Omitted {
 }
 
 impl Omitted {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
     fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -93,19 +92,19 @@ impl Omitted {
 /// A workstream (S2 `WorkstreamSummary`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkstreamActivity {
+pub struct WorkstreamSummary {
     pub id: WorkstreamId,
     pub name: WorkstreamName,
     pub status: WorkstreamStatus,
     pub active_agent_ids: Vec<ProjectAgentId>,
     pub artifact_count: u64,
     pub pending_decision_count: usize,
-    /// What happened last, in a sentence.
+    /// A sentence about the latest change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub recent_activity: String,
 }
 
-/// What the agents of a workstream do.
+/// The activity of a workstream's agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkstreamStatus {
@@ -116,10 +115,10 @@ pub enum WorkstreamStatus {
     Idle,
 }
 
-/// A decision that waits for a person (S2 `DecisionSummary`). The tool `decision_detail` has the rest.
+/// A decision that waits for a person (S2 `DecisionSummary`). The tool `decision_detail` reads the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct OpenDecisionSummary {
+pub struct DecisionSummary {
     pub id: DecisionId,
     pub title: String,
     pub severity: Severity,
@@ -135,24 +134,24 @@ pub struct CoherenceIssueSummary {
     pub id: String,
     pub title: String,
     pub severity: Severity,
-    pub category: IssueCategory,
+    pub category: CoherenceCategory,
     pub affected_workstreams: Vec<WorkstreamId>,
 }
 
 /// S2 `CoherenceCategory`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum IssueCategory {
+pub enum CoherenceCategory {
     Contradiction,
     Duplication,
     Gap,
     DependencyViolation,
 }
 
-/// An artifact (S2 `ArtifactSummary`). The tool `read_artifact` has its content.
+/// An artifact (S2 `ArtifactSummary`). The tool `read_artifact` reads its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ArtifactInIndex {
+pub struct ArtifactIndexEntry {
     pub id: ArtifactId,
     pub name: ArtifactName,
     pub kind: ArtifactKind,
@@ -173,7 +172,7 @@ pub enum ArtifactStatus {
 /// Another agent (S2 `AgentSummary`). Its trust is not part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentBeside {
+pub struct AgentSummary {
     pub id: ProjectAgentId,
     pub role: AgentRole,
     pub workstream: WorkstreamId,
@@ -185,7 +184,7 @@ pub struct AgentBeside {
     pub model_preference: Option<ModelId>,
 }
 
-impl From<&ArtifactSummary> for ArtifactInIndex {
+impl From<&ArtifactSummary> for ArtifactIndexEntry {
     fn from(artifact: &ArtifactSummary) -> Self {
         Self {
             id: artifact.id,
@@ -202,7 +201,7 @@ impl From<&ArtifactSummary> for ArtifactInIndex {
     }
 }
 
-impl OpenDecisionSummary {
+impl DecisionSummary {
     /// Most characters of a title.
     const MAX_TITLE: usize = 120;
 
@@ -221,7 +220,7 @@ impl OpenDecisionSummary {
 }
 
 impl DecisionSubject {
-    /// What the decision is about, in a line.
+    /// The subject of the decision in a line.
     pub fn title(&self) -> String {
         match self {
             Self::Option { question, .. } => question.clone(),
@@ -240,8 +239,8 @@ impl DecisionSubject {
 }
 
 impl KnowledgeSnapshot {
-    /// Makes the snapshot of an agent, which leaves itself out of `active_agents`. It depends on the arguments only. Entries keep their
-    /// order, except that the agent's own workstream is the first one.
+    /// Builds the snapshot of `agent` from its arguments only. `active_agents` omits the agent itself. Entries keep their order, except
+    /// that the agent's own workstream is the first one.
     pub fn build(
         agent: ProjectAgentId,
         scope: &KnowledgeScope,

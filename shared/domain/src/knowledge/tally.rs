@@ -1,4 +1,4 @@
-//! How many artifacts each workstream of a project has.
+//! The numbers of artifacts of a project, by workstream.
 
 use std::collections::BTreeMap;
 

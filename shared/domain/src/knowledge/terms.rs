@@ -1,8 +1,8 @@
-//! The words under which artifacts and objectives are found.
+//! The words under which a search finds artifacts and objectives.
 
 use std::collections::BTreeMap;
 
-/// How much a word says about what it was found in.
+/// The importance of a word: that of a name is higher than that of a text.
 pub type Weight = u32;
 
 /// The words of a text, in lowercase, with their weights. A word in camel case is also found by its parts.
@@ -16,7 +16,7 @@ const COMMON: [&str; 24] = [
 ];
 
 impl SearchTerms {
-    /// Most words under which one thing is found.
+    /// Most words of one artifact or objective.
     pub const MAX: usize = 200;
     /// Most words of a query.
     pub const MAX_QUERY: usize = 8;
@@ -37,7 +37,7 @@ impl SearchTerms {
         self
     }
 
-    /// The first words of a query.
+    /// The first words of a query, at most [`Self::MAX_QUERY`].
     pub fn of_query(query: &str) -> Vec<String> {
         let mut terms = Vec::new();
         for word in query.split(|c: char| !c.is_alphanumeric()) {
@@ -49,7 +49,6 @@ impl SearchTerms {
         terms
     }
 
-    /// Words with their weights.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Weight)> {
         self.0.iter().map(|(term, weight)| (term.as_str(), *weight))
     }

@@ -1,5 +1,4 @@
-//! What a snapshot leaves out to fit its number of tokens: first what S2, "Snapshot sizing", names, in its order, then the last entries
-//! of each list.
+//! Shortens a snapshot to its number of tokens: by the steps of S2, "Snapshot sizing", in their order, then from the end of each list.
 
 use super::snapshot::{KnowledgeSnapshot, TokenBudget};
 use crate::text::{WorkstreamId, cut};
@@ -39,7 +38,7 @@ type Length = fn(&KnowledgeSnapshot) -> usize;
 /// Keeps the first `count` entries of a list.
 type Keep = fn(&mut KnowledgeSnapshot, usize);
 
-/// What is shortened afterwards, with its length and the least length.
+/// The lists that are shortened afterwards, in this order, each with its least length.
 const LISTS: [(Length, Keep, usize); 7] = [
     (
         |it| it.artifact_index.len(),
@@ -68,14 +67,22 @@ const LISTS: [(Length, Keep, usize); 7] = [
     ),
     (
         |it| it.workstreams.iter().map(|workstream| workstream.active_agent_ids.len()).max().unwrap_or(0),
-        |it, count| it.workstreams.iter_mut().for_each(|own| own.active_agent_ids.truncate(count)),
+        |it, count| {
+            it.workstreams.iter_mut().for_each(|workstream| workstream.active_agent_ids.truncate(count))
+        },
         0,
     ),
     (
-        |it| it.workstreams.iter().map(|own| own.recent_activity.chars().count()).max().unwrap_or(0),
+        |it| {
+            it.workstreams
+                .iter()
+                .map(|workstream| workstream.recent_activity.chars().count())
+                .max()
+                .unwrap_or(0)
+        },
         |it, count| {
-            for own in &mut it.workstreams {
-                own.recent_activity = cut(&own.recent_activity, count);
+            for workstream in &mut it.workstreams {
+                workstream.recent_activity = cut(&workstream.recent_activity, count);
             }
         },
         0,
@@ -88,7 +95,7 @@ fn drop_after<T>(list: &mut Vec<T>, count: usize) -> usize {
     dropped
 }
 
-/// Leaves out as little as the order allows. The smallest snapshot has only the agent's own workstream, which always fits.
+/// Omits as little as the order allows. The smallest snapshot has only the agent's own workstream, which always fits.
 pub(super) fn to_budget(snapshot: &mut KnowledgeSnapshot, own: &WorkstreamId, budget: TokenBudget) {
     let fits = |snapshot: &KnowledgeSnapshot| snapshot.tokens() <= budget.tokens();
     for step in STEPS {

@@ -4,9 +4,9 @@ use pilothouse_domain::artifact::ArtifactKind;
 use pilothouse_domain::decision::DecisionKind;
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::knowledge::{
-    AgentBeside, ArtifactInIndex, ArtifactStatus, CoherenceIssueSummary, IssueCategory, KnowledgeScope,
-    KnowledgeSnapshot, OpenDecisionSummary, ProjectKnowledge, TokenBudget, WorkstreamActivity,
-    WorkstreamStatus, estimated_tokens,
+    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, CoherenceIssueSummary,
+    DecisionSummary, KnowledgeScope, KnowledgeSnapshot, ProjectKnowledge, TokenBudget, WorkstreamStatus,
+    WorkstreamSummary, estimated_tokens,
 };
 use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName};
@@ -30,9 +30,9 @@ fn uuid() -> impl Strategy<Value = Uuid> {
     any::<u128>().prop_map(Uuid::from_u128)
 }
 
-fn artifact() -> impl Strategy<Value = ArtifactInIndex> {
+fn artifact() -> impl Strategy<Value = ArtifactIndexEntry> {
     (uuid(), text(60), workstream(), any::<u32>()).prop_map(|(id, name, workstream, version)| {
-        ArtifactInIndex {
+        ArtifactIndexEntry {
             id: ArtifactId::new(id),
             name: ArtifactName::parse(name).unwrap(),
             kind: ArtifactKind::Code,
@@ -43,8 +43,8 @@ fn artifact() -> impl Strategy<Value = ArtifactInIndex> {
     })
 }
 
-fn decision() -> impl Strategy<Value = OpenDecisionSummary> {
-    (uuid(), text(120), uuid(), workstream()).prop_map(|(id, title, agent, workstream)| OpenDecisionSummary {
+fn decision() -> impl Strategy<Value = DecisionSummary> {
+    (uuid(), text(120), uuid(), workstream()).prop_map(|(id, title, agent, workstream)| DecisionSummary {
         id: DecisionId::new(id),
         title,
         severity: Severity::High,
@@ -60,14 +60,14 @@ fn issue() -> impl Strategy<Value = CoherenceIssueSummary> {
             id: "issue".to_owned(),
             title,
             severity: Severity::Low,
-            category: IssueCategory::Duplication,
+            category: CoherenceCategory::Duplication,
             affected_workstreams,
         }
     })
 }
 
-fn agent() -> impl Strategy<Value = AgentBeside> {
-    (0_u128..20, text(100), workstream()).prop_map(|(id, role, workstream)| AgentBeside {
+fn agent() -> impl Strategy<Value = AgentSummary> {
+    (0_u128..20, text(100), workstream()).prop_map(|(id, role, workstream)| AgentSummary {
         id: ProjectAgentId::new(Uuid::from_u128(id)),
         role: AgentRole::parse(role).unwrap(),
         workstream,
@@ -77,8 +77,8 @@ fn agent() -> impl Strategy<Value = AgentBeside> {
     })
 }
 
-fn activity(id: &str, name: String, agents: u128, recent_activity: String) -> WorkstreamActivity {
-    WorkstreamActivity {
+fn activity(id: &str, name: String, agents: u128, recent_activity: String) -> WorkstreamSummary {
+    WorkstreamSummary {
         id: WorkstreamId::parse(id).unwrap(),
         name: WorkstreamName::parse(name).unwrap(),
         status: WorkstreamStatus::Active,
@@ -183,7 +183,7 @@ proptest! {
 /// Knowledge with `artifacts` artifacts of each workstream, a decision and an issue of each, and one other agent.
 fn with_artifacts(artifacts: u128) -> ProjectKnowledge {
     let id = |text: &str| WorkstreamId::parse(text).unwrap();
-    let artifact = |n: u128, workstream: &str| ArtifactInIndex {
+    let artifact = |n: u128, workstream: &str| ArtifactIndexEntry {
         id: ArtifactId::new(Uuid::from_u128(n << 64)),
         name: ArtifactName::parse(format!("Artifact {n}")).unwrap(),
         kind: ArtifactKind::Document,
@@ -191,7 +191,7 @@ fn with_artifacts(artifacts: u128) -> ProjectKnowledge {
         workstream: id(workstream),
         version: 1,
     };
-    let decision = |workstream: &str| OpenDecisionSummary {
+    let decision = |workstream: &str| DecisionSummary {
         id: DecisionId::new(Uuid::from_u128(7)),
         title: "Which guide comes first?".to_owned(),
         severity: Severity::Medium,
@@ -206,11 +206,11 @@ fn with_artifacts(artifacts: u128) -> ProjectKnowledge {
             id: "issue".to_owned(),
             title: "word ".repeat(40),
             severity: Severity::High,
-            category: IssueCategory::Contradiction,
+            category: CoherenceCategory::Contradiction,
             affected_workstreams: vec![id("api"), id("secret")],
         }],
         artifacts: (0..artifacts).flat_map(|n| ["api", "docs"].map(|it| artifact(n, it))).collect(),
-        agents: vec![AgentBeside {
+        agents: vec![AgentSummary {
             id: ProjectAgentId::new(Uuid::from_u128(2)),
             role: AgentRole::parse("Writer").unwrap(),
             workstream: id("docs"),

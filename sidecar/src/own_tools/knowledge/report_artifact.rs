@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use super::workspace;
 use crate::own_tools::agent_api::AgentApi;
 use crate::own_tools::arguments;
+use crate::process::in_process::AgentThread;
 
 const NAME: &str = "report_artifact";
 
@@ -82,24 +83,23 @@ impl Arguments {
 pub(super) struct ReportArtifactTool {
     spec: ToolSpec,
     api: AgentApi,
+    /// Reads files, if the agent's rights are not the sidecar's.
+    thread: Option<AgentThread>,
     working_directory: PathBuf,
 }
 
 impl ReportArtifactTool {
-    pub(super) fn new(api: AgentApi, working_directory: &Path) -> Self {
+    pub(super) fn new(api: AgentApi, thread: Option<AgentThread>, working_directory: &Path) -> Self {
         let spec = arguments::spec::<Arguments>(NAME, DESCRIPTION);
-        Self { spec, api, working_directory: working_directory.to_owned() }
+        Self { spec, api, thread, working_directory: working_directory.to_owned() }
     }
 
-    async fn content(&self, arguments: &mut Arguments) -> Result<Vec<u8>, ToolOutput> {
-        if let Some(text) = arguments.text.clone() {
-            return Ok(text.into_bytes());
+    async fn content(&self, arguments: &Arguments) -> Result<Vec<u8>, ToolOutput> {
+        if let Some(text) = &arguments.text {
+            return Ok(text.clone().into_bytes());
         }
-        let (root, path) = (self.working_directory.clone(), arguments.path.clone());
-        let read = tokio::task::spawn_blocking(move || workspace::read(&root, &path)).await;
-        let refused =
-            |error: &dyn std::fmt::Display| ToolOutput::error(format!("It was not stored: {error}."));
-        read.map_err(|error| refused(&error))?.map_err(|error| refused(&error))
+        let read = workspace::read(self.thread.as_ref(), &self.working_directory, &arguments.path).await;
+        read.map_err(|error| ToolOutput::error(format!("It was not stored: {error}.")))
     }
 }
 
@@ -124,22 +124,22 @@ impl Tool for ReportArtifactTool {
     }
 
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
-        let mut arguments: Arguments = match arguments::read(arguments) {
+        let arguments: Arguments = match arguments::read(arguments) {
             Ok(arguments) => arguments,
             Err(wrong) => return wrong,
         };
-        let bytes = match self.content(&mut arguments).await {
+        let bytes = match self.content(&arguments).await {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
         let mut body = arguments.description(&context.tool_call_id);
         let artifacts = format!("sessions/{}/artifacts", self.api.session());
         if bytes.len() as u64 > ContentSize::MAX_INLINE {
-            let named = json!({ "contentHash": sha256_hex(&bytes), "sizeBytes": bytes.len() });
-            if let Err(refused) = self.api.upload(&format!("{artifacts}/uploads"), &named, bytes).await {
+            let identity = json!({ "contentHash": sha256_hex(&bytes), "sizeBytes": bytes.len() });
+            if let Err(refused) = self.api.upload(&format!("{artifacts}/uploads"), &identity, bytes).await {
                 return refused;
             }
-            body.extend(named.as_object().cloned().unwrap_or_default());
+            body.extend(identity.as_object().cloned().unwrap_or_default());
         } else {
             let (field, value) = inline(bytes, |text| self.api.redacted(text));
             body.insert(field.to_owned(), value);

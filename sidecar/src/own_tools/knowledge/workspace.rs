@@ -1,4 +1,4 @@
-//! Reads files of the working directory for an agent. Links that lead out of it are refused.
+//! Reads files of the working directory with the agent's rights. Links that lead out of it are refused.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use pilothouse_domain::artifact::{ArtifactPath, ContentSize};
+
+use crate::process::in_process::AgentThread;
 
 /// Why a file is not read: a sentence for the agent.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +23,22 @@ pub(super) enum WorkspaceError {
     System(ArtifactPath, #[source] io::Error),
 }
 
-/// Reads the file at `path` in `root`.
-pub(super) fn read(root: &Path, path: &ArtifactPath) -> Result<Vec<u8>, WorkspaceError> {
+/// Reads the file at `path` in `root`. `thread` reads it, if the agent's rights are not the sidecar's.
+pub(super) async fn read(
+    thread: Option<&AgentThread>,
+    root: &Path,
+    path: &ArtifactPath,
+) -> Result<Vec<u8>, WorkspaceError> {
+    let (in_root, named) = (root.to_owned(), path.clone());
+    let reading = move || read_here(&in_root, &named);
+    let outcome = match thread {
+        Some(thread) => thread.run(async move { reading() }).await,
+        None => tokio::task::spawn_blocking(reading).await.map_err(io::Error::other),
+    };
+    outcome.map_err(|error| WorkspaceError::System(path.clone(), error))?
+}
+
+fn read_here(root: &Path, path: &ArtifactPath) -> Result<Vec<u8>, WorkspaceError> {
     let system = |error| WorkspaceError::System(path.clone(), error);
     let root = root.canonicalize().map_err(system)?;
     let real = root.join(path.as_str()).canonicalize().map_err(system)?;
@@ -61,9 +77,10 @@ fn opened(_: &std::fs::File, real: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+    use crate::process::in_process::Rights;
 
     #[test]
     fn files_outside_of_the_working_directory_are_refused() {
@@ -75,12 +92,35 @@ mod tests {
         symlink(dir.path().join("secret"), root.join("link")).unwrap();
         symlink(dir.path(), root.join("up")).unwrap();
         symlink("a.txt", root.join("inside")).unwrap();
-        let read = |path: &str| super::read(&root, &ArtifactPath::parse(path).unwrap());
+        let read = |path: &str| read_here(&root, &ArtifactPath::parse(path).unwrap());
         assert_eq!(read("a.txt").unwrap(), b"yes");
         assert_eq!(read("inside").unwrap(), b"yes");
         assert!(matches!(read("link"), Err(WorkspaceError::Outside(_))));
         assert!(matches!(read("up/secret"), Err(WorkspaceError::Outside(_))));
         assert!(matches!(read("up/work"), Err(WorkspaceError::NotAFile(_))));
         assert!(matches!(read("missing"), Err(WorkspaceError::System(..))));
+    }
+
+    #[tokio::test]
+    async fn agent_of_another_user_reads_only_its_files() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not tested: only root can read files as another user");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        for (path, mode) in [("", 0o711), ("open", 0o644), ("closed", 0o600)] {
+            let path = dir.path().join(path);
+            if !path.exists() {
+                fs::write(&path, "content").unwrap();
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let user = format!("10002:10002:{}", dir.path().display()).parse().unwrap();
+        let thread = AgentThread::start(Rights::OfUser(user)).unwrap();
+        let [open, closed] = ["open", "closed"].map(|path| ArtifactPath::parse(path).unwrap());
+        assert_eq!(read(Some(&thread), dir.path(), &open).await.unwrap(), b"content");
+        let refused = read(Some(&thread), dir.path(), &closed).await;
+        assert!(matches!(refused, Err(WorkspaceError::System(..))), "{refused:?}");
+        assert!(read(None, dir.path(), &closed).await.is_ok());
     }
 }
