@@ -15,7 +15,7 @@ use crate::output::style::Style;
 /// Programs that drive agents of other SDKs (`--adapter shim`).
 #[derive(Debug, Subcommand)]
 pub enum Shim {
-    /// Run a shim through the protocol, and print what passes and what fails
+    /// Run a shim through the protocol, and print the result of each step
     Check(Check),
 }
 
@@ -24,10 +24,10 @@ pub enum Shim {
 /// All tool calls of its agent are allowed. Needs no server.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// What the agent is to do
+    /// The task of the agent
     #[arg(long, value_name = "TEXT", default_value = "Say hello, and stop.")]
     pub task: String,
-    /// How long the shim may take to start, and its agent for a turn, in seconds
+    /// The time limit of the start and of each turn, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub limit: u64,
     /// The program of the shim, and its arguments

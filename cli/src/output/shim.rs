@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use pilothouse_shim::check::{Finding, Verdict};
 
 use super::style::{Paint, Style};
+use super::text::clean;
 
 /// One line for each step, and a count of the failures.
 pub fn findings(findings: &[Finding], style: Style) -> String {
@@ -14,10 +15,12 @@ pub fn findings(findings: &[Finding], style: Style) -> String {
         // Writing to a string cannot fail.
         let _ = match &finding.verdict {
             Verdict::Passed => writeln!(out, "{}  {}", style.paint(Paint::Green, "pass"), finding.step),
-            Verdict::Skipped { why } => writeln!(out, "{}  {}: {why}", style.dim("skip"), finding.step),
+            Verdict::Skipped { why } => {
+                writeln!(out, "{}  {}: {}", style.dim("skip"), finding.step, clean(why))
+            }
             Verdict::Failed { why } => {
                 failed += 1;
-                writeln!(out, "{}  {}: {why}", style.paint(Paint::Red, "FAIL"), finding.step)
+                writeln!(out, "{}  {}: {}", style.paint(Paint::Red, "FAIL"), finding.step, clean(why))
             }
         };
     }
@@ -36,7 +39,7 @@ mod tests {
     #[test]
     fn every_step_has_a_line_and_failures_are_counted() {
         let finding = |step, verdict| Finding { step, verdict };
-        let why = || "because".to_owned();
+        let why = || "because\x1b[2J".to_owned();
         let text = findings(
             &[
                 finding("a", Verdict::Passed),
@@ -45,6 +48,6 @@ mod tests {
             ],
             Style::PLAIN,
         );
-        assert_eq!(text, "pass  a\nskip  b: because\nFAIL  c: because\n1 step failed.\n");
+        assert_eq!(text, "pass  a\nskip  b: because[2J\nFAIL  c: because[2J\n1 step failed.\n");
     }
 }

@@ -1,4 +1,5 @@
-//! What a shim calls on loopback: token renewal and artifact upload. Everything needs the token of the bootstrap.
+//! The server that a shim calls on loopback: token renewal and artifact upload. Every request needs the token of the
+//! bootstrap, or a renewed one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -38,7 +39,7 @@ pub struct Backend {
 
 struct Inner {
     agent_id: String,
-    /// Where uploads are kept, each under the hash of its content.
+    /// The folder of uploads, each under the hash of its content.
     folder: PathBuf,
     /// Valid tokens and when they expire.
     tokens: Mutex<HashMap<String, SystemTime>>,
@@ -204,7 +205,8 @@ fn store(folder: &std::path::Path, hash: &str, content: &[u8]) -> io::Result<()>
     if path.exists() {
         return Ok(());
     }
-    let beside = path.with_extension("new");
+    // The same content may be uploaded twice at the same time.
+    let beside = folder.join(format!("{}.new", crate::random_token()?));
     fs::write(&beside, content)?;
     fs::rename(beside, path)
 }

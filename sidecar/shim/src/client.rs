@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{CallError, PluginError, of_response};
 use crate::message::{
-    AgentHandle, AgentState, ContextInjection, Health, KillRequest, KillResponse, Resolution,
+    AgentHandle, AgentState, ContextInjection, Health, HealthStatus, KillRequest, KillResponse, Resolution,
 };
 
 /// In bytes: the limit of a state (S2).
@@ -46,8 +46,10 @@ impl ShimClient {
         &self.token
     }
 
+    /// An unhealthy shim is an error.
     pub async fn health(&self) -> Result<Health, CallError> {
-        self.send(self.request(Method::GET, "health"), HEALTH.min(self.limit)).await
+        let health: Health = self.send(self.request(Method::GET, "health"), HEALTH.min(self.limit)).await?;
+        if health.status == HealthStatus::Unhealthy { Err(CallError::Unhealthy) } else { Ok(health) }
     }
 
     pub async fn spawn(&self, brief: &Value) -> Result<AgentHandle, CallError> {

@@ -1,4 +1,4 @@
-//! Errors of requests to a shim, and what follows from each (S2, "Error handling contract").
+//! Errors of requests to a shim, and the recovery from each (S2, "Error handling contract").
 
 use std::time::Duration;
 
@@ -31,12 +31,14 @@ pub enum CallError {
     TimedOut(Duration),
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    #[error("it reports that it is unhealthy")]
+    Unhealthy,
     /// A response that is not one of the protocol.
     #[error("its response is not valid: {0}")]
     Malformed(String),
 }
 
-/// What follows from a failed request.
+/// The reaction to a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
     /// Repeat the request: after this time, or after a growing pause.
@@ -68,6 +70,7 @@ impl CallError {
             Self::Plugin(PluginError::ProviderUnavailable { .. })
             | Self::TimedOut(_)
             | Self::Unreachable(_)
+            | Self::Unhealthy
             | Self::Malformed(_) => Recovery::Fail,
         }
     }

@@ -1,6 +1,7 @@
 //! Events of an agent (S2 `AgentEvent`) with the identity that the shim gave them.
 
 use pilothouse_domain::effect::{BlastRadius, Confidence, Severity};
+pub use pilothouse_domain::routing::{DelegationAction, LifecycleAction};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -163,24 +164,4 @@ pub struct Delegation {
     pub child_agent_id: String,
     pub child_role: String,
     pub reason: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DelegationAction {
-    Spawned,
-    Handoff,
-    Returned,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LifecycleAction {
-    Started,
-    Paused,
-    Resumed,
-    Killed,
-    Crashed,
-    SessionStart,
-    SessionEnd,
 }

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | [`message`] | requests and responses |
 //! | [`event`] | events of the agent |
-//! | [`validation`] | what a received event is: valid, repaired, plain text, or not usable |
+//! | [`validation`] | classifies received events: valid, repaired, plain text, or not usable |
 //! | [`sequence`] | order of events: gaps, repetitions, early events |
-//! | [`error`] | errors of a shim, and what to do about each |
+//! | [`error`] | errors of a shim, and the recovery from each |
 //! | [`client`], [`stream`] | send requests, receive events |
-//! | [`backend`] | what a shim calls: token renewal and artifact upload |
+//! | [`backend`] | the server for a shim: token renewal and artifact upload |
 //! | [`check`] | the conformance program |
 
 pub mod backend;

@@ -19,18 +19,14 @@ pub struct Bootstrap {
     pub request_token: String,
 }
 
-/// What an agent of this shim can do. Everything is optional for a shim.
+/// The capabilities of a shim's agent that are used. All are optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(clippy::struct_excessive_bools)] // a list of independent yes-or-no answers
 pub struct PluginCapabilities {
     /// `/pause` returns the exact state of the execution.
     pub supports_pause: bool,
     /// `/resume` restores the exact state of the execution.
     pub supports_resume: bool,
-    pub supports_kill: bool,
-    /// `/update-brief` affects the running agent.
-    pub supports_hot_brief_update: bool,
     /// An addition: the shim reports the tokens of each model call (`raw_provider` event `usage`).
     pub reports_usage: bool,
 }
@@ -52,11 +48,14 @@ pub enum HealthStatus {
     Unhealthy,
 }
 
-/// The parts of `GET /health` that are used.
+/// The parts of the response to `GET /health` that are used.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     pub status: HealthStatus,
+    /// The number of events that wait for a connection. Not parsed, so that a wrong value does not fail the health check.
+    #[serde(default)]
+    pub pending_event_buffer_size: Value,
     #[serde(default)]
     pub plugin: Plugin,
 }
@@ -71,7 +70,7 @@ pub struct AgentHandle {
     pub session_id: String,
 }
 
-/// `SerializedAgentState`: what a shim needs to continue its agent. Only the shim interprets the checkpoint.
+/// `SerializedAgentState`, from which a shim continues its agent. Only the shim interprets the checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentState(Map<String, Value>);
@@ -97,8 +96,8 @@ impl AgentState {
         self.0.get("lastSequence").and_then(Value::as_u64)
     }
 
-    /// The body of `/resume`: this state with the current brief. `input` is an addition: what the agent gets first, as
-    /// the message of its next turn.
+    /// The body of `/resume`: this state with the current brief. `input` is an addition: the text of
+    /// the next turn.
     pub fn to_resume(&self, brief: &Value, input: Option<&str>) -> Value {
         let mut body = self.0.clone();
         body.insert("briefSnapshot".to_owned(), brief.clone());

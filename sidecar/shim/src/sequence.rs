@@ -11,7 +11,7 @@ const REMEMBERED: usize = 5000;
 /// Most early events to keep. With more of them, the missing ones count as lost.
 const MAX_EARLY: usize = 5000;
 
-/// Orders events of one shim. `T` is what is delivered.
+/// Orders the events of one shim, which are delivered as `T`.
 #[derive(Debug)]
 pub struct Sequencer<T> {
     run: String,
@@ -23,7 +23,7 @@ pub struct Sequencer<T> {
     order: VecDeque<String>,
 }
 
-/// What follows from an event that has arrived.
+/// The result of an event that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Delivery<T> {
     /// The events that are due, in order.
@@ -54,7 +54,7 @@ impl<T> Default for Sequencer<T> {
 }
 
 impl<T> Sequencer<T> {
-    /// For a new process of the shim. It begins a new run, or goes on with the sequence of its last run.
+    /// For a new process of the shim. It begins a new run, or continues the sequence of its last run.
     pub fn after(run: &str, last: u64) -> Self {
         Self { earlier: Some((run.to_owned(), last)), ..Self::default() }
     }
@@ -222,7 +222,7 @@ mod tests {
             assert_eq!(
                 take(&mut Sequencer::after("r", 7), "r", first),
                 [first],
-                "it goes on or starts again"
+                "it continues or starts again"
             );
         }
         assert_eq!(take(&mut Sequencer::default(), "zero", 0), [0]);

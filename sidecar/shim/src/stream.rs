@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,13 +22,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Messages that wait for the reader, so that a slow reader slows the shim down. Few, because each may be large.
 const WAITING: usize = 64;
+/// How long the shim may take to close its side of the connection.
+const CLOSE: Duration = Duration::from_secs(2);
 /// In bytes, of a message: a checkpoint of 50 MB (S2), and what surrounds it.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamEvent {
     Message(String),
-    /// The connection broke and is there again. Events may be missing.
+    /// The connection broke and was opened again. Events may be missing.
     Reconnected,
     /// No connection for the given time.
     Gone,
@@ -36,11 +38,11 @@ pub enum StreamEvent {
     Oversized,
 }
 
-/// Dropping it closes the connection.
+/// Dropping it breaks the connection.
 #[derive(Debug)]
 pub struct EventStream {
     events: mpsc::Receiver<StreamEvent>,
-    _task: AbortOnDropHandle<()>,
+    task: AbortOnDropHandle<()>,
 }
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -52,12 +54,19 @@ impl EventStream {
         let socket = open(&url, &token).await?;
         let (sender, events) = mpsc::channel(WAITING);
         let task = tokio::spawn(async move { forward(socket, &url, &token, &sender, patience).await });
-        Ok(Self { events, _task: AbortOnDropHandle::new(task) })
+        Ok(Self { events, task: AbortOnDropHandle::new(task) })
     }
 
     /// Cancel-safe. `Gone` once the stream has ended.
     pub async fn next(&mut self) -> StreamEvent {
         self.events.recv().await.unwrap_or(StreamEvent::Gone)
+    }
+
+    /// Closes the connection, and waits until the shim has closed its side. Afterwards the shim sends nothing to it.
+    pub(crate) async fn close(mut self) {
+        self.events.close();
+        // A shim that does not close its side loses the connection anyway.
+        let _ = timeout(CLOSE, self.task).await;
     }
 }
 
@@ -88,7 +97,12 @@ async fn forward(
                 let _ = sender.send(StreamEvent::Oversized).await;
                 return;
             }
-            Err(Unread) => return,
+            Err(Unread) => {
+                if socket.close(None).await.is_ok() {
+                    while let Some(Ok(_)) = socket.next().await {}
+                }
+                return;
+            }
         }
         let Some(again) = reopen(url, token, patience).await else {
             // The reader has gone as well, or learns of it.
@@ -113,26 +127,21 @@ enum Broken {
 
 /// Reads until the connection breaks.
 async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result<Broken, Unread> {
-    while let Some(received) = socket.next().await {
-        let message = match received {
-            Ok(message) => message,
-            Err(Error::Capacity(_)) => return Ok(Broken::Oversized),
-            Err(_) => break,
+    loop {
+        let received = tokio::select! {
+            received = socket.next() => received,
+            () = sender.closed() => return Err(Unread),
         };
-        let text = match message {
-            Message::Text(text) => text.as_str().to_owned(),
-            Message::Binary(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Message::Ping(payload) => {
-                // A failure shows when reading.
-                let _ = socket.send(Message::Pong(payload)).await;
-                continue;
-            }
-            Message::Close(_) => break,
-            Message::Pong(_) | Message::Frame(_) => continue,
+        let text = match received {
+            Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
+            Some(Ok(Message::Binary(bytes))) => String::from_utf8_lossy(&bytes).into_owned(),
+            // The library answers pings.
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+            Some(Err(Error::Capacity(_))) => return Ok(Broken::Oversized),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(Broken::Connection),
         };
         sender.send(StreamEvent::Message(text)).await.map_err(|_| Unread)?;
     }
-    Ok(Broken::Connection)
 }
 
 async fn reopen(url: &str, token: &str, patience: Duration) -> Option<Socket> {
@@ -143,9 +152,10 @@ async fn reopen(url: &str, token: &str, patience: Duration) -> Option<Socket> {
         if let Ok(socket) = open(url, token).await {
             return Some(socket);
         }
-        if Instant::now() + pause > until {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return None;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(LONGEST_PAUSE).min(left);
     }
 }

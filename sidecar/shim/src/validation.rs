@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::event::{AdapterEvent, AgentEvent, Source};
 
-/// What a received message is.
+/// A received message by its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Received {
     Valid(AdapterEvent),
     Repaired(AdapterEvent, Vec<Repair>),
     /// Text that is no JSON object: words of the agent.
     PlainText(String),
-    /// With every reason. `source` is what could be read of it.
+    /// With every reason. `source` has the readable parts of the identity.
     Quarantined {
         source: Source,
         raw: String,
@@ -31,6 +31,14 @@ impl Received {
             Self::Valid(event) | Self::Repaired(event, _) => Some(&event.source),
             Self::Quarantined { source, .. } => Some(source),
             Self::PlainText(_) => None,
+        }
+    }
+
+    /// `None` if it cannot be used as an event.
+    pub const fn event(&self) -> Option<&AdapterEvent> {
+        match self {
+            Self::Valid(event) | Self::Repaired(event, _) => Some(event),
+            Self::PlainText(_) | Self::Quarantined { .. } => None,
         }
     }
 }
@@ -71,7 +79,7 @@ impl fmt::Display for Repair {
 /// The first sequence that is none: JSON numbers of many SDKs are exact below it.
 const END_OF_SEQUENCES: u64 = 1 << 53;
 
-/// What the receiver knows about the sender, for events without a part of their identity.
+/// The identity of the sender, for events without a part of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
     pub agent_id: &'a str,

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::agents::Profile;
+use crate::kit::agent_process::secrets;
 use crate::process::named_folders;
 
 /// Prefix of the sidecar's own variables, which are never passed on.
@@ -60,13 +61,6 @@ pub(super) fn confined(
     }
     needed.push(named);
     Ok(needed)
-}
-
-/// The values that must not be published.
-pub(super) fn secrets(variables: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
-    let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "HEADERS"];
-    let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
-    variables.iter().filter(move |(name, _)| is_secret(name)).map(|(_, value)| value.as_str())
 }
 
 #[cfg(test)]

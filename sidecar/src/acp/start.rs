@@ -22,7 +22,7 @@ use super::session::{self, Opened};
 use super::setting_change;
 use super::translator::{Translator, UpdateMode};
 use crate::adapter::EventSink;
-use crate::kit::agent_process::{AgentProcess, AgentProgram};
+use crate::kit::agent_process::{AgentProcess, AgentProgram, secrets};
 use crate::own_tools::{OwnTools, ToolServer};
 use crate::process::{Processes, agent_folder};
 
@@ -126,7 +126,7 @@ impl Starter {
                     .map_err(|e| format!("failed to create the agent's own folder: {e}"))?;
             processes = processes.writing_to(needed);
         }
-        environment::secrets(&variables).for_each(|secret| self.events.keep_secret(secret));
+        secrets(&variables).for_each(|secret| self.events.keep_secret(secret));
         let path = self.folder.path();
         let program = AgentProgram {
             program: &launch.program,

@@ -97,13 +97,13 @@ impl AgentProcess {
             let _ = tokio::time::timeout(GRACE, self.wait()).await;
             self.kill().await;
         }
-        self.log_is_told().await;
+        self.log_is_published().await;
     }
 
     /// A clause for people about how the agent ended, with the end of its log. Waits for the end of its output.
     pub(crate) async fn exit_reason(&mut self) -> String {
         let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
-        self.log_is_told().await;
+        self.log_is_published().await;
         let how = status.unwrap_or_else(|| "it closed its output".to_owned());
         let words = self.last_words.lock().map(|words| words.clone()).unwrap_or_default();
         let words =
@@ -112,7 +112,7 @@ impl AgentProcess {
     }
 
     /// Waits until its log is published. Leftover processes may keep the output open, so the wait is limited.
-    async fn log_is_told(&mut self) {
+    async fn log_is_published(&mut self) {
         for log in std::mem::take(&mut self.logs) {
             let _ = tokio::time::timeout(GRACE, log).await;
         }
@@ -124,6 +124,13 @@ impl AgentProcess {
         self.ended = true;
         status.ok().map(|status| status.to_string())
     }
+}
+
+/// The values of an agent's variables that must not be published.
+pub(crate) fn secrets(variables: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
+    let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "HEADERS"];
+    let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
+    variables.iter().filter(move |(name, _)| is_secret(name)).map(|(_, value)| value.as_str())
 }
 
 /// Publishes output of the agent in chunks.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::own_tools::{McpServerConfig, SERVER_NAME};
 
-/// `description` is what the agent is to do now.
+/// `description` is the text of the turn.
 pub(super) fn brief(
     session: AgentSessionId,
     config: &AgentSessionConfig,

@@ -24,7 +24,7 @@ use crate::kit::turns::DriverExit;
 /// The answer that also allows later calls of the tool.
 const ALWAYS: &str = "Always allow";
 
-/// What waits for the owner. The text is the shim's id of the decision.
+/// A request that waits for the owner. The text is the shim's id of the decision.
 #[derive(Debug)]
 enum Open {
     Governed(String, Box<GovernedCall>),
@@ -199,7 +199,7 @@ impl Driver {
         Ok(reply.refuse(Refusal::not_awaited()).await?)
     }
 
-    /// Tells the shim. Returns whether it took the resolution.
+    /// Sends a resolution to the shim. Returns whether the shim took it.
     pub(super) async fn resolve(
         &mut self,
         id: &ToolCallId,
@@ -226,7 +226,7 @@ impl Driver {
     }
 }
 
-/// The question and the options, as far as they can be told apart.
+/// The question and the options. No options, if an answer could not distinguish them.
 fn question_of(decision: OptionDecision) -> (String, Option<OptionProposal>) {
     let question = if decision.summary.trim().is_empty() {
         decision.title

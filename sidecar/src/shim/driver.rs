@@ -12,7 +12,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::decisions::Decisions;
 use super::events::Gap;
@@ -35,7 +35,6 @@ const UNHEALTHY: u32 = 3;
 
 /// Why the agent's processes are stopped.
 #[derive(Debug, Default)]
-#[allow(clippy::struct_excessive_bools)] // independent reasons
 pub(super) struct Stops {
     pub(super) owner: bool,
     /// The allowance is spent.
@@ -75,7 +74,7 @@ pub(super) struct Driver {
     /// Texts to put before the next description.
     pub(super) introduction: Vec<String>,
     pub(super) stops: Stops,
-    /// The state that the shim returned for a pause. `/resume` gives it back.
+    /// The state that the shim returned for a pause, for `/resume`.
     pub(super) paused_state: Option<AgentState>,
     pub(super) gap: Option<Gap>,
     /// Requests for events that were missed.
@@ -96,7 +95,7 @@ enum DriverEvent {
     /// The process of the shim has ended.
     Exited,
     Verdict(ToolCallId, ToolApproval, Authorization),
-    /// The time for missing events is over, or no more of them can be had.
+    /// The time for missing events is over, or the shim cannot send them.
     GapOver,
     Replayed(Result<(), CallError>),
     /// The time to start a waiting turn.
@@ -250,7 +249,7 @@ impl Driver {
     pub(super) async fn publish_capabilities(&mut self) -> Result<(), DriverExit> {
         let plugin = self.shim.as_ref().map(|shim| shim.plugin.capabilities).unwrap_or_default();
         let is_metered = plugin.reports_usage && self.meter.is_priced();
-        let continues = plugin.supports_resume || self.folder.latest(&self.conversation).0.is_some();
+        let continues = plugin.supports_resume || self.conversation.has_state();
         let capabilities = Capabilities {
             resume_conversation: continues,
             cost: is_metered,
@@ -299,9 +298,4 @@ impl Driver {
     pub(super) async fn end(mut self) -> Result<(), DriverExit> {
         self.end_shim().await
     }
-}
-
-/// A short wait for events that are on their way.
-pub(super) async fn moment() {
-    sleep(std::time::Duration::from_millis(500)).await;
 }

@@ -1,4 +1,4 @@
-//! Events of the shim: their order, and what follows from each.
+//! Events of the shim: their order, and the handling of each.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use super::translator;
 use crate::kit::notices::{detailed_notice, notice};
 use crate::kit::turns::DriverExit;
 
-/// How long to wait for events that were asked for again.
+/// The limit for a replay of missing events.
 const REPLAY: Duration = Duration::from_secs(5);
 /// Notices of repaired and dropped events in a run.
 const MAX_REPAIRS: u32 = 20;
 /// In characters, of an event in quarantine.
 const MAX_RAW: usize = 4000;
-/// Kinds of `raw_provider` events that the shim's side of the protocol defines.
+/// `raw_provider` events that are additions to S2.
 const CHECKPOINT: &str = "checkpoint";
 const USAGE: &str = "usage";
 
-/// Missing events that were asked for.
+/// Missing events whose replay was requested.
 pub(super) struct Gap {
     missing: RangeInclusive<u64>,
     pub(super) until: Instant,
@@ -91,7 +91,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks for the missing events once for each gap.
+    /// Requests a replay of the missing events, once for each gap.
     fn request_missing(&mut self) {
         let Some(missing) = self.shim.as_ref().and_then(|shim| shim.order.gap()) else {
             self.gap = None;
@@ -110,7 +110,7 @@ impl Driver {
         self.replays.spawn(async move { client.replay(from, to).await });
     }
 
-    /// A shim that cannot replay ends the wait.
+    /// Ends the wait for missing events if the shim cannot replay them.
     pub(super) fn replayed(&mut self, outcome: &Result<(), CallError>) {
         if let (Err(error), Some(gap)) = (outcome, &mut self.gap) {
             tracing::warn!(
@@ -128,6 +128,14 @@ impl Driver {
         self.deliver(skipped).await?;
         self.request_missing();
         Ok(())
+    }
+
+    /// Publishes the events before a state. A state without a sequence does not say which they are.
+    pub(super) async fn drain_before(&mut self, state: &AgentState) -> Result<(), DriverExit> {
+        match state.last_sequence() {
+            Some(last) => self.drain(Some(last)).await,
+            None => Ok(()),
+        }
     }
 
     /// Publishes events that are on their way: up to this sequence, or until none has arrived for a moment.

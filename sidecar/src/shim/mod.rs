@@ -4,14 +4,14 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`options`] | the program of the shim, from `adapterOptions` |
-//! | [`brief`] | what the agent receives |
+//! | [`brief`] | the brief that the agent receives |
 //! | [`start`] | starts the program, and waits until it is ready |
 //! | [`begin`], [`driver`] | the driver: commands in, events out |
 //! | [`turns`], [`stopping`] | turns, pause and interrupt |
 //! | [`events`], [`translator`] | the order of events, and their translation to raw events |
 //! | [`decisions`] | tool approvals and options |
-//! | [`saved_state`] | states of the agent, with which a later run continues |
-//! | [`meter`] | what the agent reports of its cost |
+//! | [`saved_state`] | states of the agent, from which a later run continues |
+//! | [`meter`] | the cost of the agent, from its reports |
 //!
 //! `docs/adapters.md` describes the behaviour, and `docs/writing-a-shim.md` the protocol.
 

@@ -47,7 +47,7 @@ pub(super) struct Launch {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Until the shim is ready, and until a broken event stream is there again.
+    /// Until the shim is ready, and until a broken event stream is connected again.
     pub(super) start: Duration,
     /// Of a request to the shim.
     pub(super) request: Duration,

@@ -48,6 +48,11 @@ impl Conversation {
             summary: ConversationSummary::default(),
         }
     }
+
+    /// Whether the agent has returned a state, which may have been damaged since.
+    pub(super) const fn has_state(&self) -> bool {
+        self.checkpoint > 0
+    }
 }
 
 #[derive(Debug, Clone)]

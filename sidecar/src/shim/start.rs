@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::options::Launch;
 use super::saved_state::Conversation;
 use crate::adapter::EventSink;
-use crate::kit::agent_process::{AgentProcess, AgentProgram};
+use crate::kit::agent_process::{AgentProcess, AgentProgram, secrets};
 use crate::own_tools::{McpServerConfig, OwnTools, ToolServer};
 use crate::process::{AgentUser, Processes, agent_folder, named_folders};
 
@@ -100,7 +100,7 @@ impl Starter {
         let failed = |e: std::io::Error| format!("failed to prepare the shim: {e}");
         let port = free_port().map_err(failed)?;
         let bootstrap = self.backend.bootstrap().map_err(failed)?;
-        secrets(launch).for_each(|secret| self.events.keep_secret(secret));
+        secrets(&launch.environment).for_each(|secret| self.events.keep_secret(secret));
         let file = BootstrapFile::write(&self.folder, &bootstrap, self.processes.user()).map_err(failed)?;
         let mut arguments = launch.arguments.clone();
         let path = file.0.to_string_lossy().into_owned();
@@ -165,11 +165,4 @@ impl Drop for BootstrapFile {
         // The shim has deleted it, as the protocol demands.
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-/// The values that must not be published.
-fn secrets(launch: &Launch) -> impl Iterator<Item = &str> {
-    let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
-    let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
-    launch.environment.iter().filter(move |(name, _)| is_secret(name)).map(|(_, value)| value.as_str())
 }

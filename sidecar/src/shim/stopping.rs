@@ -6,7 +6,7 @@ use pilothouse_shim::error::Recovery;
 use pilothouse_shim::message::AgentState;
 use tokio::time::{Instant, sleep};
 
-use super::driver::{Driver, moment};
+use super::driver::Driver;
 use super::turns::Turn;
 use crate::adapter::{Refusal, Reply};
 use crate::kit::notices::notice;
@@ -15,6 +15,8 @@ use crate::kit::turns::DriverExit;
 /// Limit for stopping the processes, and the interval of checks.
 const STOPPED: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(10);
+/// How long the exit of a shim may take to show after another sign of it, such as a broken event stream.
+const EXIT: Duration = Duration::from_millis(500);
 
 impl Driver {
     /// A shim that can pause returns the state of its agent. Then the system stops all processes, so that nothing runs
@@ -30,7 +32,7 @@ impl Driver {
             match paused.ok_or(DriverExit::Over)? {
                 Ok(state) => {
                     self.keep_state(&state).await?;
-                    self.drain(state.last_sequence().or(Some(0))).await?;
+                    self.drain_before(&state).await?;
                     // A turn that ended meanwhile has nothing to resume.
                     self.paused_state = self.turn.is_some().then_some(state);
                 }
@@ -39,7 +41,6 @@ impl Driver {
                         let summary = format!("the shim did not pause ({error}); its processes are stopped");
                         self.events.emit(notice("pause_failed", summary)).await?;
                     }
-                    self.drain(Some(0)).await?;
                 }
             }
         }
@@ -70,7 +71,7 @@ impl Driver {
         self.health_due = Instant::now() + self.launch.limits.health;
     }
 
-    /// Continues after a pause, with what happened during it.
+    /// Continues after a pause, and delivers the answers and messages that arrived during it.
     pub(super) async fn resume(&mut self, reply: Option<Reply>) -> Result<(), DriverExit> {
         self.stops.owner = false;
         self.continue_processes();
@@ -131,9 +132,11 @@ impl Driver {
         if let Some(turn) = self.turn.take() {
             let events = self.translator.end_turn("the turn was interrupted");
             self.emit(events).await?;
-            // Messages do not follow an interrupted turn (decision 29).
-            for (_, reply) in self.messages.take_all() {
-                reply.refuse(Refusal::turn_over(&turn.id)).await?;
+            let Turn { id, waiting } = turn;
+            // Neither the message of a turn that the agent has not begun nor later ones follow it (decision 29).
+            let waiting = waiting.and_then(|waiting| waiting.reply);
+            for reply in waiting.into_iter().chain(self.messages.take_all().into_iter().map(|held| held.1)) {
+                reply.refuse(Refusal::turn_over(&id)).await?;
             }
         }
         reply.done().await?;
@@ -161,7 +164,7 @@ impl Driver {
             Ok(response) => {
                 if let Some(state) = response.state.and_then(|state| AgentState::try_from(state).ok()) {
                     self.keep_state(&state).await?;
-                    self.drain(state.last_sequence().or(Some(0))).await?;
+                    self.drain_before(&state).await?;
                 }
             }
             Err(error) => {
@@ -194,7 +197,7 @@ impl Driver {
                 tokio::select! {
                     // If it has ended, its last words say more.
                     _ = shim.process.wait() => format!("{why}; {}", shim.process.exit_reason().await),
-                    () = moment() => why,
+                    () = sleep(EXIT) => why,
                 }
             }
             None => shim.process.exit_reason().await,

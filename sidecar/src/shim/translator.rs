@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{SubAgentId, ToolCallId, TurnId};
-use pilothouse_shim::event::{
-    AgentEvent, Delegation, DelegationAction, ErrorReport, LifecycleAction, ToolCall, ToolPhase,
-};
+use pilothouse_shim::event::{AgentEvent, Delegation, DelegationAction, ErrorReport, ToolCall, ToolPhase};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::{Value, json};
@@ -76,8 +74,8 @@ impl Translator {
         if summary.trim() == self.last_text.trim() { Vec::new() } else { self.text(summary) }
     }
 
-    /// Events that only inform. Decisions, completions and the shim's own reports (`checkpoint`, `usage`) are the
-    /// driver's.
+    /// Events that only inform. The driver handles decisions, completions, crashes and the additions `checkpoint` and
+    /// `usage`.
     pub(super) fn translate(&mut self, event: AgentEvent) -> Vec<RawEvent> {
         match event {
             AgentEvent::Status { message } => self.text(&message),
@@ -118,11 +116,7 @@ impl Translator {
             AgentEvent::RawProvider { provider_name, event_type, payload } => {
                 vec![log(&name_part(&provider_name, 50), format!("{event_type} {payload}\n"))]
             }
-            // The adapter confirms all of them itself, apart from a crash.
-            AgentEvent::Lifecycle { action: LifecycleAction::Crashed, reason } => {
-                let why = reason.unwrap_or_else(|| "without a reason".to_owned());
-                vec![notice("agent_crashed", format!("the shim reports a crash of its agent: {why}"))]
-            }
+            // The adapter confirms steps of the life cycle itself.
             AgentEvent::Lifecycle { .. } | AgentEvent::Decision(_) | AgentEvent::Completion(_) => Vec::new(),
         }
     }
@@ -215,7 +209,8 @@ mod tests {
         assert_eq!(translated(&mut translator, call("requested")), ["assistant_message"]);
         assert_eq!(translated(&mut translator, call("running")), [] as [&str; 0]);
         assert_eq!(translated(&mut translator, call("completed")), ["tool_result"]);
-        assert_eq!(translated(&mut translator, call("failed")), ["assistant_message", "tool_result"]);
+        let alone = translated(&mut Translator::default(), call("failed"));
+        assert_eq!(alone, ["assistant_message", "tool_result"]);
     }
 
     #[test]

@@ -27,13 +27,13 @@ const MAX_ATTEMPTS: u32 = 8;
 pub(super) struct Turn {
     pub(super) id: TurnId,
     /// Present until the agent has taken it.
-    waiting: Option<Waiting>,
+    pub(super) waiting: Option<Waiting>,
 }
 
 /// A turn that the agent has not begun.
-struct Waiting {
+pub(super) struct Waiting {
     text: String,
-    reply: Option<MessageReply>,
+    pub(super) reply: Option<MessageReply>,
     at: Instant,
     attempts: u32,
     backoff: Backoff,
@@ -140,7 +140,7 @@ impl Driver {
         waiting.attempts += 1;
         let text = waiting.text.clone();
         let state = self.resumable().await?;
-        if state.is_none() && self.conversation.spawned && self.introduction.is_empty() {
+        if state.is_none() && self.conversation.spawned {
             self.lose_conversation().await?;
         }
         let mut texts = self.introduction.clone();
@@ -213,7 +213,7 @@ impl Driver {
     /// The agent has no state to continue with. It is spawned again with a summary.
     pub(super) async fn lose_conversation(&mut self) -> Result<(), DriverExit> {
         let summary: &ConversationSummary = &self.conversation.summary;
-        self.introduction = vec![summary.to_text(&self.config.objective)];
+        self.introduction.push(summary.to_text(&self.config.objective));
         self.conversation.spawned = false;
         let summary =
             "the shim gave no state to continue with; the agent begins again with a summary of its work";
@@ -271,7 +271,7 @@ impl Driver {
         self.next_turn().await
     }
 
-    /// Ends the conversation, because the agent cannot go on.
+    /// Ends the conversation, because the agent cannot continue.
     pub(super) async fn fail_turn(&mut self, reason: &str, message: String) -> Result<(), DriverExit> {
         let events = self.translator.end_turn("the turn failed");
         self.decisions.clear();

@@ -1,6 +1,5 @@
-//! The shim under test.
+//! The shim under test: its process, its events, and the answers to its decisions.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,18 +7,19 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{Checked, Outcome, is_healthy, is_success};
+use super::{Checked, Outcome};
 use crate::backend::Backend;
 use crate::client::ShimClient;
-use crate::event::{AdapterEvent, AgentEvent, Decision};
+use crate::event::{AdapterEvent, AgentEvent, CompletionOutcome, Decision};
 use crate::message::{AgentState, Plugin, Resolution};
 use crate::stream::{EventStream, StreamEvent};
 use crate::validation::{Expected, Received, validate};
-use crate::{START_POLL, free_port, random_token};
+use crate::{START_POLL, free_port};
 
 const AGENT: &str = "checked-agent";
 /// How long no event may come until the agent counts as silent.
@@ -29,45 +29,60 @@ const RECONNECT: Duration = Duration::from_secs(5);
 pub(super) struct Subject {
     pub(super) client: ShimClient,
     pub(super) plugin: Plugin,
-    process: Child,
+    process: Group,
     bootstrap: PathBuf,
     stream: Option<EventStream>,
     /// Everything that was received, in order of arrival.
     received: Vec<Received>,
     /// How many of them belong to earlier turns.
     earlier: usize,
-    /// Removed at the end.
-    folder: PathBuf,
+    _folder: TempDir,
     _backend: Backend,
+}
+
+/// A process that is killed with its group when it is dropped.
+struct Group(Child);
+
+impl Group {
+    fn kill(&self) {
+        if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
+            // The group may have ended.
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 impl Subject {
     /// Starts a shim and waits until it is healthy.
     pub(super) async fn start(checked: &Checked) -> Result<Self, String> {
         let failed = |e: std::io::Error| format!("failed to prepare the check: {e}");
-        let folder =
-            std::env::temp_dir().join(format!("pilothouse-shim-{}", random_token().map_err(failed)?));
-        std::fs::create_dir(&folder).map_err(failed)?;
-        let backend = Backend::start(AGENT, folder.join("artifacts"), |_| {}).await.map_err(failed)?;
+        // Readable for this user only, because the bootstrap contains tokens.
+        let folder = tempfile::Builder::new().prefix("pilothouse-shim-").tempdir().map_err(failed)?;
+        let uploads = folder.path().join("artifacts");
+        let backend = Backend::start(AGENT, uploads, |_| {}).await.map_err(failed)?;
         let bootstrap = backend.bootstrap().map_err(failed)?;
-        let path = folder.join("bootstrap.json");
-        let mut file = std::fs::File::create(&path).map_err(failed)?;
-        file.write_all(&serde_json::to_vec(&bootstrap).map_err(|e| failed(e.into()))?).map_err(failed)?;
+        let path = folder.path().join("bootstrap.json");
+        let content = serde_json::to_vec(&bootstrap).map_err(|e| failed(e.into()))?;
+        std::fs::write(&path, content).map_err(failed)?;
         let port = free_port().map_err(failed)?;
         let mut command = Command::new(&checked.program);
         command.args(&checked.arguments).args(["--port", &port.to_string(), "--bootstrap"]).arg(&path);
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process =
-            command.spawn().map_err(|e| format!("failed to start `{}`: {e}", checked.program))?;
+        let process = command.spawn().map_err(|e| format!("failed to start `{}`: {e}", checked.program))?;
+        let mut process = Group(process);
         let client = ShimClient::new(port, &bootstrap.request_token, AGENT, checked.limit);
         let client = client.map_err(|e| e.to_string())?;
-        let stderr = process.stderr.take();
+        let stderr = process.0.stderr.take();
         let ready = async {
             loop {
-                if let Ok(health) = client.health().await
-                    && is_healthy(health.status)
-                {
+                if let Ok(health) = client.health().await {
                     return health.plugin;
                 }
                 sleep(START_POLL).await;
@@ -77,7 +92,7 @@ impl Subject {
             ready = timeout(checked.limit, ready) => {
                 ready.map_err(|_| format!("it was not healthy within {} s", checked.limit.as_secs()))?
             }
-            status = process.wait() => {
+            status = process.0.wait() => {
                 let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
                 return Err(format!("it ended at once: {how}; {}", last_words(stderr).await));
             }
@@ -91,7 +106,7 @@ impl Subject {
             stream: None,
             received: Vec::new(),
             earlier: 0,
-            folder,
+            _folder: folder,
             _backend: backend,
         })
     }
@@ -106,18 +121,13 @@ impl Subject {
         Ok(())
     }
 
-    pub(super) fn disconnect(&mut self) {
-        self.stream = None;
+    pub(super) async fn disconnect(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.close().await;
+        }
     }
 
-    #[allow(clippy::unused_self)] // the brief belongs to this subject's agent
-    pub(super) fn brief(&self, task: &str) -> Value {
-        json!({ "agentId": AGENT, "role": "agent", "description": task, "instructions": "", "workstream": "",
-            "readableWorkstreams": [], "constraints": [], "projectBrief": {}, "knowledgeSnapshot": {},
-            "allowedTools": [], "mcpServers": [], "sessionPolicy": { "historyPolicy": "full" }, "providerConfig": {} })
-    }
-
-    /// The next message, if one comes until then.
+    /// The next message. `None` if the stream ends or the time is over before one arrives.
     async fn next(&mut self, until: Instant) -> Option<Received> {
         loop {
             let stream = self.stream.as_mut()?;
@@ -138,14 +148,14 @@ impl Subject {
         let until = Instant::now() + limit;
         loop {
             let Some(received) = self.next(until).await else {
-                return Err(format!("no `completion` came within {} s", limit.as_secs()));
+                return Err(if Instant::now() < until {
+                    "its event stream ended before `completion`".to_owned()
+                } else {
+                    format!("no `completion` came within {} s", limit.as_secs())
+                });
             };
-            let (Received::Valid(AdapterEvent { event, .. })
-            | Received::Repaired(AdapterEvent { event, .. }, _)) = received
-            else {
-                continue;
-            };
-            match &event {
+            let Some(AdapterEvent { event, .. }) = received.event() else { continue };
+            match event {
                 AgentEvent::Decision(decision) => {
                     let resolution = match decision {
                         Decision::ToolApproval(_) => Resolution::approve(),
@@ -160,7 +170,7 @@ impl Subject {
                 AgentEvent::Error(report) if !report.recoverable => return Err(report.message.clone()),
                 _ => {}
             }
-            if let Some(outcome) = is_success(&event) {
+            if let Some(outcome) = completion(event) {
                 self.earlier = self.received.len();
                 return outcome;
             }
@@ -169,7 +179,8 @@ impl Subject {
 
     /// Whether the current turn has ended.
     pub(super) fn has_completed(&self) -> bool {
-        self.events().skip(self.valid_before(self.earlier)).any(|event| is_success(&event.event).is_some())
+        let mut current = self.received.iter().skip(self.earlier).filter_map(Received::event);
+        current.any(|event| completion(&event.event).is_some())
     }
 
     pub(super) async fn completes_soon(&mut self) -> bool {
@@ -204,15 +215,7 @@ impl Subject {
     }
 
     fn events(&self) -> impl DoubleEndedIterator<Item = &AdapterEvent> {
-        self.received.iter().filter_map(|received| match received {
-            Received::Valid(event) | Received::Repaired(event, _) => Some(event),
-            Received::PlainText(_) | Received::Quarantined { .. } => None,
-        })
-    }
-
-    fn valid_before(&self, position: usize) -> usize {
-        let before = self.received.iter().take(position);
-        before.filter(|it| matches!(it, Received::Valid(_) | Received::Repaired(..))).count()
+        self.received.iter().filter_map(Received::event)
     }
 
     pub(super) fn last_sequence(&self) -> Option<u64> {
@@ -260,21 +263,24 @@ impl Subject {
 
     /// Ends the process and its group.
     pub(super) async fn end(&mut self) {
-        if let Some(id) = self.process.id().and_then(|id| i32::try_from(id).ok()) {
-            // The group may have ended by itself.
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-        }
-        let _ = self.process.wait().await;
+        self.process.kill();
+        let _ = self.process.0.wait().await;
     }
 }
 
-impl Drop for Subject {
-    fn drop(&mut self) {
-        if let Some(id) = self.process.id().and_then(|id| i32::try_from(id).ok()) {
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-        }
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+pub(super) fn brief(task: &str) -> Value {
+    json!({ "agentId": AGENT, "role": "agent", "description": task, "instructions": "", "workstream": "",
+        "readableWorkstreams": [], "constraints": [], "projectBrief": {}, "knowledgeSnapshot": {},
+        "allowedTools": [], "mcpServers": [], "sessionPolicy": { "historyPolicy": "full" }, "providerConfig": {} })
+}
+
+/// The outcome of a completion: the agent can do the task of the check. `None` for another event.
+fn completion(event: &AgentEvent) -> Option<Outcome> {
+    let AgentEvent::Completion(completion) = event else { return None };
+    Some(match completion.outcome {
+        CompletionOutcome::Success => Ok(()),
+        other => Err(format!("the outcome of its turn is {other:?}: {}", completion.summary)),
+    })
 }
 
 async fn last_words(stderr: Option<ChildStderr>) -> String {

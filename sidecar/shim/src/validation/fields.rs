@@ -7,6 +7,8 @@ use super::Repair;
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Text,
+    /// Text that is not blank and has no control characters.
+    Id,
     Bool,
     /// A number in this range.
     Number(f64, f64),
@@ -25,7 +27,7 @@ enum Need {
     Default(&'static str),
 }
 
-use Kind::{Any, Bool, Number, Object, Options, Text, Texts, Word};
+use Kind::{Any, Bool, Id, Number, Object, Options, Text, Texts, Word};
 use Need::{Default, Optional, Required};
 
 pub(super) struct Field(&'static str, Kind, Need);
@@ -40,7 +42,7 @@ pub(super) const TYPES: &[(&str, &[Field])] = &[
     (
         "artifact",
         &[
-            Field("artifactId", Text, Required),
+            Field("artifactId", Id, Required),
             Field("name", Text, Required),
             Field(
                 "kind",
@@ -59,7 +61,7 @@ pub(super) const TYPES: &[(&str, &[Field])] = &[
     (
         "coherence",
         &[
-            Field("issueId", Text, Required),
+            Field("issueId", Id, Required),
             Field("title", Text, Required),
             Field("description", Text, EMPTY),
             Field(
@@ -75,7 +77,7 @@ pub(super) const TYPES: &[(&str, &[Field])] = &[
     (
         "tool_call",
         &[
-            Field("toolCallId", Text, Required),
+            Field("toolCallId", Id, Required),
             Field("toolName", Text, Required),
             Field("phase", Word(&["requested", "running", "completed", "failed"]), Required),
             Field("input", Object, Default("{}")),
@@ -113,7 +115,7 @@ pub(super) const TYPES: &[(&str, &[Field])] = &[
         "delegation",
         &[
             Field("action", Word(&["spawned", "handoff", "returned"]), Required),
-            Field("childAgentId", Text, Required),
+            Field("childAgentId", Id, Required),
             Field("childRole", Text, EMPTY),
             Field("reason", Text, EMPTY),
             Field("delegationDepth", Number(0.0, 100.0), Optional),
@@ -159,7 +161,7 @@ pub(super) const TYPES: &[(&str, &[Field])] = &[
 ];
 
 const OPTION_DECISION: &[Field] = &[
-    Field("decisionId", Text, Required),
+    Field("decisionId", Id, Required),
     Field("title", Text, Required),
     Field("summary", Text, EMPTY),
     Field("severity", SEVERITY, Optional),
@@ -172,7 +174,7 @@ const OPTION_DECISION: &[Field] = &[
 ];
 
 const TOOL_APPROVAL: &[Field] = &[
-    Field("decisionId", Text, Required),
+    Field("decisionId", Id, Required),
     Field("toolName", Text, Required),
     Field("toolArgs", Object, Default("{}")),
     Field("severity", SEVERITY, Optional),
@@ -182,7 +184,7 @@ const TOOL_APPROVAL: &[Field] = &[
 ];
 
 const DECISION_OPTION: &[Field] = &[
-    Field("id", Text, Required),
+    Field("id", Id, Required),
     Field("label", Text, Required),
     Field("description", Text, EMPTY),
     Field("tradeoffs", Text, Optional),
@@ -266,10 +268,9 @@ impl Normalizer<'_> {
             (Any, value) | (Bool, value @ Value::Bool(_)) | (Object, value @ Value::Object(_)) => {
                 Some((value, None))
             }
-            (Text, Value::String(text)) if !text.trim().is_empty() || path != "decisionId" => {
-                Some((text.into(), None))
-            }
-            (Text, value @ (Value::Number(_) | Value::Bool(_))) => {
+            (Text, Value::String(text)) => Some((text.into(), None)),
+            (Id, Value::String(text)) if is_id(&text) => Some((text.into(), None)),
+            (Text, value @ (Value::Number(_) | Value::Bool(_))) | (Id, value @ Value::Number(_)) => {
                 Some((value.to_string().into(), Some(Repair::Type)))
             }
             (Bool, Value::String(text)) => {
@@ -311,6 +312,10 @@ impl Normalizer<'_> {
     }
 }
 
+fn is_id(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(char::is_control)
+}
+
 fn number(value: &Value, least: f64, most: f64) -> Option<Fitted> {
     let (number, from_text) = match value {
         Value::Number(number) => (number.as_f64()?, false),
@@ -342,6 +347,7 @@ fn word(text: String, words: &[&str]) -> Option<Fitted> {
 fn rule(kind: Kind) -> String {
     match kind {
         Text => "a text".to_owned(),
+        Id => "a text that is not blank and has no control characters".to_owned(),
         Bool => "true or false".to_owned(),
         Number(least, most) => format!("a number from {least} to {most}"),
         Word(words) => format!("one of {}", words.join(", ")),

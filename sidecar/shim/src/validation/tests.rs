@@ -117,9 +117,14 @@ fn unusable_event_is_quarantined_with_every_error() {
     for event in [json!({ "type": "dance" }), json!({}), json!({ "type": "decision" }), json!(3)] {
         assert!(matches!(received(&event), Received::Quarantined { .. }), "{event}");
     }
-    let empty_id =
-        json!({ "type": "decision", "subtype": "tool_approval", "decisionId": " ", "toolName": "t" });
-    assert!(matches!(received(&empty_id), Received::Quarantined { .. }));
+    for id in [" ", "a\u{7}"] {
+        let decision =
+            json!({ "type": "decision", "subtype": "tool_approval", "decisionId": id, "toolName": "t" });
+        let call = json!({ "type": "tool_call", "toolCallId": id, "toolName": "t", "phase": "running" });
+        for event in [decision, call] {
+            assert!(matches!(received(&event), Received::Quarantined { .. }), "{event}");
+        }
+    }
 }
 
 #[test]

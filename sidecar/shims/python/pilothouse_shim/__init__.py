@@ -1,8 +1,8 @@
 """Drives an agent of any SDK for Pilothouse.
 
-A shim is a program that serves the wire protocol of `docs/writing-a-shim.md`. Implement `Agent`, and call `serve`:
+A shim is a program that serves the wire protocol of `docs/writing-a-shim.md`. Implement `Agent`, and call `main`:
 
-- `agent` defines what an agent implements, and what it gets for each turn
+- `agent` defines the interface of an agent, and the run that it gets for each turn
 - `shim` is the state of the protocol: spawn, pause, resume, kill, decisions
 - `server` is the HTTP and WebSocket server on loopback
 - `openai_agents` and `adk` are shims for the OpenAI Agents SDK and the Agent Development Kit of Google

@@ -1,4 +1,4 @@
-"""What an agent implements, and what it gets for each turn."""
+"""The interface that an agent implements, and the run that it gets for each turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome = Literal["success", "partial", "abandoned", "max_turns"]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the agent can do. All of it is optional."""
+    """The capabilities of an agent. All are optional."""
 
     #: `checkpoint` is exact at any time, or `stop` waits until it is.
     pause: bool = False
@@ -84,7 +84,7 @@ class Agent(ABC):
 
     async def stop(self) -> None:
         """Called before a pause cancels `run`: may wait for a moment in which `checkpoint` is exact. It is cancelled after
-        15 seconds at the latest. Then the pause is refused, and `run` goes on."""
+        15 seconds at the latest. Then the pause is refused, and `run` continues."""
 
 
 @dataclass
@@ -92,9 +92,9 @@ class Run:
     """One turn of the agent."""
 
     _shim: Shim
-    #: What the agent is to do: the text of the turn. `None` if it continues after a pause.
+    #: The text of the turn, which the agent works on. `None` if it continues after a pause.
     input: str | None
-    #: What the agent is and may do (S2 `AgentBrief`).
+    #: The role, instructions and settings of the agent (S2 `AgentBrief`).
     brief: Json
     #: The result of `Agent.checkpoint` of an earlier turn or process.
     checkpoint: Json | None
@@ -145,8 +145,8 @@ class Run:
         self._shim.emit(event)
 
     async def approve(self, call_id: str, tool: str, arguments: Json) -> Approval:
-        """Asks whether a tool may be called. Call it before every tool call: the control plane knows which ones need
-        nobody."""
+        """Asks whether a tool may be called. Call it before every tool call: the sidecar answers at once for calls that
+        need no person."""
         if self._shim.is_always_approved(tool):
             return Approval(True, arguments)
         event = {

@@ -1,4 +1,4 @@
-"""The HTTP and WebSocket server of a shim, on loopback. It serves what the sidecar sends, and no more."""
+"""The HTTP and WebSocket server of a shim, on loopback. It supports the requests of the sidecar only."""
 
 from __future__ import annotations
 

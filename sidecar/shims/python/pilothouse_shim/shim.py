@@ -47,7 +47,7 @@ def invalid_state(message: str) -> Refused:
 
 
 class Backend:
-    """What the shim calls: uploads, and the renewal of its token."""
+    """Client of the sidecar: uploads, and the renewal of the token."""
 
     def __init__(self, bootstrap: Json) -> None:
         self._url = str(bootstrap["backendUrl"])
@@ -118,7 +118,7 @@ class Shim:
         self._task: asyncio.Task[None] | None = None
         self._run: Run | None = None
         self._decisions: dict[str, asyncio.Future[Json]] = {}
-        # Decisions of a paused agent, which asks again, and what was decided on them.
+        # Decisions of a paused agent, which asks again, and their resolutions.
         self._expected: dict[str, Json | None] = {}
         self._always: set[str] = set()
 
@@ -314,7 +314,8 @@ class Shim:
     async def _end_work(self) -> None:
         if self._task is None:
             return
-        self._expected = dict.fromkeys(self._decisions)
+        # Resolutions that the agent has not asked for again since an earlier pause stay.
+        self._expected |= dict.fromkeys(self._decisions)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

@@ -1,5 +1,5 @@
-//! A fake shim, for behaviour that real shims do not show on request: its variable `FAKE_SHIM` is a script of what it
-//! answers and emits. `{requestToken}` and `{backendToken}` in it are the tokens of the bootstrap. The adapter that handles
+//! A fake shim, for behaviour that real shims do not show on request: its variable `FAKE_SHIM` is a script of its
+//! responses and events. `{requestToken}` and `{backendToken}` in it are the tokens of the bootstrap. The adapter that handles
 //! it is real.
 //!
 //! The shim is this test program, in which the adapter runs only [`main`], an ignored test.
@@ -30,7 +30,7 @@ struct Fake {
 
 #[derive(Default)]
 struct Inner {
-    /// The messages of this process, and how many the socket has got.
+    /// The messages of this process, and how many were sent.
     out: Vec<String>,
     sent: usize,
     sequence: u64,
@@ -112,6 +112,9 @@ impl Fake {
                 None
             }
             Value::String(fault) if fault == "garbage" => Some("{\"not\": ".into_response()),
+            Value::String(fault) if fault == "unhealthy" => {
+                Some(Json(json!({ "status": "unhealthy" })).into_response())
+            }
             Value::Array(answers) => {
                 let n = self.with(|inner| {
                     inner.heard.push_back(json!({ "asked": phase }));
@@ -225,9 +228,8 @@ impl Fake {
                 self.emit(&json!({ "type": "raw_provider", "agentId": "a", "providerName": "fake", "eventType": "checkpoint",
                     "payload": payload }), true);
             } else if step["die"] == true {
-                // What was emitted is sent first.
+                // Sent messages are in the buffers of the system, which delivers them after the exit.
                 self.until(|inner| (inner.sent == inner.out.len()).then_some(())).await;
-                tokio::time::sleep(Duration::from_millis(50)).await;
                 eprintln!("dying in the turn {}", self.script["words"].as_str().unwrap_or_default());
                 exit(3);
             } else if step["forever"] == true {
@@ -291,16 +293,14 @@ async fn send_events(mut socket: WebSocket, fake: Arc<Fake>) {
                 if std::mem::take(&mut inner.drop_socket) {
                     return Some(None);
                 }
-                let message = inner.out.get(inner.sent).cloned()?;
-                inner.sent += 1;
-                Some(Some(message))
+                Some(Some(inner.out.get(inner.sent).cloned()?))
             })
             .await;
         let Some(message) = next else { return };
         if socket.send(Message::text(message)).await.is_err() {
             return;
         }
-        fake.changed.notify_waiters();
+        fake.with(|inner| inner.sent += 1);
     }
 }
 

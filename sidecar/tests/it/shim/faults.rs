@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 use super::{Stage, approval, completed, said};
 use crate::sidecar::message;
 
-#[allow(clippy::needless_pass_by_value)] // called inline
-fn error(code: &str, more: Value) -> Value {
-    let mut error = json!({ "code": code, "message": "no" });
-    for (name, value) in more.as_object().cloned().unwrap_or_default() {
-        error[name] = value;
-    }
-    error
+/// A response with an error of the protocol, which has these other fields.
+fn error(code: &str, mut fields: Value) -> Value {
+    fields["code"] = code.into();
+    fields["message"] = "no".into();
+    fields
 }
 
 /// The reason and the message with which the session's conversation ended.
@@ -30,6 +28,7 @@ async fn shim_that_never_gets_ready_is_refused_with_the_reason() {
         (json!({ "health": "die" }), "dying in health"),
         (json!({ "health": "hang" }), "was not healthy within 5 s"),
         (json!({ "health": "garbage" }), "was not healthy within 5 s"),
+        (json!({ "health": "unhealthy" }), "was not healthy within 5 s"),
     ] {
         let stage = Stage::playing(script.clone()).await;
         let refused = stage.event("command_refused").await;
@@ -300,6 +299,18 @@ async fn interrupt_and_stop_end_a_shim_that_does_not_answer() {
         stage.gateway.acknowledged(stop, "done").await;
         stage.sidecar.ended().await;
     }
+}
+
+#[tokio::test]
+async fn interrupt_refuses_the_message_of_a_turn_that_has_not_begun() {
+    let limited = error("rate_limited", json!({ "retryAfterMs": 600_000 }));
+    let stage = Stage::empty().await;
+    stage.begin(super::begin(&json!({ "spawn": [limited] }), None, false));
+    let sent = stage.gateway.send(message("do it", MessagePriority::Queued));
+    stage.gateway.sees("notice rate_limited").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    stage.gateway.acknowledged(sent, "turn-over").await;
 }
 
 #[tokio::test]

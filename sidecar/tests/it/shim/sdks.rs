@@ -11,7 +11,7 @@ use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
 use super::Stage;
-use crate::gateway::{DEADLINE, Delivered, Gateway};
+use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config, message};
 
 /// The module of the shim, and its model.
@@ -210,18 +210,9 @@ async fn pause_during_the_call(stage: &Stage) {
     let asked = asked(stage, 1).await;
     stage.gateway.decide(&asked, "Allow", None);
     let started = stage.folders.work().join("started");
-    until(|| started.exists()).await;
+    stage.gateway.until("the call", |_| started.exists().then_some(())).await;
     let pause = stage.gateway.send(Command::Pause {});
     stage.gateway.acknowledged(pause, "done").await;
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, wait).await.expect("it holds");
 }
 
 #[tokio::test]
