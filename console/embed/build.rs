@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the bundle is made of, below the folder of the crate.
+/// The sources of the bundle, below the folder of the crate.
 const INPUTS: &[&str] = &[
     "embed/build.rs",
     "index.html",
@@ -26,9 +26,9 @@ const INPUTS: &[&str] = &[
 ];
 /// The oldest version of Node.js that the tools support.
 const MIN_NODE: (u32, u32) = (20, 19);
-/// A build that installs everything takes about 30 seconds.
-const MOST: Duration = Duration::from_mins(5);
-const AGAIN: &str = "run `cargo clean -p pilothouse-console && cargo build`";
+/// The limit of a build. One that installs everything takes about 30 seconds.
+const TIMEOUT: Duration = Duration::from_mins(5);
+const REBUILD: &str = "run `cargo clean -p pilothouse-console && cargo build`";
 
 fn main() -> io::Result<()> {
     let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
@@ -51,23 +51,23 @@ fn variable(name: &str) -> io::Result<String> {
     std::env::var(name).map_err(io::Error::other)
 }
 
-/// Makes the bundle, or returns why there is none. Returns its folder.
+/// Bundles the console. Returns the folder of the bundle, or the reason for the failure.
 fn bundle(folder: &Path, out: &Path) -> Result<PathBuf, String> {
     if std::env::var("PILOTHOUSE_CONSOLE").is_ok_and(|value| value == "off") {
         return Err("PILOTHOUSE_CONSOLE is `off`; unset it and build again".into());
     }
     let (major, minor) = MIN_NODE;
-    let wanted = format!("install Node.js {major}.{minor} or later with npm, then {AGAIN}");
-    let node = output("node", "--version").ok_or_else(|| format!("there is no Node.js; {wanted}"))?;
+    let wanted = format!("install Node.js {major}.{minor} or later with npm, then {REBUILD}");
+    let node = output("node", "--version").ok_or_else(|| format!("Node.js is not installed; {wanted}"))?;
     if version(&node).is_none_or(|version| version < MIN_NODE) {
         return Err(format!("Node.js {node} is too old; {wanted}"));
     }
-    output("npm", "--version").ok_or_else(|| format!("there is no npm; {wanted}"))?;
+    output("npm", "--version").ok_or_else(|| format!("npm is not installed; {wanted}"))?;
     // Builds with other target folders or profiles use the same node_modules.
     let lock = File::create(folder.join(".build.lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
     let log = out.join("build.log");
-    run(folder, &log).map_err(|why| format!("{why}; see {}. To try again, {AGAIN}", log.display()))?;
+    run(folder, &log).map_err(|why| format!("{why}; see {}. To try again, {REBUILD}", log.display()))?;
     // A copy, because the next build of another profile may replace the folder.
     let dist = out.join("dist");
     let copied = copy(&folder.join("dist"), &dist);
@@ -95,7 +95,7 @@ fn run(folder: &Path, log: &Path) -> Result<(), String> {
         .stderr(errors)
         .spawn()
         .map_err(|error| format!("node failed to start: {error}"))?;
-    let deadline = Instant::now() + MOST;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
@@ -109,7 +109,7 @@ fn run(folder: &Path, log: &Path) -> Result<(), String> {
                 let killed = child.kill().and_then(|()| child.wait());
                 return Err(format!(
                     "`console/scripts/build.mjs` took longer than {} s ({killed:?})",
-                    MOST.as_secs()
+                    TIMEOUT.as_secs()
                 ));
             }
             Err(error) => return Err(error.to_string()),

@@ -1,4 +1,4 @@
-//! The files of the web console. The build script builds them with Node.js and compresses them (decision 86).
+//! The files of the web console, which the build script bundles with Node.js (decision 86).
 
 /// A file of the console other than its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Asset {
 /// The console as it was built.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
-    /// The HTML page. Each response replaces [`NONCE`] in it.
+    /// The HTML page, with [`NONCE`] in it.
     pub page: &'static str,
     /// Sorted by path.
     pub assets: &'static [Asset],
 }
 
-/// The text in the page that stands for the nonce of its styles.
+/// The placeholder in the page that each response replaces by a fresh nonce for styles.
 pub const NONCE: &str = "pilothouse-nonce";
 
 /// The folder of files whose names contain a hash of their content.
@@ -42,7 +42,7 @@ impl Console {
 }
 
 impl Asset {
-    /// Whether the content behind the path never changes.
+    /// Whether the content of the path never changes.
     pub fn is_immutable(&self) -> bool {
         self.path.starts_with(HASHED)
     }

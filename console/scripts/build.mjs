@@ -24,13 +24,13 @@ function isStamped(stamp, value) {
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === value
 }
 
-/** Below the limit of the build script, which would leave npm running. */
-const MOST_MS = 4 * 60_000
+/** Shorter than the limit of `embed/build.rs`, which would leave npm running. */
+const TIMEOUT_MS = 4 * 60_000
 
-/** Runs a program. If it fails, the last line says so, which the build script shows. */
+/** Runs a program. After a failure, the last line of output names the program; `embed/build.rs` shows this line. */
 function run(what, program, args) {
   try {
-    execFileSync(program, args, { stdio: 'inherit', timeout: MOST_MS })
+    execFileSync(program, args, { stdio: 'inherit', timeout: TIMEOUT_MS })
   } catch (error) {
     console.error(`${what} failed (${error.code ?? `exit code ${error.status}`})`)
     process.exit(1)

@@ -22,7 +22,7 @@ async function agent(server: Server, steps: unknown[], policy: unknown): Promise
 
 const TRIAGE = { orphanedDecisions: { adaptive: { default: 'triage', gracePeriodMs: 0, perSubtype: {} } } }
 
-test('decisions of agents that have ended take four choices', { tag: '@quick' }, async ({ server, console: page }) => {
+test('decisions of ended agents offer their four answers', { tag: '@quick' }, async ({ server, console: page }) => {
   const id = await server.shop()
   await server.api('PATCH', `projects/${id}`, {
     orphanedDecisions: { adaptive: { default: 'triage', gracePeriodMs: 0, perSubtype: { tool_approval: 'triage' } } },
@@ -93,10 +93,10 @@ test('a person decides how a crashed agent continues', { tag: '@quick' }, async 
   await openDecision(page, /How should .* continue after its failure/)
   const card = page.getByRole('article')
   await expect(card).toContainText(/the agent ended with an error|its process or its machine failed/)
-  await expect(card).toContainText('no policy lets the agent continue by itself')
+  await expect(card).toContainText('no policy lets the agent continue automatically')
   const choices = card.getByRole('listitem').getByRole('button')
   await expect(choices).toHaveCount(3)
-  // Somebody else is faster: the page says who decided.
+  // Somebody else is faster: the page shows their decision.
   const decisions = await server.json<{ items: { id: string }[] }>('inbox')
   await page.route('**/resolve', async (route) => {
     await server.cli('resolve', decisions.items[0]?.id ?? '', 'choose', 'abandon')
@@ -111,8 +111,8 @@ test('a person decides how a crashed agent continues', { tag: '@quick' }, async 
     .toBe('error')
 })
 
-// A chain has 800 sessions before its work cannot be handed over, so this decision is made up.
-test('a full chain asks what becomes of it', async ({ server, console: page }) => {
+// A chain has 800 sessions before its work cannot be handed over, so the test fakes this decision.
+test('a full chain asks how to proceed', async ({ server, console: page }) => {
   const decision = {
     kind: 'handoff_failed',
     id: '01900000-0000-7000-8000-000000000001',
@@ -137,7 +137,7 @@ test('a full chain asks what becomes of it', async ({ server, console: page }) =
     return route.fulfill({ json: { ...decision, ...resolved } })
   })
   await page.goto(server.url)
-  await openDecision(page, /What should become of the chain of night shift/)
+  await openDecision(page, /What should happen to the chain of night shift/)
   const card = page.getByRole('article')
   await expect(card).toContainText(decision.obstacle)
   await card.getByRole('button', { name: /Leave it as it is/ }).click()

@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import type { Page } from '@playwright/test'
 import { expect, expectAccessible, isPhone, open, test } from './fixture'
 import type { Server } from './server'
@@ -10,6 +11,7 @@ for (const theme of ['light', 'dark'] as const) {
   test(`every screen is accessible in ${theme}`, { tag }, async ({ server, console: page }) => screens(server, page, theme))
 }
 
+/** Opens each screen: it must be accessible and must not scroll sideways. Takes pictures if a folder for them is given. */
 async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Promise<void> {
   test.setTimeout(300_000)
   const project = await server.shop()
@@ -107,4 +109,15 @@ test('dialogs are accessible and close by Escape', async ({ console: page }) => 
     await page.keyboard.press('Escape')
     await expect(dialog).toHaveCount(0)
   }
+})
+
+test('costs are exported without formulas', async ({ server, console: page }) => {
+  const id = await server.session('=1+1', [{ turn: { steps: [{ usage: { costUsd: '0.25' } }] } }])
+  await page.goto(`${server.url}/costs`)
+  await expect(page.getByRole('table').getByText('$0.25')).toBeVisible()
+  const exported = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Export CSV' }).click()
+  const lines = (await readFile(await (await exported).path(), 'utf8')).split('\n')
+  expect(lines).toHaveLength(2)
+  expect(lines[1]).toContain(`"${id}","'=1+1",`)
 })

@@ -40,7 +40,7 @@ test('the cookie alone authenticates nothing', { tag: '@quick' }, async ({ serve
     )
   expect(await connects(['pilothouse', `pilothouse.${key}`])).toBe(true)
   expect(await connects(['pilothouse'])).toBe(false)
-  // The token in the cookie is the other half: the key without it is worth nothing.
+  // The key without the cookie authenticates nothing either.
   const response = await fetch(`${server.url}/api/decisions`, { headers: { 'X-Pilothouse-Console': key } })
   expect(response.status).toBe(401)
 })
@@ -93,5 +93,12 @@ test('logging out ends the login of the browser', async ({ console: page, server
   await expect(page.getByRole('heading', { name: 'Pilothouse', level: 1 })).toBeVisible()
   expect(await page.context().cookies()).toEqual([])
   await page.goto(`${server.url}/sessions`)
+  await expect(page).toHaveURL(/\/login$/)
+})
+
+test('a stream whose login has expired leads to the login', async ({ console: page, server }) => {
+  await page.context().clearCookies()
+  await server.kill()
+  await server.up()
   await expect(page).toHaveURL(/\/login$/)
 })

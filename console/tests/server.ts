@@ -69,7 +69,7 @@ export class Server {
     this.link = link
   }
 
-  /** Ends the server as a crash does. Its agents go on. */
+  /** Ends the server as a crash does. Its agents continue to run. */
   async kill(): Promise<void> {
     const { child } = this
     if (child === undefined || child.exitCode !== null) return

@@ -1,7 +1,7 @@
 //! `pilothouse open`.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -13,12 +13,12 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::globals::Globals;
 
-/// The page that leads a browser to the link. Command lines can be read by other programs, a file of the data folder cannot.
+/// A file in the data folder that redirects the browser to the link. Other programs can read command lines, but not this file.
 const PAGE: &str = "console-link.html";
 
 /// Open the web console in a browser, logged in.
 ///
-/// Prints the link, too, when the browser cannot be started. The link works once, within 15 minutes.
+/// If the browser fails to start, prints the link. The link works once, within 15 minutes.
 #[derive(Debug, Args)]
 pub struct Open {
     /// The session to show: its id, 4 or more characters of it, or @last [default: the inbox]
@@ -48,7 +48,7 @@ impl Open {
     }
 }
 
-/// Starts the browser. Returns whether that succeeded.
+/// Opens the link in the browser. Returns false if that failed.
 fn show(link: &str, globals: &Globals) -> Result<bool, CliError> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let Some(folder) = globals.data_folder().filter(|folder| folder.is_dir()) else { return Ok(false) };
@@ -62,12 +62,12 @@ fn show(link: &str, globals: &Globals) -> Result<bool, CliError> {
     Ok(started.is_ok_and(|status| status.success()))
 }
 
-/// Writes the page, readable by its owner alone, as all files of the data folder.
-fn write_page(path: &std::path::Path, link: &str) -> Result<PathBuf, CliError> {
+/// Writes the redirect. Only the user can read it, like all files of the data folder.
+fn write_page(path: &Path, link: &str) -> Result<PathBuf, CliError> {
     let failed = |source| CliError::File { path: path.to_owned(), source };
-    let folder = path.parent().unwrap_or_else(|| std::path::Path::new("."));
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    // The link has no characters that HTML gives a meaning, except for `&`.
+    // `&` is the only special character of HTML in the link.
     let link = link.replace('&', "&amp;");
     writeln!(
         file,

@@ -2,7 +2,7 @@ import createClient from 'openapi-fetch'
 import { consoleKey } from './key'
 import type { paths, ProblemDocument } from './types'
 
-/** A refusal or failure of the server, or a lost connection. Its message is a sentence for people. */
+/** A refusal or failure of the server, or a lost connection (status 0). The message is a sentence that the console shows. */
 export class ApiProblem extends Error {
   constructor(
     readonly status: number,
@@ -16,7 +16,7 @@ export class ApiProblem extends Error {
 
 let loggedOut: () => void = () => undefined
 
-/** Registers what happens when the server no longer accepts the login. */
+/** Registers a listener that runs when the server no longer accepts the login. */
 export function onLoggedOut(listener: () => void): void {
   loggedOut = listener
 }
@@ -34,7 +34,7 @@ async function send(request: Request): Promise<Response> {
   try {
     response = await fetch(request)
   } catch {
-    throw new ApiProblem(0, 'unreachable', 'The server cannot be reached. The console tries again by itself.')
+    throw new ApiProblem(0, 'unreachable', 'The server cannot be reached.')
   }
   if (response.ok) return response
   const problem = (await response.json().catch(() => ({}))) as Partial<ProblemDocument>

@@ -1,9 +1,10 @@
-interface Page<T> {
+/** A page of a list of the API. */
+export interface Page<T> {
   items: T[]
   nextCursor?: string | null
 }
 
-/** Reads all pages of a list, at most `limit` items. */
+/** Reads the pages of a list until its end, or until there are `limit` items. */
 export async function allPages<T>(read: (cursor: string | undefined) => Promise<Page<T>>, limit = 5000): Promise<T[]> {
   const items: T[] = []
   let cursor: string | undefined

@@ -1,3 +1,4 @@
+// The types of the OpenAPI document, and those of WebSocket messages, which the document does not describe.
 import type {
   ActivityView,
   BrakeSummary,
@@ -12,7 +13,7 @@ import type {
 
 export type * from './schema'
 
-/** A message of the stream of a session. OpenAPI does not describe WebSocket messages, so it is declared here. */
+/** A message of the stream of a session. */
 export type StreamMessage = { cursor: string } & (
   | { type: 'activity'; data: ActivityView }
   | { type: 'log'; data: unknown }

@@ -1,15 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useEffect, useMemo, useState } from 'react'
+import { useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { BrakeScope, BrakeView, HoldStage } from '../api/types'
-import { sessionChanges } from '../live/roster'
-import { useStore } from '../live/store'
-import { throttled } from '../live/throttle'
 import { ActionButton, Button, Dialog, Field, Problem, s } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
+import { useReadWithSessions } from './queries'
 import c from './shell.module.css'
 
 const STAGE: Record<HoldStage, { tone: Tone; text: string }> = {
@@ -19,24 +17,6 @@ const STAGE: Record<HoldStage, { tone: Tone; text: string }> = {
   escalated: { tone: 'bad', text: 'escalated: the process is being ended' },
   unreachable: { tone: 'bad', text: 'unreachable' },
   released: { tone: 'plain', text: 'released' },
-}
-
-/** Reads something again when a count of changes increases, at most twice a second. */
-export function useReadAgain(key: readonly unknown[], changes: number): void {
-  const client = useQueryClient()
-  const name = JSON.stringify(key)
-  const read = useMemo(
-    () => throttled(500, () => void client.invalidateQueries({ queryKey: JSON.parse(name) as unknown[] })),
-    [client, name],
-  )
-  useEffect(() => {
-    if (changes > 0) read()
-  }, [changes, read])
-}
-
-/** Reads something again when sessions change. No stream reports it directly. */
-export function useReadWithSessions(key: readonly unknown[]): void {
-  useReadAgain(key, useStore(sessionChanges))
 }
 
 export function scopeText(scope: BrakeScope): string {
@@ -136,7 +116,7 @@ export function Progress({ brake }: { brake: BrakeView }) {
   )
 }
 
-/** Pulls a brake in two steps: what and why, then the confirmation. Afterwards it shows what has stopped. */
+/** Pulls a brake in two steps, the form and its confirmation, and then shows the progress for each agent. */
 export function BrakeDialog({
   onClose,
   scope: given,

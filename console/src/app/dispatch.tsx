@@ -6,7 +6,7 @@ import { Button, Dialog, Field, Problem, s } from '../ui'
 import { toast } from '../ui/toasts'
 
 const LAST = 'pilothouse-last-start'
-const ADAPTERS = ['native', 'claude', 'acp', 'script']
+const ADAPTERS = ['native', 'claude', 'acp', 'shim', 'script']
 
 interface Start {
   objective: string
@@ -32,7 +32,7 @@ const EMPTY: Start = {
   options: '',
 }
 
-/** The form as it was sent last, without what belongs to one task. */
+/** The directory and adapter of the last start; the other fields belong to one task. */
 function remembered(): Start {
   try {
     const last = JSON.parse(localStorage.getItem(LAST) ?? '{}') as Partial<Start>
@@ -42,7 +42,7 @@ function remembered(): Start {
   }
 }
 
-/** Starts a session. */
+/** The form that starts a session. */
 export default function Dispatch({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const [form, setForm] = useState(remembered)

@@ -4,11 +4,11 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }
 
-/** How long the second key of a pair like `g i` may take. */
+/** The longest time between the keys of a pair like `g i`, in milliseconds. */
 const PAIR = 1_000
 
 /**
- * Calls the action of a key, or of a pair like `g i`, unless a person types text or a dialog is open. Keys with Ctrl or Alt belong
+ * Calls the action of a key, or of a pair like `g i`, unless the focus is in a text field or a dialog is open. Keys with Ctrl or Alt belong
  * to the browser.
  */
 export function useKeys(actions: Readonly<Record<string, () => void>>): void {

@@ -1,26 +1,25 @@
 import { useMutation } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { consoleRequest } from '../api/client'
 import { storeConsoleKey } from '../api/key'
 import { Button, Field, Problem, s } from '../ui'
 import shell from './shell.module.css'
 
-/** The page of the console that a link leads to. Anything else would let a link lead to another site. */
+/** The path in a link, if it is a page of the console. Another site must not be reachable through a link. */
 function pageOf(to: string | null): string {
   return to !== null && /^\/[a-z0-9/-]*$/i.test(to) && !to.startsWith('//') ? to : '/'
 }
 
 /** Exchanges the code of a link for a login. The code is in the fragment, which is not sent with the request for the page. */
 export function LoginScreen() {
-  const navigate = useNavigate()
   const [text, setText] = useState('')
   const login = useMutation({
     mutationFn: async ({ code }: { code: string; to: string }) =>
       consoleRequest<{ ownerId: string; key: string }>('login', { code }),
     onSuccess: ({ key }, { to }) => {
       storeConsoleKey(key)
-      void navigate({ to, replace: true })
+      // Loads the page again, so that no data of an earlier login stays in memory.
+      location.replace(to)
     },
   })
   const { mutate } = login
@@ -34,7 +33,7 @@ export function LoginScreen() {
       mutate({ code, to: pageOf(fragment.get('to')) })
     }
     exchange()
-    // A second link that is opened in the same tab changes only the fragment.
+    // Opening a second link in the same tab changes only the fragment.
     window.addEventListener('hashchange', exchange)
     return () => {
       window.removeEventListener('hashchange', exchange)

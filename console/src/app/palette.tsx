@@ -19,7 +19,7 @@ const PLACES = [
   ['Settings', '/settings'],
 ] as const
 
-/** Sessions that the palette offers. */
+/** How many sessions the palette offers, latest first. */
 const OFFERED = 200
 
 /** Finds a place, a session, a project or an action by its name. */
@@ -44,7 +44,7 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
     >
       <Command.Input placeholder="Find a session, a project or an action" />
       <Command.List>
-        <Command.Empty>Nothing fits.</Command.Empty>
+        <Command.Empty>No match.</Command.Empty>
         <Command.Group heading="Actions">
           <Command.Item
             onSelect={() => {

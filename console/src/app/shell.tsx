@@ -30,7 +30,7 @@ const MORE = [
 
 export type Opened = 'palette' | 'shortcuts' | 'dispatch' | 'brake'
 
-/** The frame of all screens. It holds the streams that every screen needs. */
+/** The frame of all screens: navigation, notifications, brakes and dialogs. It follows the streams that every screen needs. */
 export function Shell() {
   const [opened, setOpened] = useState<Opened>()
   const navigate = useNavigate()
@@ -194,7 +194,7 @@ function Notifications() {
     <Menu.Root>
       <Menu.Trigger asChild>
         <Button look="quiet">
-          News{unread > 0 && <span className={c.count}>{unread}</span>}
+          Notifications{unread > 0 && <span className={c.count}>{unread}</span>}
           <span className={s.visuallyHidden}>{unread} unread</span>
         </Button>
       </Menu.Trigger>
@@ -210,7 +210,7 @@ function Notifications() {
               Mark all as read
             </Menu.Item>
           )}
-          {all.length === 0 && <Menu.Label className={s.empty}>Nothing has happened yet.</Menu.Label>}
+          {all.length === 0 && <Menu.Label className={s.empty}>No notifications yet.</Menu.Label>}
           {all.map(({ sequence, text, at, sessionId, readAt }) => (
             <Menu.Item key={sequence} asChild disabled={sessionId == null}>
               <Link

@@ -1,7 +1,7 @@
 import { allPages } from '../api/pages'
 import { api, data } from '../api/client'
 import type { DecisionView, InboxMessage } from '../api/types'
-import { LiveSocket } from './socket'
+import { followList } from './follow'
 import { Store } from './store'
 
 export interface Inbox {
@@ -36,7 +36,7 @@ function isOpen({ state }: DecisionView): boolean {
   return state === 'pending' || state === 'orphaned' || state === 'suspended'
 }
 
-/** Takes a decision as it is now. */
+/** Shows the current state of a decision. */
 export function take(decision: DecisionView): void {
   inbox.update(({ isLoaded, open, ended }) => {
     const wasKnown = open.some(({ id }) => id === decision.id) || ended.some(({ id }) => id === decision.id)
@@ -56,31 +56,34 @@ async function list(): Promise<void> {
       allPages((cursor) => data(api.GET('/api/decisions', { params: { query: { state, limit: 200, cursor } as never } }))),
     ),
   )
-  const open = lists.flat().sort(compare)
-  const before = inbox.get()
-  // What was open before and is no longer listed ended while the connection was lost.
-  const gone = before.open.filter(({ id }) => !open.some((decision) => decision.id === id))
-  inbox.set({ ...before, isLoaded: true, open })
-  const ended = await Promise.all(
-    gone.map(({ id }) => data(api.GET('/api/decisions/{id}', { params: { path: { id } } }))),
-  )
-  inbox.update((now) => ({ ...now, ended: [...ended, ...now.ended].slice(0, KEPT) }))
+  // A decision whose state changed between two reads is in both lists or in none.
+  const listed = new Map(lists.flat().map((decision) => [decision.id, decision]))
+  const unlisted = inbox.get().open.filter(({ id }) => !listed.has(id))
+  for (const decision of await Promise.all(unlisted.map(({ id }) => read(id)))) {
+    if (decision !== undefined) listed.set(decision.id, decision)
+  }
+  const now = [...listed.values()]
+  inbox.update(({ ended }) => ({
+    isLoaded: true,
+    open: now.filter(isOpen).sort(compare),
+    ended: [...now.filter((decision) => !isOpen(decision)), ...ended.filter(({ id }) => !listed.has(id))].slice(0, KEPT),
+  }))
+}
+
+/** Reads a decision. `undefined` if that fails, for example because the decision belongs to another owner. */
+async function read(id: string): Promise<DecisionView | undefined> {
+  return data(api.GET('/api/decisions/{id}', { params: { path: { id } } })).catch(() => undefined)
+}
+
+/** Reads a decision again, and shows it. */
+export async function refresh(id: string): Promise<void> {
+  const decision = await read(id)
+  if (decision !== undefined) take(decision)
 }
 
 export function followInbox(): () => void {
-  const socket = new LiveSocket<InboxMessage>('inbox', () => '/ws/decisions', (message) => {
-    switch (message.type) {
-      case 'caught_up':
-        list().catch(() => undefined)
-        break
-      case 'decision':
-        take(message.data)
-        break
-      case 'changed':
-        data(api.GET('/api/decisions/{id}', { params: { path: { id: message.data.id } } })).then(take, () => undefined)
-    }
+  return followList<InboxMessage>('/ws/decisions', list, (message) => {
+    if (message.type === 'decision') take(message.data)
+    else void refresh(message.data.id)
   })
-  return () => {
-    socket.close()
-  }
 }

@@ -24,9 +24,9 @@ export function followNotifications(): () => void {
       cursor = message.cursor
       if (message.type === 'notification') add([message.data])
       else if (!isListed) {
-        isListed = true
         data(api.GET('/api/notifications', { params: { query: { limit: 50 } as never } })).then(
           ({ items }) => {
+            isListed = true
             add(items)
           },
           () => undefined,

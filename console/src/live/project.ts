@@ -1,22 +1,23 @@
-import { useEffect, useState } from 'react'
 import type { ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
+import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
+import { FLUSH_MS, throttled } from './throttle'
 
 export interface LiveProject {
   /** The state of the last `state_sync`. */
   state: ProjectState | undefined
-  /** What agents did while the page was open, latest first. */
+  /** Events of agents that arrived while the page was open, latest first. */
   events: readonly RoutedEvent[]
   /** The latest score of each agent. */
   trust: Readonly<Record<string, number>>
-  /** Counts messages that change what agents show, and those that change the decision log. */
+  /** Counts messages after which the list of agents, or the decision log, is read again. */
   changes: { agents: number; log: number }
 }
 
 const KEPT = 200
 
-/** Events that the decision log does not have. */
+/** Types of events that are not in the decision log. */
 const UNLOGGED = ['status', 'progress', 'raw_provider']
 
 /** Follows a project. A new connection continues after the last message. */
@@ -25,7 +26,6 @@ export class ProjectFollower {
   private socket: LiveSocket<ProjectMessage> | undefined
   private cursor: string | undefined
   private incoming: ProjectMessage[] = []
-  private frame: number | undefined
 
   constructor(private readonly id: string) {}
 
@@ -37,7 +37,7 @@ export class ProjectFollower {
       (message) => {
         this.cursor = message.cursor
         this.incoming.push(message)
-        this.frame ??= requestAnimationFrame(this.flush)
+        this.flush()
       },
     )
   }
@@ -47,16 +47,16 @@ export class ProjectFollower {
     this.socket = undefined
   }
 
-  /** Takes everything that arrived since the last frame at once. */
-  private readonly flush = (): void => {
-    this.frame = undefined
+  /** Shows all messages that arrived since the last call at once. */
+  private readonly flush = throttled(FLUSH_MS, () => {
     const { incoming } = this
     this.incoming = []
-    this.state.update((state) => incoming.reduce(take, state))
-  }
+    this.state.update((state) => incoming.reduce(apply, state))
+  })
 }
 
-function take(live: LiveProject, message: ProjectMessage): LiveProject {
+/** The project after a message. */
+function apply(live: LiveProject, message: ProjectMessage): LiveProject {
   const { agents, log } = live.changes
   switch (message.type) {
     case 'state_sync': {
@@ -79,14 +79,7 @@ function take(live: LiveProject, message: ProjectMessage): LiveProject {
   }
 }
 
-/** Follows a project while a component shows it. Give the component the id as its key. */
+/** Give the component the id as its key. */
 export function useProjectFollower(id: string): ProjectFollower {
-  const [follower] = useState(() => new ProjectFollower(id))
-  useEffect(() => {
-    follower.open()
-    return () => {
-      follower.close()
-    }
-  }, [follower])
-  return follower
+  return useFollower(() => new ProjectFollower(id))
 }

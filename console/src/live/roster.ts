@@ -1,8 +1,9 @@
 import { allPages } from '../api/pages'
 import { api, data } from '../api/client'
 import type { SessionListMessage, SessionSummary } from '../api/types'
-import { LiveSocket } from './socket'
+import { followList } from './follow'
 import { Store } from './store'
+import { FLUSH_MS, throttled } from './throttle'
 
 export interface Roster {
   isLoaded: boolean
@@ -11,21 +12,20 @@ export interface Roster {
 
 export const roster = new Store<Roster>({ isLoaded: false, sessions: new Map() })
 
-/** Counts the changes of sessions, for what is derived from them on the server. */
+/** Counts changes of sessions. Brakes and the portfolio are read again when it increases. */
 export const sessionChanges = new Store(0)
 
-let pending: SessionSummary[] = []
-let frame: number | undefined
+let changed = new Map<string, SessionSummary>()
 
-function flush(): void {
-  frame = undefined
-  const changed = pending
-  pending = []
-  roster.update(({ isLoaded, sessions }) => {
-    const next = new Map(sessions)
-    for (const session of changed) next.set(session.id, session)
-    return { isLoaded, sessions: next }
-  })
+/** Shows all changes that arrived since the last call at once. */
+const flush = throttled(FLUSH_MS, () => {
+  const { isLoaded, sessions } = roster.get()
+  if (changed.size > 0) set({ isLoaded, sessions: new Map([...sessions, ...changed]) })
+})
+
+function set(next: Roster): void {
+  changed = new Map()
+  roster.set(next)
   sessionChanges.update((count) => count + 1)
 }
 
@@ -33,25 +33,12 @@ async function list(): Promise<void> {
   const sessions = await allPages((cursor) =>
     data(api.GET('/api/agents/sessions', { params: { query: { limit: 200, cursor } as never } })),
   )
-  // Changes that arrived while the list was read are newer.
-  roster.set({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
-  sessionChanges.update((count) => count + 1)
+  set({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
 }
 
 export function followRoster(): () => void {
-  let isListing: Promise<void> = Promise.resolve()
-  const socket = new LiveSocket<SessionListMessage>('sessions', () => '/ws/sessions', (message) => {
-    if (message.type === 'caught_up') {
-      isListing = list().catch(() => undefined)
-      return
-    }
-    const { data } = message
-    void isListing.then(() => {
-      pending.push(data)
-      frame ??= requestAnimationFrame(flush)
-    })
+  return followList<SessionListMessage>('/ws/sessions', list, ({ data }) => {
+    changed.set(data.id, data)
+    flush()
   })
-  return () => {
-    socket.close()
-  }
 }

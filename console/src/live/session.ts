@@ -1,24 +1,27 @@
-import { useEffect, useState } from 'react'
-import { api, data } from '../api/client'
+import { api, ApiProblem, data } from '../api/client'
 import type { ActivityView, SessionView, StreamMessage } from '../api/types'
+import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
-import { throttled } from './throttle'
+import { FLUSH_MS, throttled } from './throttle'
 
 export interface LiveSession {
   session: SessionView | undefined
   error: unknown
   activity: readonly ActivityView[]
-  /** Whether everything up to now has arrived. */
+  /** Whether the stream has sent everything that happened before it was opened. */
   isCaughtUp: boolean
   /** Whether entries before the first one can be loaded. */
   hasEarlier: boolean
-  /** Counts messages of a kind, so that lists know when to read again. */
+  /** Counts messages after which the queue, or the conversation and the tool calls, are read again. */
   changes: { queue: number; records: number }
 }
 
-/** Entries of the journal that are loaded at first, and for each request of earlier ones. */
+/** How many entries of the journal are loaded at first, and by each request for earlier ones. */
 const WINDOW = 1000
+
+/** When the session is read again if the server could not be reached. */
+const RETRY_MS = 2_000
 
 /** Cursors are positions in the journal: `j` and the number of an entry. */
 function entryOf(cursor: string): number | undefined {
@@ -39,9 +42,9 @@ export class SessionFollower {
   private socket: LiveSocket<StreamMessage> | undefined
   private cursor: string | undefined
   private start = 0
+  private opening: Promise<void> | undefined
   private isClosed = false
   private incoming: ActivityView[] = []
-  private frame: number | undefined
   private changed = { queue: 0, records: 0 }
   private isNowCaughtUp = false
 
@@ -50,13 +53,18 @@ export class SessionFollower {
   /** Connects. A follower that was closed continues after the last message. */
   open(): void {
     this.isClosed = false
-    const opening = this.cursor === undefined && this.state.get().session === undefined ? this.begin() : Promise.resolve()
-    opening.then(
+    this.opening ??= this.begin()
+    this.opening.then(
       () => {
         if (!this.isClosed) this.connect()
       },
       (error: unknown) => {
+        this.opening = undefined
         this.state.update((state) => ({ ...state, error }))
+        if (!(error instanceof ApiProblem) || error.status !== 0) return
+        setTimeout(() => {
+          if (!this.isClosed) this.open()
+        }, RETRY_MS)
       },
     )
   }
@@ -90,7 +98,7 @@ export class SessionFollower {
     return data(api.GET('/api/agents/sessions/{id}', { params: { path: { id: this.id } } }))
   }
 
-  /** Reads the session again. Messages announce that it changed; they do not contain all of it. */
+  /** Reads the session again. Messages report a change, but do not contain the whole session. */
   readonly refresh = throttled(400, () => {
     if (this.isClosed) return
     this.read().then(
@@ -133,14 +141,16 @@ export class SessionFollower {
         break
       case 'caught_up':
         this.isNowCaughtUp = true
+        // A list whose request failed while the connection was lost is read again.
+        this.changed.queue += 1
+        this.changed.records += 1
         this.refresh()
     }
-    this.frame ??= requestAnimationFrame(this.flush)
+    this.flush()
   }
 
-  /** Adds everything that arrived since the last frame at once. */
-  private readonly flush = (): void => {
-    this.frame = undefined
+  /** Shows all messages that arrived since the last call at once. */
+  private readonly flush = throttled(FLUSH_MS, () => {
     const { incoming, changed } = this
     this.incoming = []
     this.changed = { queue: 0, records: 0 }
@@ -153,7 +163,7 @@ export class SessionFollower {
         records: state.changes.records + changed.records,
       },
     }))
-  }
+  })
 
   /** Loads the entries before the first one. */
   async loadEarlier(): Promise<void> {
@@ -179,14 +189,7 @@ export class SessionFollower {
   }
 }
 
-/** Follows a session while a component shows it. Give the component the id as its key. */
+/** Give the component the id as its key. */
 export function useSessionFollower(id: string): SessionFollower {
-  const [follower] = useState(() => new SessionFollower(id))
-  useEffect(() => {
-    follower.open()
-    return () => {
-      follower.close()
-    }
-  }, [follower])
-  return follower
+  return useFollower(() => new SessionFollower(id))
 }

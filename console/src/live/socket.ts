@@ -1,10 +1,12 @@
+import { consoleRequest } from '../api/client'
 import { consoleKey } from '../api/key'
 import { Store } from './store'
+import { throttled } from './throttle'
 
 const FIRST_DELAY = 300
 const LONGEST_DELAY = 5_000
 
-/** Since when each lost stream is lost, by its path. */
+/** The time at which each disconnected stream lost its connection, by the name of the stream. */
 export const lostStreams = new Store<ReadonlyMap<string, number>>(new Map())
 
 function markLost(name: string, isLost: boolean): void {
@@ -14,6 +16,11 @@ function markLost(name: string, isLost: boolean): void {
   else changed.delete(name)
   lostStreams.set(changed)
 }
+
+/** A browser does not say why it could not connect. If the login has expired, the response to this request leads to the login. */
+const checkLogin = throttled(LONGEST_DELAY, () => {
+  consoleRequest('session').catch(() => undefined)
+})
 
 /** A stream that reconnects until it is closed. `path` is called for each connection, so that it can contain the last cursor. */
 export class LiveSocket<M> {
@@ -52,7 +59,9 @@ export class LiveSocket<M> {
     const key = consoleKey() ?? ''
     const socket = new WebSocket(`${scheme}://${location.host}${this.path()}`, ['pilothouse', `pilothouse.${key}`])
     this.socket = socket
+    let wasOpen = false
     socket.onopen = () => {
+      wasOpen = true
       this.delay = FIRST_DELAY
       markLost(this.name, false)
     }
@@ -63,6 +72,7 @@ export class LiveSocket<M> {
       this.socket = undefined
       if (this.isClosed) return
       markLost(this.name, true)
+      if (!wasOpen) checkLogin()
       this.timer = setTimeout(() => {
         this.connect()
       }, this.delay * (0.75 + Math.random() / 2))

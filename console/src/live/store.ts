@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** A value that components can follow. */
+/** A value that components can subscribe to. */
 export class Store<T> {
   private readonly listeners = new Set<() => void>()
 

@@ -1,4 +1,10 @@
-/** Calls `action` at once, and then at most once in `interval` milliseconds, also after the last request for it. */
+/**
+ * How often streams update the page, in milliseconds. Animation frames would not do: a hidden tab has none, so its messages would
+ * pile up.
+ */
+export const FLUSH_MS = 30
+
+/** Returns a function that requests `action`. It runs at once, then at most once in `interval` milliseconds, and after the last request. */
 export function throttled(interval: number, action: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   let isWanted = false

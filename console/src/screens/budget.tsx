@@ -4,7 +4,7 @@ import { api, data, etag } from '../api/client'
 import type { SessionView } from '../api/types'
 import { Button, Dialog, Field, Problem, s } from '../ui'
 
-/** Changes the cap. It carries the version that the person saw, so that it never replaces somebody else's change. */
+/** Changes the cap. The request carries the version that the person saw, so it cannot overwrite somebody else's change. */
 export function BudgetEditor({
   session,
   onClose,

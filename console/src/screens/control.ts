@@ -6,7 +6,7 @@ export interface ControlStep {
   at: string
 }
 
-/** How the server words requests, and what confirms each. */
+/** Requests by the summary of their `StatusChange`, and the summary that confirms each. */
 const REQUESTS: Record<string, { text: string; confirmedBy: RegExp }> = {
   Pausing: { text: 'Pause', confirmedBy: /^Paused/ },
   Resuming: { text: 'Resume', confirmedBy: /^Running: resumed/ },
@@ -14,7 +14,7 @@ const REQUESTS: Record<string, { text: string; confirmedBy: RegExp }> = {
   Cancelling: { text: 'Cancel', confirmedBy: /^Cancelled/ },
 }
 
-/** The last request to the agent with its confirmation, or with what was done because none came. */
+/** The last request to the agent, with its confirmation, or with the notices about a missing one. */
 export function controlHistory(activity: readonly ActivityView[]): ControlStep[] {
   const at = activity.findLastIndex(({ type, summary }) => type === 'StatusChange' && summary in REQUESTS)
   const requested = activity[at]
@@ -27,8 +27,9 @@ export function controlHistory(activity: readonly ActivityView[]): ControlStep[]
       steps.push({ text, state: 'confirmed', at: timestamp })
       break
     }
+    if (type !== 'Notice') continue
     if (/takes longer than expected|was not acknowledged/.test(summary)) steps.push({ text, state: 'late', at: timestamp })
-    if (/is being ended|is ended|was ended|killed/i.test(summary)) steps.push({ text, state: 'escalated', at: timestamp })
+    if (/process is being (stopped|ended)/.test(summary)) steps.push({ text, state: 'escalated', at: timestamp })
   }
   return steps
 }

@@ -9,9 +9,8 @@ import { Button, Card, Empty, s } from '../ui'
 import { add, compareAmounts, dollars, share } from '../ui/money'
 import c from './screens.module.css'
 
-/** The local day of a time, as it sorts. */
-function dayOf(at: string): string {
-  const date = new Date(at)
+/** The local day of a time, as a text that sorts by time. */
+function dayOf(date: Date): string {
   const two = (number: number) => String(number).padStart(2, '0')
   return `${String(date.getFullYear())}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
 }
@@ -40,18 +39,27 @@ function download(sessions: readonly SessionSummary[]): void {
 
 const DAYS = [7, 30, 90] as const
 
-/** What the sessions of a period spent. A session counts for the day on which it was created. */
+/** The spend of the sessions of a period. A session counts for the day on which it was created. */
 export function CostsScreen() {
   const { sessions, isLoaded } = useStore(roster)
   const [days, setDays] = useState<number>(30)
   const portfolio = useQuery({ queryKey: ['portfolio'], queryFn: () => data(api.GET('/api/portfolio')) })
   const [today] = useState(() => Date.now())
   const { chosen, byDay } = useMemo(() => {
-    const names = Array.from({ length: days }, (_, back) => dayOf(new Date(today - back * 86_400_000).toISOString()))
-    names.reverse()
-    const first = names[0] ?? ''
-    const chosen = [...sessions.values()].filter(({ createdAt }) => dayOf(createdAt) >= first)
-    const byDay = names.map((day) => ({ day, spent: sum(chosen.filter(({ createdAt }) => dayOf(createdAt) === day)) }))
+    const onDay = new Map<string, SessionSummary[]>()
+    for (let back = days - 1; back >= 0; back--) {
+      const date = new Date(today)
+      date.setDate(date.getDate() - back)
+      onDay.set(dayOf(date), [])
+    }
+    const first = onDay.keys().next().value ?? ''
+    const chosen: SessionSummary[] = []
+    for (const session of sessions.values()) {
+      const day = dayOf(new Date(session.createdAt))
+      if (day >= first) chosen.push(session)
+      onDay.get(day)?.push(session)
+    }
+    const byDay = [...onDay].map(([day, sessions]) => ({ day, spent: sum(sessions) }))
     return { chosen, byDay }
   }, [sessions, days, today])
   const most = byDay.reduce((most, { spent }) => (compareAmounts(spent, most) > 0 ? spent : most), '0')

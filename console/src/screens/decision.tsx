@@ -3,10 +3,10 @@ import { Link } from '@tanstack/react-router'
 import { lazy, Suspense, useId, useState } from 'react'
 import { api, ApiProblem, data } from '../api/client'
 import type { DecidingRule, DecisionView, FailureReason, OrphanAction, Resolution, ResolvedBy } from '../api/types'
-import { take } from '../live/inbox'
+import { refresh, take } from '../live/inbox'
 import { scopeText } from '../app/brake'
 import { useKeys } from '../app/keyboard'
-import { Button, Field, Problem, s } from '../ui'
+import { Button, Field, Problem, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
 import { Code, ToolInput } from '../ui/toolInput'
@@ -51,7 +51,7 @@ const REASON: Partial<Record<DecisionView['kind'], string>> = {
 
 const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
 
-/** The command of a call, if that is what it runs, or its whole input. */
+/** The command that a call runs, or else its whole input. */
 function callText(input: string): string {
   const value = parsed(input)
   const command = typeof value === 'object' && value !== null && 'command' in value ? value.command : undefined
@@ -76,7 +76,7 @@ export function headline(decision: DecisionView): string {
     case 'crash_recovery':
       return `How should ${decision.sessionName ?? 'the agent'} continue after its failure?`
     case 'handoff_failed':
-      return `What should become of the chain of ${decision.sessionName ?? 'the session'}?`
+      return `What should happen to the chain of ${decision.sessionName ?? 'the session'}?`
     case 'autonomy':
       return `May the agent do this without asking: ${decision.actionKind}?`
   }
@@ -87,7 +87,7 @@ export function isDecidable({ state }: DecisionView): boolean {
   return state === 'pending' || state === 'orphaned'
 }
 
-/** Why a person is asked, and not a policy. */
+/** Why a person decides, and not a policy. */
 function whyText(decision: DecisionView): string {
   switch (decision.kind) {
     case 'tool_approval':
@@ -104,16 +104,16 @@ function whyText(decision: DecisionView): string {
       return 'this brake is in force until its release is approved'
     case 'crash_recovery':
       return decision.automatic == null
-        ? 'no policy lets the agent continue by itself'
-        : `you can decide before its policy does: ${decision.automatic.recovery}`
+        ? 'no policy lets the agent continue automatically'
+        : `its policy decides unless you decide before: ${decision.automatic.recovery}`
     case 'handoff_failed':
-      return 'the chain has no continuation that could decide'
+      return 'the chain has no continuation, so no agent can decide'
     case 'autonomy':
       return 'an agent gets autonomy only from a person'
   }
 }
 
-/** How a decision goes on whose agent has ended. */
+/** The next step of a decision whose agent has ended. */
 function orphanText(decision: Extract<DecisionView, { state: 'orphaned' }>): string {
   switch (decision.stage) {
     case 'new':
@@ -183,7 +183,7 @@ function resolutionText(resolution: Resolution): string {
   }
 }
 
-/** What became of a decision, and who decided. */
+/** The state of a decision, or its resolution with the person or policy that decided. */
 export function outcomeText(decision: DecisionView): string {
   switch (decision.state) {
     case 'pending':
@@ -200,7 +200,7 @@ export function outcomeText(decision: DecisionView): string {
     case 'expired':
       return 'expired: nobody decided in time'
     case 'cancelled':
-      return `is over: ${decision.reason.replaceAll('_', ' ')}`
+      return `cancelled: ${decision.reason.replaceAll('_', ' ')}`
   }
 }
 
@@ -218,7 +218,7 @@ export function DecisionFacts({ decision }: { decision: DecisionView }) {
   )
 }
 
-/** A decision with everything that is needed to decide, and its answers. With `hasKeys`, single keys answer it. */
+/** A decision with its subject, its facts and the possible answers. With `hasKeys`, single keys answer it. */
 export function DecisionCard({
   decision,
   hasKeys = false,
@@ -237,10 +237,8 @@ export function DecisionCard({
       data(api.POST('/api/decisions/{id}/resolve', { params: { path: { id: decision.id } }, body: resolution as never })),
     onSuccess: take,
     onError: (error) => {
-      // Somebody else was faster: show what they decided.
-      if (error instanceof ApiProblem && error.code === 'decision-over') {
-        data(api.GET('/api/decisions/{id}', { params: { path: { id: decision.id } } })).then(take, () => undefined)
-      }
+      // Somebody else was faster: show their decision.
+      if (error instanceof ApiProblem && error.code === 'decision-over') void refresh(decision.id)
     },
   })
   const isOpen = isDecidable(decision)
@@ -251,6 +249,7 @@ export function DecisionCard({
   const options = 'options' in decision ? decision.options : []
   const needsReason = decision.kind === 'option' && decision.assessment?.requiresRationale === true
   const [reason, setReason] = useState('')
+  const canChoose = can('choose_option') && !(needsReason && reason.trim() === '')
   const choose = (chosenOptionId: string) => {
     decide({
       resolutionType: 'choose_option',
@@ -258,7 +257,7 @@ export function DecisionCard({
       ...(reason.trim() === '' ? {} : { rationale: reason.trim() }),
     })
   }
-  // An approval of a call that is over lets nothing else happen.
+  // The approval of a call of an agent that has ended creates no grant for later calls.
   const canAlways = decision.state === 'pending' && can('approve') && decision.kind === 'tool_approval' && decision.project != null
   useKeys(
     hasKeys && isOpen
@@ -269,7 +268,7 @@ export function DecisionCard({
           ...(can('modify') ? { m: () => { setMode('modify') } } : {}),
           ...(can('dismiss') ? { d: () => { decide({ resolutionType: 'dismiss' }) } } : {}),
           ...(can('answer') ? { t: () => { setMode('answer') } } : {}),
-          ...(can('choose_option')
+          ...(canChoose
             ? Object.fromEntries(options.slice(0, 9).map((option, at) => [String(at + 1), () => { choose(option.id) }]))
             : {}),
         }
@@ -373,12 +372,12 @@ export function DecisionCard({
                   <button
                     type="button"
                     className={c.option}
-                    disabled={resolve.isPending || (needsReason && reason.trim() === '')}
+                    disabled={resolve.isPending || !canChoose}
                     onClick={() => {
                       choose(id)
                     }}
                   >
-                    <kbd>{at + 1}</kbd>
+                    {hasKeys && at < 9 && <kbd>{at + 1}</kbd>}
                     <span>
                       <strong>{label}</strong>{' '}
                       {decision.kind === 'option' && decision.assessment?.recommendedOptionId === id && <Badge tone="good">recommended</Badge>}
@@ -567,7 +566,7 @@ function Subject({ decision }: { decision: DecisionView }) {
   }
 }
 
-/** The changes of an output, which are read when a person opens them. */
+/** The changes of an output. They are read when a person opens them. */
 function Changes({ decision, sessionId }: { decision: Extract<DecisionView, { kind: 'output_review' }>; sessionId: string }) {
   const [isOpen, setOpen] = useState(false)
   return (
@@ -599,55 +598,6 @@ function Plan({ sessionId, version }: { sessionId: string; version: number }) {
   if (plan.isError) return <Problem error={plan.error} />
   const text = plan.data?.content
   return <Code label="Plan">{text == null ? 'Loading …' : text}</Code>
-}
-
-function TextForm({
-  label,
-  submit,
-  isRequired = false,
-  onSubmit,
-  onCancel,
-}: {
-  label: string
-  submit: string
-  isRequired?: boolean
-  onSubmit: (text: string) => void
-  onCancel: () => void
-}) {
-  const [text, setText] = useState('')
-  return (
-    <form
-      className={s.stack}
-      onSubmit={(event) => {
-        event.preventDefault()
-        onSubmit(text.trim())
-      }}
-    >
-      <Field label={label}>
-        <textarea
-          className={s.input}
-          rows={2}
-          value={text}
-          // The person has just asked for this field.
-          // eslint-disable-next-line jsx-a11y/no-autofocus
-          autoFocus
-          onChange={({ target }) => {
-            setText(target.value)
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Escape') onCancel()
-            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
-          }}
-        />
-      </Field>
-      <div className={s.row}>
-        <Button type="submit" look="primary" disabled={isRequired && text.trim() === ''}>
-          {submit}
-        </Button>
-        <Button onClick={onCancel}>Cancel</Button>
-      </div>
-    </form>
-  )
 }
 
 function ModifyForm({

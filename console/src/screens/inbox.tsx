@@ -9,8 +9,8 @@ import { DecisionCard, DecisionFacts, headline, isDecidable, outcomeText } from 
 import c from './screens.module.css'
 
 /**
- * Everything that waits for a person. Only the person moves the selection: a decision that ends elsewhere stays on the screen with
- * its outcome until they go on.
+ * The open decisions. Only the person moves the selection: a decision that ends elsewhere stays selected and shows its outcome until
+ * the person selects another one.
  */
 export function InboxScreen() {
   const { isLoaded, open, ended } = useStore(inbox)

@@ -5,7 +5,7 @@ import { Badge } from '../ui/status'
 import { Ago } from '../ui/time'
 import c from './screens.module.css'
 
-/** What sessions are made of: skills, templates, and the workers that run them. */
+/** Skills, templates, workers and webhooks. */
 export function LibraryScreen() {
   return (
     <div className={s.stack}>

@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { QueueView, SessionMessage, SessionView } from '../api/types'
+import { useReadAgain } from '../app/queries'
 import { ActionButton, Button, Card, Problem, s } from '../ui'
 import { Badge } from '../ui/status'
 import { Ago } from '../ui/time'
@@ -10,7 +11,7 @@ import c from './screens.module.css'
 
 const OVER: readonly string[] = ['Completed', 'Cancelled', 'Failed', 'ContextExhausted', 'Cancelling']
 
-/** Sends a message: into the running turn, or after it. */
+/** Sends a message into the running turn, or queues it for the next one. */
 export function Composer({
   session,
   input,
@@ -92,18 +93,15 @@ export function Composer({
   )
 }
 
-/** The messages that wait, with edit, move, promote and cancel. */
+/** The queued messages, each with its actions: edit, move, promote, release, remove. */
 export function Queue({ id, changes }: { id: string; changes: number }) {
   const client = useQueryClient()
-  const key = ['queue', id]
+  useReadAgain(['queue', id], changes)
   const queue = useQuery({
-    queryKey: key,
+    queryKey: ['queue', id],
     queryFn: () => data(api.GET('/api/agents/sessions/{id}/messages/queue', { params: { path: { id } } })),
   })
   const reload = () => client.invalidateQueries({ queryKey: ['queue', id] })
-  useEffect(() => {
-    if (changes > 0) void client.invalidateQueries({ queryKey: ['queue', id] })
-  }, [changes, client, id])
   if (queue.isError) return <Problem error={queue.error} />
   const items = queue.data?.items ?? []
   if (queue.data === undefined || items.length === 0) return null
@@ -139,12 +137,12 @@ function QueueItem({
   at: number
   onChange: () => void
 }) {
-  // Beside the text: what the person saw when they began to edit.
-  const [edit, setEdit] = useState<{ text: string; seen: string; version: number }>()
+  // `seen` is the content at the start of the edit.
+  const [edit, setEdit] = useState<{ text: string; seen: string }>()
   const isStale = edit !== undefined && edit.seen !== message.content
   const params = {
     path: { id: session, messageId: message.messageId },
-    header: { 'If-Match': etag(edit?.version ?? queue.version) } as never,
+    header: { 'If-Match': etag(queue.version) } as never,
   }
   const path = '/api/agents/sessions/{id}/messages/queue/{messageId}'
   const save = useMutation({
@@ -211,7 +209,7 @@ function QueueItem({
         <span className={s.row}>
           <Button
             onClick={() => {
-              setEdit({ text: message.content, seen: message.content, version: queue.version })
+              setEdit({ text: message.content, seen: message.content })
             }}
           >
             Edit

@@ -3,7 +3,8 @@ import { Link, useParams } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent } from '../api/types'
-import { BrakeDialog, useReadAgain } from '../app/brake'
+import { BrakeDialog } from '../app/brake'
+import { useReadAgain } from '../app/queries'
 import { inbox } from '../live/inbox'
 import { useProjectFollower } from '../live/project'
 import { useStore } from '../live/store'
@@ -279,7 +280,7 @@ function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
   )
 }
 
-/** What an event says. `undefined` if another event says it, too. */
+/** The text of an event, or `undefined` if another event has the same text. */
 function eventText(event: AgentEvent): string | undefined {
   switch (event.type) {
     case 'status':
@@ -303,11 +304,11 @@ function eventText(event: AgentEvent): string | undefined {
   }
 }
 
-/** What the agents did while the page was open, as the server routes it. */
+/** The events that the server routed to the person while the page was open. */
 function Briefing({ events, agents }: { events: readonly RoutedEvent[]; agents: AgentView[] }) {
   return (
     <Card title="Briefing">
-      {events.length === 0 && <p className={s.muted}>What the agents do appears here as it happens.</p>}
+      {events.length === 0 && <p className={s.muted}>Activity of the agents appears here live.</p>}
       {/* A region with overflow must be reachable for the keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className={c.briefing} role="log" aria-label="Briefing" tabIndex={0}>
@@ -364,7 +365,7 @@ function DecisionLog({ id, agents }: { id: string; agents: AgentView[] }) {
   return (
     <Card title="Decision log">
       {log.isError && <Problem error={log.error} />}
-      {log.data?.items.length === 0 && <p className={s.muted}>Nothing was decided yet.</p>}
+      {log.data?.items.length === 0 && <p className={s.muted}>No decisions yet.</p>}
       <div className={s.scroll}>
         <table className={s.table}>
           <thead>

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, data } from '../api/client'
-import { useReadWithSessions } from '../app/brake'
+import { useReadWithSessions } from '../app/queries'
 import { Card, Empty, Problem, s } from '../ui'
 import { dollars } from '../ui/money'
 import { Badge } from '../ui/status'
 import c from './screens.module.css'
 
-/** All projects at a glance. */
+/** All projects, with their agents, open decisions, spend and trust. */
 export function ProjectsScreen() {
   useReadWithSessions(['portfolio'])
   const portfolio = useQuery({

@@ -1,5 +1,6 @@
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, data } from '../api/client'
+import type { Page } from '../api/pages'
 import type { MessageView, ToolCallView } from '../api/types'
 import { throttled } from '../live/throttle'
 import { Button, Empty, Problem, s } from '../ui'
@@ -10,11 +11,6 @@ import c from './screens.module.css'
 
 const AgentText = lazy(() => import('../ui/markdown'))
 
-interface Page<T> {
-  items: T[]
-  nextCursor?: string | null
-}
-
 /** A list in order of time that grows at its end. Its last page is read again after each change. */
 function useGrowingList<T extends { id: string }>(
   read: (cursor: string | undefined) => Promise<Page<T>>,
@@ -24,19 +20,23 @@ function useGrowingList<T extends { id: string }>(
   const [state, setState] = useState<{ isLoaded: boolean; error: unknown }>({ isLoaded: false, error: undefined })
   const last = useRef<string | undefined>(undefined)
   const isReading = useRef(false)
+  const requests = useRef(0)
   const readOn = useCallback(async () => {
+    requests.current += 1
     if (isReading.current) return
     isReading.current = true
     try {
-      let cursor: string | undefined
-      do {
-        cursor = last.current
+      let isEnd = false
+      let served: number | undefined
+      // A change during a read may be missing in its page, so the last page is read once more.
+      while (!isEnd || served !== requests.current) {
+        served = requests.current
+        const cursor = last.current
         const page = await read(cursor)
-        const name = cursor ?? ''
-        setPages((known) => new Map(known).set(name, page.items))
-        if (page.nextCursor == null) break
-        last.current = page.nextCursor
-      } while (last.current !== cursor)
+        setPages((known) => new Map(known).set(cursor ?? '', page.items))
+        isEnd = page.nextCursor == null || page.nextCursor === cursor
+        last.current = page.nextCursor ?? cursor
+      }
       setState({ isLoaded: true, error: undefined })
     } catch (error) {
       setState((now) => ({ ...now, error }))
@@ -52,7 +52,7 @@ function useGrowingList<T extends { id: string }>(
   return { items, ...state }
 }
 
-/** Items that are shown at first. The rest is one click away, so that a long list opens quickly. */
+/** How many items are shown at first, and added by each click, so that a long list opens quickly. */
 const SHOWN = 100
 
 function useEnd<T>(items: readonly T[]): { shown: readonly T[]; hidden: number; more: () => void } {
@@ -79,7 +79,7 @@ export function Conversation({ id, changes }: { id: string; changes: number }) {
   const { items, isLoaded, error } = useGrowingList(read, changes)
   const { shown, hidden, more } = useEnd(items)
   if (error !== undefined) return <Problem error={error} />
-  if (isLoaded && items.length === 0) return <Empty>Nobody has said anything yet.</Empty>
+  if (isLoaded && items.length === 0) return <Empty>No messages yet.</Empty>
   return (
     <div className={s.stack}>
       {hidden > 0 && <Button onClick={more}>Show earlier ({hidden})</Button>}

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { api, data } from '../api/client'
 import { allPages } from '../api/pages'
 import type { DecisionView } from '../api/types'
-import { Button, Empty, Field, Problem, s } from '../ui'
+import { Button, Empty, Problem, s, TextForm } from '../ui'
 import { Diff, SIGN, type Line } from '../ui/diff'
 import { toast } from '../ui/toasts'
 import { changeOf, type Change } from '../ui/toolInput'
@@ -17,13 +17,13 @@ interface Comment {
   text: string
 }
 
-/** All comments as one message, in the order of what they are about. */
+/** The message to the agent: all comments, in the order of the changes and their lines. */
 function messageOf(comments: readonly Comment[]): string {
   const parts = comments.map(({ where, line, text }, at) => `${String(at + 1)}. ${where}, at \`${line}\`:\n${text}`)
   return `Comments on your output:\n\n${parts.join('\n\n')}`
 }
 
-/** What the agent changed, and its result. Comments on lines are collected and sent as one message. */
+/** The changes of files by the agent's tool calls, and the result of its output. Comments on lines are sent as one message. */
 export default function Review({ decision, sessionId }: { decision: Output; sessionId: string }) {
   const changes = useQuery({
     queryKey: ['changes', sessionId, decision.outputId],
@@ -68,20 +68,23 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
     const text = `${SIGN[line.kind]}${line.text}`.trim()
     if (open === key) {
       return (
-        <CommentForm
-          line={text}
-          before={comment?.text ?? ''}
-          onClose={() => {
-            setOpen(undefined)
-          }}
-          onSave={(written) => {
-            const changed = new Map(comments)
-            if (written === '') changed.delete(key)
-            else changed.set(key, { where, line: text, text: written })
-            setComments(changed)
-            setOpen(undefined)
-          }}
-        />
+        <div className={s.comment}>
+          <TextForm
+            label={`Comment on ${text}`}
+            submit="Keep the comment"
+            initial={comment?.text}
+            onCancel={() => {
+              setOpen(undefined)
+            }}
+            onSubmit={(written) => {
+              const changed = new Map(comments)
+              if (written === '') changed.delete(key)
+              else changed.set(key, { where, line: text, text: written })
+              setComments(changed)
+              setOpen(undefined)
+            }}
+          />
+        </div>
       )
     }
     return (
@@ -103,7 +106,7 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
   }
   return (
     <div className={s.stack}>
-      {shown.length === 0 && <p className={s.muted}>No tool call shows a change of a file.</p>}
+      {shown.length === 0 && <p className={s.muted}>No tool call changed a file.</p>}
       {shown.map(({ id, path, before, after }) => (
         <figure key={id} className={s.stack}>
           <figcaption className={s.muted}>{path ?? 'a file'}</figcaption>
@@ -125,52 +128,5 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
         </div>
       )}
     </div>
-  )
-}
-
-function CommentForm({
-  line,
-  before,
-  onSave,
-  onClose,
-}: {
-  line: string
-  before: string
-  onSave: (text: string) => void
-  onClose: () => void
-}) {
-  const [text, setText] = useState(before)
-  return (
-    <form
-      className={s.comment}
-      onSubmit={(event) => {
-        event.preventDefault()
-        onSave(text.trim())
-      }}
-    >
-      <Field label={`Comment on ${line}`}>
-        <textarea
-          className={s.input}
-          rows={2}
-          value={text}
-          // The person has just asked for this field.
-          // eslint-disable-next-line jsx-a11y/no-autofocus
-          autoFocus
-          onChange={({ target }) => {
-            setText(target.value)
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Escape') onClose()
-            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
-          }}
-        />
-      </Field>
-      <div className={s.row}>
-        <Button type="submit" look="primary">
-          Keep the comment
-        </Button>
-        <Button onClick={onClose}>Cancel</Button>
-      </div>
-    </form>
   )
 }

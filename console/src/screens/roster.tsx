@@ -1,7 +1,7 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
-import { api, messageOf } from '../api/client'
+import { messageOf } from '../api/client'
 import type { AgentSessionStatus, SessionSummary } from '../api/types'
 import { useKeys } from '../app/keyboard'
 import { inbox } from '../live/inbox'
@@ -12,6 +12,7 @@ import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago } from '../ui/time'
 import { isDecidable } from './decision'
+import { LIFECYCLE, possibleRequests, request } from './lifecycle'
 import c from './screens.module.css'
 
 type Group = 'needs' | 'working' | 'stopped' | 'queued' | 'done'
@@ -43,42 +44,17 @@ const OF_STATUS: Record<AgentSessionStatus, Group> = {
   Failed: 'done',
 }
 
-const BULK = {
-  pause: { label: 'Pause', from: ['Running', 'WaitingForInput', 'WaitingForApproval'] },
-  resume: { label: 'Resume', from: ['Paused', 'Interrupted'] },
-  cancel: {
-    label: 'Cancel',
-    from: ['Queued', 'Running', 'Paused', 'Interrupted', 'WaitingForInput', 'WaitingForApproval', 'Idle'],
-  },
-  retry: { label: 'Retry', from: ['Failed'] },
-} as const satisfies Record<string, { label: string; from: readonly AgentSessionStatus[] }>
-type Bulk = keyof typeof BULK
-
-async function apply(action: Bulk, id: string): Promise<void> {
-  const params = { path: { id } }
-  switch (action) {
-    case 'pause':
-      await api.POST('/api/agents/sessions/{id}/pause', { params })
-      break
-    case 'resume':
-      await api.POST('/api/agents/sessions/{id}/resume', { params })
-      break
-    case 'cancel':
-      await api.POST('/api/agents/sessions/{id}/cancel', { params, body: {} as never })
-      break
-    case 'retry':
-      await api.POST('/api/agents/sessions/{id}/retry', { params, body: {} as never })
-  }
-}
+const BULK = ['pause', 'resume', 'cancel', 'retry'] as const
+type Bulk = (typeof BULK)[number]
 
 type Row = { kind: 'head'; group: Group; count: number } | { kind: 'session'; session: SessionSummary; waiting: number }
 
-function fits(session: SessionSummary, text: string): boolean {
+function matches(session: SessionSummary, text: string): boolean {
   const labels = Object.entries(session.labels).map(([name, value]) => `${name}=${value}`)
   return [session.name, session.id, ...labels].some((part) => part.toLowerCase().includes(text))
 }
 
-/** All sessions, by what they need. */
+/** All sessions, grouped by state, with a filter and requests to all sessions that match it. */
 export function RosterScreen() {
   const { isLoaded, sessions } = useStore(roster)
   const { open } = useStore(inbox)
@@ -97,7 +73,7 @@ export function RosterScreen() {
     const groupOf = (session: SessionSummary): Group =>
       waiting.has(session.id) || session.hasPendingReview ? 'needs' : OF_STATUS[session.status]
     const shown = [...sessions.values()]
-      .filter((session) => (group === '' || groupOf(session) === group) && (wanted === '' || fits(session, wanted)))
+      .filter((session) => (group === '' || groupOf(session) === group) && (wanted === '' || matches(session, wanted)))
       .sort((a, b) => b.createdAt.localeCompare(a.createdAt) || b.id.localeCompare(a.id))
     const rows = ORDER.flatMap((name): Row[] => {
       const members = shown.filter((session) => groupOf(session) === name)
@@ -177,9 +153,8 @@ export function RosterScreen() {
             ))}
           </select>
         </label>
-        {(Object.keys(BULK) as Bulk[]).map((action) => {
-          const from: readonly string[] = BULK[action].from
-          const count = shown.filter(({ status }) => from.includes(status)).length
+        {BULK.map((action) => {
+          const count = shown.filter((session) => possibleRequests(session).includes(action)).length
           return (
             <Button
               key={action}
@@ -188,7 +163,7 @@ export function RosterScreen() {
                 setBulk(action)
               }}
             >
-              {BULK[action].label} {count}
+              {LIFECYCLE[action]} {count}
             </Button>
           )
         })}
@@ -204,7 +179,7 @@ export function RosterScreen() {
       >
         {isLoaded && rows.length === 0 && (
           <Empty>
-            {sessions.size === 0 ? 'There is no session yet. Start one with “New session”.' : 'No session fits.'}
+            {sessions.size === 0 ? 'No session yet. Start one with “New session”.' : 'No session matches.'}
           </Empty>
         )}
         <div className={c.virtual} style={{ height: virtual.getTotalSize() }}>
@@ -227,7 +202,7 @@ export function RosterScreen() {
       {bulk !== undefined && (
         <BulkDialog
           action={bulk}
-          sessions={shown.filter(({ status }) => (BULK[bulk].from as readonly string[]).includes(status))}
+          sessions={shown.filter((session) => possibleRequests(session).includes(bulk))}
           onClose={() => {
             setBulk(undefined)
           }}
@@ -286,10 +261,9 @@ function SessionRow({ session, waiting, isSelected }: { session: SessionSummary;
 }
 
 function BulkDialog({ action, sessions, onClose }: { action: Bulk; sessions: SessionSummary[]; onClose: () => void }) {
-  // The sessions when the dialog opened: a change of the list must not change what is confirmed.
+  // The person confirms the sessions of the moment at which the dialog opened, so later changes of the list have no effect.
   const [affected] = useState(sessions)
-  const [done, setDone] = useState<{ name: string; error?: string }[]>()
-  const [isRunning, setRunning] = useState(false)
+  const [results, setResults] = useState<{ id: string; name: string; error?: string }[]>()
   const [isSure, setSure] = useState(false)
   const isMounted = useRef(true)
   useEffect(() => {
@@ -298,24 +272,20 @@ function BulkDialog({ action, sessions, onClose }: { action: Bulk; sessions: Ses
       isMounted.current = false
     }
   }, [])
-  const { label } = BULK[action]
-  const needsConfirmation = action === 'cancel'
+  const label = LIFECYCLE[action]
   const run = async () => {
-    setRunning(true)
-    const results: { name: string; error?: string }[] = []
+    setResults([])
     for (const { id, name } of affected) {
-      try {
-        await apply(action, id)
-        results.push({ name })
-      } catch (error) {
-        results.push({ name, error: messageOf(error) })
-      }
+      const result = await request(action, id).then(
+        () => ({ id, name }),
+        (error: unknown) => ({ id, name, error: messageOf(error) }),
+      )
+      // Closing the dialog stops the rest.
       if (!isMounted.current) return
-      setDone([...results])
+      setResults((earlier = []) => [...earlier, result])
     }
-    setRunning(false)
   }
-  const failures = done?.filter(({ error }) => error !== undefined) ?? []
+  const failures = results?.filter(({ error }) => error !== undefined) ?? []
   return (
     <Dialog title={`${label} ${String(affected.length)} sessions`} isOpen onClose={onClose}>
       <ul style={{ maxHeight: '14rem', overflowY: 'auto' }}>
@@ -326,7 +296,7 @@ function BulkDialog({ action, sessions, onClose }: { action: Bulk; sessions: Ses
           </li>
         ))}
       </ul>
-      {needsConfirmation && done === undefined && (
+      {action === 'cancel' && results === undefined && (
         <label className={s.row}>
           <input
             type="checkbox"
@@ -338,22 +308,22 @@ function BulkDialog({ action, sessions, onClose }: { action: Bulk; sessions: Ses
           Their work ends, and cannot be resumed
         </label>
       )}
-      {done !== undefined && (
+      {results !== undefined && (
         <p role="status">
-          {done.length} of {affected.length} requested{failures.length > 0 && `, ${String(failures.length)} refused`}
+          {results.length} of {affected.length} requested{failures.length > 0 && `, ${String(failures.length)} refused`}
         </p>
       )}
-      {failures.map(({ name, error }) => (
-        <p key={name} className={s.problem}>
+      {failures.map(({ id, name, error }) => (
+        <p key={id} className={s.problem}>
           {name}: {error}
         </p>
       ))}
       <div className={s.dialogFoot}>
-        <Button onClick={onClose}>{done === undefined ? 'Cancel' : 'Close'}</Button>
-        {done === undefined && (
+        <Button onClick={onClose}>{results === undefined ? 'Cancel' : 'Close'}</Button>
+        {results === undefined && (
           <Button
             look={action === 'cancel' ? 'stop' : 'primary'}
-            disabled={isRunning || (needsConfirmation && !isSure)}
+            disabled={action === 'cancel' && !isSure}
             onClick={() => void run()}
           >
             {label} {affected.length}

@@ -2,8 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import * as Tabs from '@radix-ui/react-tabs'
 import { useRef, useState } from 'react'
-import { api, data } from '../api/client'
-import type { AgentSessionStatus, SessionView } from '../api/types'
+import type { SessionView } from '../api/types'
 import { useKeys } from '../app/keyboard'
 import { inbox } from '../live/inbox'
 import { useSessionFollower, type LiveSession, type SessionFollower } from '../live/session'
@@ -19,6 +18,7 @@ import { DecisionCard } from './decision'
 import { BudgetEditor } from './budget'
 import { Timeline } from './timeline'
 import { controlHistory } from './control'
+import { LIFECYCLE, possibleRequests, request, type Lifecycle } from './lifecycle'
 import c from './screens.module.css'
 
 export function SessionScreen() {
@@ -35,53 +35,6 @@ function Followed({ id }: { id: string }) {
   return <Session follower={follower} live={live} session={live.session} />
 }
 
-type Lifecycle = 'pause' | 'resume' | 'interrupt' | 'cancel' | 'close' | 'retry'
-
-/** The requests that make sense in a status. The server decides. */
-function possible(session: SessionView): Lifecycle[] {
-  const byStatus: Partial<Record<AgentSessionStatus, Lifecycle[]>> = {
-    Queued: ['cancel'],
-    Running: ['pause', 'interrupt', 'cancel'],
-    WaitingForInput: ['pause', 'interrupt', 'cancel'],
-    WaitingForApproval: ['pause', 'interrupt', 'cancel'],
-    Paused: ['resume', 'cancel'],
-    Interrupted: ['resume', 'cancel'],
-    Idle: session.hasPendingReview ? ['cancel'] : ['close', 'cancel'],
-    Pausing: ['cancel'],
-    Resuming: ['cancel'],
-    Interrupting: ['cancel'],
-    Failed: ['retry'],
-  }
-  return byStatus[session.status] ?? []
-}
-
-const LABEL: Record<Lifecycle, string> = {
-  pause: 'Pause',
-  resume: 'Resume',
-  interrupt: 'Interrupt',
-  cancel: 'Cancel',
-  close: 'Close',
-  retry: 'Retry',
-}
-
-async function request(action: Lifecycle, id: string): Promise<SessionView> {
-  const params = { path: { id } }
-  switch (action) {
-    case 'pause':
-      return data(api.POST('/api/agents/sessions/{id}/pause', { params }))
-    case 'resume':
-      return data(api.POST('/api/agents/sessions/{id}/resume', { params }))
-    case 'interrupt':
-      return data(api.POST('/api/agents/sessions/{id}/interrupt', { params, body: {} as never }))
-    case 'cancel':
-      return data(api.POST('/api/agents/sessions/{id}/cancel', { params, body: {} as never }))
-    case 'close':
-      return data(api.POST('/api/agents/sessions/{id}/close', { params }))
-    case 'retry':
-      return (await data(api.POST('/api/agents/sessions/{id}/retry', { params, body: {} as never }))).session
-  }
-}
-
 function Session({ follower, live, session }: { follower: SessionFollower; live: LiveSession; session: SessionView }) {
   const { id } = session
   const { open } = useStore(inbox)
@@ -95,7 +48,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
     },
     onError: showProblem,
   })
-  const actions = possible(session)
+  const actions = possibleRequests(session)
   const act = (action: Lifecycle) => {
     if (action === 'cancel') setCancelling(true)
     else lifecycle.mutate(action)
@@ -131,7 +84,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
                 act(action)
               }}
             >
-              {LABEL[action]}
+              {LIFECYCLE[action]}
             </Button>
           ))}
         </span>
@@ -212,7 +165,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
   )
 }
 
-/** The last request to the agent, and how far it got, each with its time. */
+/** The objective, and the steps of the last request to the agent with their times. */
 function ControlState({ live, session }: { live: LiveSession; session: SessionView }) {
   const steps = controlHistory(live.activity)
   return (

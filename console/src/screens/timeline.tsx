@@ -24,10 +24,10 @@ const SIGN: Record<ActivityItemType, string> = {
   Notice: 'i',
 }
 
-/** How near to the end a reader is who follows the end. */
+/** The distance from the end, in pixels, within which the list follows new entries. */
 const AT_END = 40
 
-/** What happened, live. It stays at the end while the reader is there, and never moves under a reader who is not. */
+/** The activity of a session, live. The list follows new entries only while it is scrolled to its end. */
 export function Timeline({ follower, live }: { follower: SessionFollower; live: LiveSession }) {
   const [hasUsage, setUsage] = useState(false)
   const items = useMemo(
@@ -108,7 +108,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
         // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
         tabIndex={0}
       >
-        {live.isCaughtUp && items.length === 0 && <Empty>Nothing has happened yet.</Empty>}
+        {live.isCaughtUp && items.length === 0 && <Empty>No activity yet.</Empty>}
         <div className={c.virtual} style={{ height: total }}>
           {virtual.getVirtualItems().map(({ index, key, start }) => {
             const item = items[index]

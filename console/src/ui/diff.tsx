@@ -1,7 +1,7 @@
 import { diffLines } from 'diff'
 import s from './ui.module.css'
 
-/** Lines of context around a change. */
+/** How many unchanged lines are shown around a change. */
 const CONTEXT = 3
 
 export interface Line {
@@ -27,7 +27,7 @@ function lines(before: string, after: string): Line[] {
 
 export const SIGN = { same: '  ', added: '+ ', removed: '- ', gap: '' }
 
-/** What changes between two texts, line by line. `beside` adds something to a line. */
+/** The difference of two texts, line by line. `beside` renders an addition to a line. */
 export function Diff({
   before,
   after,

@@ -1,6 +1,6 @@
 import * as RadixDialog from '@radix-ui/react-dialog'
 import { useMutation } from '@tanstack/react-query'
-import { useId } from 'react'
+import { useId, useState } from 'react'
 import { messageOf } from '../api/client'
 import { toast } from './toasts'
 import s from './ui.module.css'
@@ -74,6 +74,58 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
       {children}
       {hint !== undefined && <small className={s.muted}>{hint}</small>}
     </label>
+  )
+}
+
+/** A text that a person writes after a click. Ctrl and Enter submits it, Escape cancels. */
+export function TextForm({
+  label,
+  submit,
+  initial = '',
+  isRequired = false,
+  onSubmit,
+  onCancel,
+}: {
+  label: string
+  submit: string
+  initial?: string
+  isRequired?: boolean
+  onSubmit: (text: string) => void
+  onCancel: () => void
+}) {
+  const [text, setText] = useState(initial)
+  return (
+    <form
+      className={s.stack}
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!isRequired || text.trim() !== '') onSubmit(text.trim())
+      }}
+    >
+      <Field label={label}>
+        <textarea
+          className={s.input}
+          rows={2}
+          value={text}
+          // The person has just asked for this field.
+          // eslint-disable-next-line jsx-a11y/no-autofocus
+          autoFocus
+          onChange={({ target }) => {
+            setText(target.value)
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'Escape') onCancel()
+            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
+          }}
+        />
+      </Field>
+      <div className={s.row}>
+        <Button type="submit" look="primary" disabled={isRequired && text.trim() === ''}>
+          {submit}
+        </Button>
+        <Button onClick={onCancel}>Cancel</Button>
+      </div>
+    </form>
   )
 }
 

@@ -1,7 +1,7 @@
 import Markdown from 'react-markdown'
 import s from './ui.module.css'
 
-/** Text of an agent with its Markdown as elements. HTML in it stays text, and images are not loaded. */
+/** Renders the Markdown of an agent. HTML in it is shown as text, and images are not loaded. */
 export default function AgentText({ children }: { children: string }) {
   return (
     <div className={s.markdown}>

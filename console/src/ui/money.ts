@@ -1,4 +1,4 @@
-/** Amounts are decimal texts of the server. They are added and shown without rounding. */
+/** Decimal places of a sum. Amounts are decimal texts of the server, and are added and shown without rounding. */
 const SCALE = 12
 
 function units(amount: string): bigint {

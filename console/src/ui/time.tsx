@@ -20,7 +20,7 @@ function distance(milliseconds: number): string {
   return relative.format(Math.round(seconds / 86_400), 'day')
 }
 
-/** How long ago or ahead a time is, in words; the exact time in the reader's zone as a title. */
+/** The distance of a time from now. The title has the exact time in the reader's zone. */
 export function Ago({ at }: { at: string }) {
   const now = useStore(clock)
   const date = new Date(at)

@@ -24,7 +24,7 @@ export interface Change {
   after: string
 }
 
-/** The change of a file that a tool call makes, if that is what it does. */
+/** The change of a file by a tool call. `undefined` if the input does not describe one. */
 export function changeOf(input: unknown): Change | undefined {
   const fields = fieldsOf(input)
   const path = text(fields.file_path) ?? text(fields.path)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsoleCode {
-    /// The code. It belongs into the fragment of the link, which browsers do not send.
+    /// Belongs in the fragment of a link, which browsers do not send.
     pub code: String,
     /// How long it can be used.
     pub expires_in_seconds: u64,
@@ -32,9 +32,9 @@ pub struct ConsoleSession {
     pub key: Option<String>,
 }
 
-/// The link that logs a browser in at a server, and then shows a page of the console.
+/// A link that logs a browser in and then opens a page of the console, by default the inbox.
 pub fn link(server: &str, code: &str, path: Option<&str>) -> String {
-    // Browsers do not open the address that stands for all addresses of a machine.
+    // A server that listens on all addresses is reached by the loopback address.
     let server =
         server.trim_end_matches('/').replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let to = path.map(|path| format!("&to={path}")).unwrap_or_default();

@@ -150,6 +150,15 @@ async fn foreign_hosts_and_origins_are_refused() {
 }
 
 #[tokio::test]
+async fn browser_receives_the_openapi_document() {
+    let server = Server::start(1).await;
+    let browser = Browser::open(&server).await;
+    let (status, document) = browser.get("/openapi.json", &[("accept", "text/html")]).await;
+    assert_eq!(status, 200);
+    assert!(document["paths"].is_object(), "{document}");
+}
+
+#[tokio::test]
 async fn health_check_may_use_any_host_name() {
     let server = Server::start(1).await;
     let http = Client::builder().no_proxy().build().unwrap();
@@ -163,7 +172,7 @@ async fn health_check_may_use_any_host_name() {
     }
 }
 
-/// The stream shows new sessions and their changes, and nothing of other owners.
+/// The stream sends new sessions and their changes, and no sessions of other owners.
 #[tokio::test]
 async fn list_of_sessions_is_followed_live() {
     let server = Server::start(1).await;

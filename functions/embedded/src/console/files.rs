@@ -1,3 +1,5 @@
+//! Responses with the page and the files of the console, and their security headers.
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
@@ -14,7 +16,7 @@ const SECURITY: [(HeaderName, HeaderValue); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// Allows only files of this server, no inline script, and no text as HTML. The nonce is for the styles of dialogs.
+/// The content security policy: only files of this server, no inline script, and no text as HTML. Styles of dialogs have the nonce.
 fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; \
@@ -34,36 +36,30 @@ fn response(body: impl Into<Body>, content_type: &'static str, cache: &'static s
 
 /// The page with a fresh nonce.
 pub(super) fn page(console: &Console) -> Response {
-    html(|nonce| console.page.replace(NONCE, nonce))
+    page_with_nonce(console).unwrap_or_else(IntoResponse::into_response)
 }
 
-/// A page that says why this build does not include the console.
+fn page_with_nonce(console: &Console) -> Result<Response, Problem> {
+    let nonce = random_code().map_err(Problem::internal)?;
+    let policy = HeaderValue::from_str(&policy(&nonce)).map_err(Problem::internal)?;
+    let mut response = response(console.page.replace(NONCE, &nonce), "text/html; charset=utf-8", "no-store");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    Ok(response)
+}
+
+/// The reason why this build does not include the console.
 pub(super) fn missing(reason: &str) -> Response {
     let text = format!("This server was built without the web console: {reason}\n");
-    response(text, "text/plain; charset=utf-8", "no-store")
+    let mut response = response(text, "text/plain; charset=utf-8", "no-store");
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
-fn html(page: impl FnOnce(&str) -> String) -> Response {
-    let nonce = match random_code() {
-        Ok(nonce) => nonce,
-        Err(error) => return Problem::internal(error).into_response(),
-    };
-    let mut response = response(page(&nonce), "text/html; charset=utf-8", "no-store");
-    match HeaderValue::from_str(&policy(&nonce)) {
-        Ok(policy) => {
-            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-            response
-        }
-        Err(error) => Problem::internal(error).into_response(),
-    }
-}
-
-/// A file. Every browser accepts gzip, so there is no other form of it.
+/// A file, always compressed, because every browser accepts gzip.
 pub(super) fn asset(asset: &Asset) -> Response {
     let cache = if asset.is_immutable() { "public, max-age=31536000, immutable" } else { "no-cache" };
     let mut response = response(asset.gzip, asset.content_type(), cache);
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    *response.status_mut() = StatusCode::OK;
     response
 }
 

@@ -1,4 +1,4 @@
-//! Logs browsers in. A program that has a token, or the server itself, makes a one-time code; the page exchanges the code for a
+//! Logs browsers in. A program with a token, or the server itself, creates a one-time code; the page exchanges the code for a
 //! cookie and a key. The cookie is a signed text that no function accepts as a token.
 
 use std::collections::HashMap;
@@ -24,16 +24,16 @@ use super::{PROTOCOL, protocols};
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
 /// How long a browser stays logged in.
 const LOGIN_LIFETIME: Duration = Duration::from_hours(7 * 24);
-/// How long the token counts that a request gets for its cookie and key. It does not leave the process.
+/// The lifetime of the token that a request receives for its cookie and key. The token does not leave the process.
 const TOKEN_LIFETIME: Duration = Duration::from_mins(1);
-/// The audience of cookies. It differs from that of tokens, because programs on other ports of this machine receive the cookie.
+/// The audience of cookies. It differs from the audience of tokens, because programs on other ports of this machine receive the cookie.
 const COOKIE_AUDIENCE: &str = "pilothouse-console";
-/// The codes that wait for their exchange. The oldest one makes room.
+/// The maximum number of unused codes. A further code replaces the oldest one.
 const MAX_CODES: usize = 100;
 /// The header with the key of the console.
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-pilothouse-console");
 
-/// One-time codes by their hash. They end with the process.
+/// One-time codes by their hash, in memory only.
 #[derive(Clone, Default)]
 pub(crate) struct LoginCodes(Arc<Mutex<HashMap<String, (UserId, Instant)>>>);
 
@@ -42,7 +42,7 @@ impl LoginCodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a code that logs a browser in as `owner`, once.
+    /// Creates a code that logs a browser in as `owner`, once.
     pub(crate) fn create(&self, owner: UserId) -> Result<String, KeyError> {
         let code = random_code()?;
         let mut codes = self.codes();
@@ -55,7 +55,7 @@ impl LoginCodes {
         Ok(code)
     }
 
-    /// Uses a code up. Returns its owner, unless it is unknown, used or too old.
+    /// Consumes a code. Returns its owner, or `None` if the code is unknown, used or too old.
     fn redeem(&self, code: &str) -> Option<UserId> {
         let (owner, made) = self.codes().remove(&sha256_hex(code.as_bytes()))?;
         (made.elapsed() < CODE_LIFETIME).then_some(owner)

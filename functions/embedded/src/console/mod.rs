@@ -6,9 +6,9 @@
 //! | `login` | one-time codes, the cookie, and the key that a request must carry besides the cookie |
 //! | `origin` | which hosts and origins a request may name |
 //!
-//! A browser sends its cookie with every request to this host, also to other ports of it and on behalf of other sites. The cookie
+//! A browser sends its cookie with every request to this host, also to its other ports and on behalf of other sites. The cookie
 //! alone therefore authenticates nothing: a request must also carry the key that only the console's own page can read. A request
-//! with both is passed on with a token in `Authorization`, so that functions need not know about cookies.
+//! with both is forwarded with a token in `Authorization`, so that functions need no support for cookies.
 
 mod files;
 mod login;
@@ -23,7 +23,6 @@ use axum::response::{IntoResponse, Response};
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use pilothouse_app::App;
-use pilothouse_app::http::Problem;
 use pilothouse_local_keys::LocalKeys;
 use tower::ServiceExt as _;
 
@@ -33,6 +32,7 @@ use login::Logins;
 /// The protocol that the server selects for a live stream of the console.
 const PROTOCOL: &str = "pilothouse";
 const HEALTH: &str = "/healthz";
+const OPENAPI: &str = "/openapi.json";
 
 /// Adds the console to the router of the functions. `hosts`: names under which browsers may reach the server, besides addresses
 /// and `localhost`.
@@ -57,7 +57,7 @@ struct BrowserGate {
 }
 
 async fn admit(State(gate): State<Arc<BrowserGate>>, mut request: Request, next: Next) -> Response {
-    // The health check of a load balancer may use any name, and its answer tells nothing.
+    // The health check of a load balancer may use any name, and the response contains no data.
     if request.uri().path() == HEALTH {
         return next.run(request).await;
     }
@@ -82,7 +82,7 @@ async fn admit(State(gate): State<Arc<BrowserGate>>, mut request: Request, next:
 /// The page for a navigation, or a file of the console. `None` for a request to a function.
 fn page_or_file(request: &Request) -> Option<Response> {
     let path = request.uri().path();
-    let is_function = path.starts_with("/api/") || path.starts_with("/ws/");
+    let is_function = path.starts_with("/api/") || path.starts_with("/ws/") || path == OPENAPI;
     if !matches!(*request.method(), Method::GET | Method::HEAD) || is_function {
         return None;
     }
@@ -114,9 +114,4 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|list| list.split(',').map(str::trim))
-}
-
-/// A refusal of a request that a browser sent for another site.
-const fn refused(sentence: &'static str) -> Problem {
-    Problem::ForeignOrigin(sentence)
 }

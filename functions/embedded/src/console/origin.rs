@@ -7,8 +7,6 @@ use axum::http::uri::Authority;
 use hyper::header;
 use pilothouse_app::http::Problem;
 
-use super::refused;
-
 /// Refuses a request for a foreign host or from a foreign origin. A request with a token in `Authorization` may name any host,
 /// because no page of another site has a token.
 pub(super) fn check(request: &Request, hosts: &[String]) -> Result<(), Problem> {
@@ -18,20 +16,20 @@ pub(super) fn check(request: &Request, hosts: &[String]) -> Result<(), Problem> 
     let host = request.uri().authority().map(Authority::as_str).or_else(|| text(header::HOST));
     let host = host.unwrap_or_default();
     if !headers.contains_key(header::AUTHORIZATION) && !is_own_host(host, hosts) {
-        return Err(refused(
+        return Err(Problem::ForeignOrigin(
             "this server does not know the name in the address; use its IP address or localhost, or start it with \
              --console-host and this name",
         ));
     }
     match text(header::ORIGIN) {
-        Some(origin) if !is_own_origin(origin, host) => Err(refused(
+        Some(origin) if !is_own_origin(origin, host) => Err(Problem::ForeignOrigin(
             "this request comes from another site; open the console at the address of this server",
         )),
         _ => Ok(()),
     }
 }
 
-/// Whether a name of this server: an IP address, which no other site can own, `localhost`, or a configured name.
+/// Whether the name is one of this server: an IP address, which no other site can own, `localhost`, or a configured name.
 fn is_own_host(host: &str, hosts: &[String]) -> bool {
     let name = name_of(host);
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
