@@ -8,14 +8,13 @@ use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use pilothouse_api::decisions::{DecisionView, InboxMessage};
 use pilothouse_app::App;
-use pilothouse_app::error_chain;
 use pilothouse_app::function::requirements::EMBEDDED;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Owner, Problem};
 use pilothouse_domain::decision::{Decision, DecisionStatus};
 use pilothouse_domain::{DecisionId, UserId};
 
-use crate::realtime::socket::{send, wait_for_change};
+use crate::realtime::socket::{send, serve, wait_for_change};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("decisions-stream", Verb::Get, "/ws/decisions", |verb| verb.route(stream_decisions))
@@ -33,12 +32,7 @@ async fn stream_decisions(
     Owner(owner): Owner,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
-    Ok(upgrade.on_upgrade(move |socket| async move {
-        if let Err(cause) = follow(&app, &owner, socket).await {
-            tracing::debug!(cause = %error_chain(&cause), "a stream of the inbox ended");
-        }
-    }))
+    serve("decisions", upgrade, move |socket| async move { follow(&app, &owner, socket).await })
 }
 
 async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), Problem> {
@@ -57,8 +51,8 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
     Ok(())
 }
 
-/// The decisions that can still change, as the client knows them. Changes are found by comparison, so that a client which is slow,
-/// or was informed of several commits at once, receives the latest state of each decision once.
+/// The decisions that can still change, as the client knows them. Changes are found by comparison, so that a slow client, or one that
+/// was notified of several commits at once, receives the latest state of each decision once.
 struct KnownInbox<'a> {
     app: &'a App,
     owner: &'a UserId,
@@ -73,7 +67,7 @@ impl KnownInbox<'_> {
         Ok(())
     }
 
-    /// Returns what changed since the last call, in the order of the inbox, and what is over after it.
+    /// Returns the decisions that changed since the last call: the open ones in the order of the inbox, then those that have ended.
     async fn changes(&mut self) -> Result<Vec<Decision>, Problem> {
         let before = std::mem::take(&mut self.unsettled);
         let mut changed = Vec::new();

@@ -10,13 +10,12 @@ use axum::response::Response;
 use pilothouse_api::sessions::{SessionListMessage, SessionSummary};
 use pilothouse_app::App;
 use pilothouse_app::change_notifier::ChangedSessions;
-use pilothouse_app::error_chain;
 use pilothouse_app::function::requirements::EMBEDDED;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Owner, Problem};
 use pilothouse_domain::{AgentSessionId, UserId};
 
-use crate::realtime::socket::{next_change, send};
+use crate::realtime::socket::{next_change, send, serve};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-stream", Verb::Get, "/ws/sessions", |verb| verb.route(stream_sessions))
@@ -25,7 +24,7 @@ pub const FUNCTION: HttpFunction =
         .statuses(&[101])
         .requires(EMBEDDED);
 
-/// How long changes are collected, so that a busy session is sent a few times a second at most.
+/// How long changes are collected, so that a busy session is sent at most five times a second.
 const COLLECT: Duration = Duration::from_millis(200);
 
 /// Sends `caught_up`, and then each session that changes. A client that lists the sessions after `caught_up` misses none.
@@ -34,12 +33,7 @@ async fn stream_sessions(
     Owner(owner): Owner,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
-    Ok(upgrade.on_upgrade(move |socket| async move {
-        if let Err(cause) = follow(&app, &owner, socket).await {
-            tracing::debug!(cause = %error_chain(&cause), "a stream of the list of sessions ended");
-        }
-    }))
+    serve("sessions", upgrade, move |socket| async move { follow(&app, &owner, socket).await })
 }
 
 async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), Problem> {
@@ -54,7 +48,7 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
             missed |= collect(further, &mut ids);
         }
         if missed {
-            // The client lists the sessions again.
+            // The client reads the list again.
             send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
             continue;
         }
@@ -68,7 +62,7 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
     Ok(())
 }
 
-/// Adds the ids of the sessions of a change. Returns whether changes were missed.
+/// Adds the ids of the changed sessions. Returns whether changes were missed.
 fn collect(change: ChangedSessions, ids: &mut BTreeSet<AgentSessionId>) -> bool {
     match change {
         ChangedSessions::Sessions(more) => {

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use axum::extract::ws::{Message, WebSocket};
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
 use pilothouse_app::change_notifier::ChangeSubscription;
+use pilothouse_app::error_chain;
 use pilothouse_app::http::Problem;
 use serde::Serialize;
 
@@ -12,7 +15,24 @@ const PING: Duration = Duration::from_secs(20);
 /// The time that a client has to accept a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits until what the stream shows may have changed. Returns false when the stream is over.
+/// Upgrades the connection, and runs a stream that has no cursor until it ends.
+pub(super) fn serve<F>(
+    stream: &'static str,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    follow: impl FnOnce(WebSocket) -> F + Send + 'static,
+) -> Result<Response, Problem>
+where
+    F: Future<Output = Result<(), Problem>> + Send,
+{
+    let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        if let Err(cause) = follow(socket).await {
+            tracing::debug!(stream, cause = %error_chain(&cause), "a live stream ended");
+        }
+    }))
+}
+
+/// Waits until the data of the stream may have changed. Returns false when the stream is over.
 pub(super) async fn wait_for_change(
     socket: &mut WebSocket,
     changes: &mut dyn ChangeSubscription,
@@ -21,7 +41,7 @@ pub(super) async fn wait_for_change(
     Ok(next_change(socket, next).await?.is_some())
 }
 
-/// Waits for a change, and keeps the connection alive meanwhile. Returns `None` when the stream is over.
+/// Waits for a change, and sends pings meanwhile. Returns `None` when the stream is over.
 pub(super) async fn next_change<T>(
     socket: &mut WebSocket,
     change: impl Future<Output = Option<T>>,
