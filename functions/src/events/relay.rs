@@ -38,7 +38,7 @@ pub struct RelayedMessages {
     pub pushes: Vec<PushOf>,
 }
 
-/// The kinds of items that cause messages or pushes. The stream of the table delivers no others, whose invocations would cost money.
+/// The kinds of items that cause messages or pushes. The stream of the table delivers only these, because each invocation costs money.
 pub const RELAYED_KINDS: [&str; 6] = [
     layout::JOURNAL,
     layout::AGGREGATE_JOURNAL,

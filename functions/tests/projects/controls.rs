@@ -1,4 +1,4 @@
-//! What reaches the control of an agent: rules of its project, brakes, kills, and the template of its start.
+//! The control of an agent: approval rates of its project, pauses under a brake, kills, and templates.
 
 use pilothouse_app::session_config;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, RunPhase};
@@ -43,7 +43,7 @@ async fn a_minimum_approval_rate_of_the_project_asks() {
 }
 
 #[tokio::test]
-async fn resume_of_an_agent_is_refused_before_the_hold_is_there() {
+async fn resume_of_an_agent_is_refused_before_its_hold() {
     let fixture = ProjectFixture::working().await;
     let (status, body) = fixture.of_agent("pause", json!({})).await;
     assert_eq!(status, 202, "{body}");
@@ -92,9 +92,9 @@ async fn kill_all_ends_paused_and_waiting_agents() {
     kill(&reviewed).await;
 }
 
-/// S2 `createAgentBrief`: defaults of the template, then what the request names.
+/// S2 `createAgentBrief`: defaults of the template, then fields of the request.
 #[tokio::test]
-async fn template_fills_what_the_brief_leaves_open() {
+async fn template_fills_the_omitted_fields_of_a_brief() {
     let mut fixture = ProjectFixture::working().await;
     let template = json!({
         "name": "Reader", "modelId": "small", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2", "adapter": "script",

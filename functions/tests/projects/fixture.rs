@@ -36,7 +36,7 @@ pub(crate) fn owner() -> UserId {
     UserId::parse("ada").unwrap()
 }
 
-/// A question whether a tool call is permitted.
+/// A request for permission of a tool call.
 pub(crate) fn permission(request: &str) -> AgentFact {
     let options = json!([{ "label": "Allow" }, { "label": "Deny" }]);
     let approval = json!({ "toolName": "Bash", "input": "{}", "allow": "Allow", "deny": "Deny" });

@@ -79,7 +79,7 @@ impl ProjectFixture {
         agent["status"].as_str().unwrap().to_owned()
     }
 
-    async fn assert_clock_stands(&self) {
+    async fn assert_clock_is_stopped(&self) {
         let before = self.tick().await;
         self.advance(Duration::from_mins(1));
         assert_eq!(self.tick().await, before);
@@ -483,7 +483,7 @@ async fn cancelled_chain_ends_its_decision() {
     assert_eq!(fixture.only("?state=cancelled").await["reason"], "chain_ended");
 }
 
-/// An agent whose work nobody continues does not run, and the clock of its project stops.
+/// An agent without a continuation does not run, and the clock of its project stops.
 #[tokio::test]
 async fn agent_of_a_full_chain_waits_for_its_person() {
     for option in ["cancel", "keep"] {
@@ -498,7 +498,7 @@ async fn agent_of_a_full_chain_waits_for_its_person() {
         }
         fixture.react().await;
         assert_eq!(fixture.agent_status().await, "error", "{option}");
-        fixture.assert_clock_stands().await;
+        fixture.assert_clock_is_stopped().await;
     }
 }
 
@@ -517,7 +517,7 @@ async fn exhausted_agent_of_a_cancelled_chain_is_not_running() {
     fixture.end_run().await;
     fixture.react().await;
     assert_eq!(fixture.agent_status().await, "error");
-    fixture.assert_clock_stands().await;
+    fixture.assert_clock_is_stopped().await;
     assert_eq!(fixture.loaded_agent().await.value.current_session_id(), fixture.session);
 }
 

@@ -46,7 +46,7 @@ async fn portfolio_shows_each_project_at_a_glance() {
 }
 
 #[tokio::test]
-async fn health_shows_run_brief_and_what_waits() {
+async fn health_shows_run_brief_and_pending_decisions() {
     let fixture = ProjectFixture::working().await;
     fixture.tell(permission("q1")).await;
     let health = fixture.health().await;

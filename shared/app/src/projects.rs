@@ -1,4 +1,4 @@
-//! Projects of an owner, and views of their agents.
+//! Reads that several functions share: projects of an owner with their agents, the open decisions, and journals of sessions.
 
 use futures_util::future::try_join_all;
 use pilothouse_api::projects::{AgentView, SpendingView};

@@ -48,7 +48,7 @@ impl Deserr<Violations> for BriefChanges {
         match <Value as Deserr<Violations>>::deserialize_from_value(value, location)? {
             Value::Object(fields) => {
                 let changes = Self(fields);
-                // Names every violation before the agent is read. The fields that a brief requires stand for those of the agent.
+                // Names every violation before the agent is read. Placeholders replace the required fields of its brief.
                 let required = [("role", "Agent"), ("workstream", "any")];
                 let required = required.map(|(name, value)| (name.to_owned(), Value::from(value)));
                 changes.merged_into(required.into_iter().collect())?;

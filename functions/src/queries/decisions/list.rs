@@ -25,10 +25,9 @@ const MAX_PAGES_READ: usize = 5;
 const COUNTED_PAGES: usize = 5;
 const COUNTED_OF_PAGE: usize = 200;
 
-/// Responds with 200 and a page. Pending and orphaned decisions are the default: the most severe first, then those with the largest blast radius,
-/// then the oldest. With another `state` the latest come first. `kind`, `session`, `projectId` and
-/// `agentId` filter. A filtered page may be short even if more
-/// pages follow. `counts=true` adds the numbers of pending and orphaned decisions.
+/// Responds with 200 and a page. Pending and orphaned decisions are the default: the most severe first, then those with the largest blast
+/// radius, then the oldest. With another `state` the latest come first. `kind`, `session`, `projectId` and `agentId` filter. A filtered
+/// page may be short even if more pages follow. `counts=true` adds the numbers of pending and orphaned decisions.
 async fn list_decisions(
     State(app): State<App>,
     Owner(owner): Owner,

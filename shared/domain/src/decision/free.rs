@@ -125,7 +125,7 @@ impl FreeDecision {
         Self::about(session, Self::failed_handoff_of(chain_id), subject, now)
     }
 
-    /// The decision whether `agent` may do without asking what it proposed just now.
+    /// The decision about the autonomy that `agent` proposes now.
     pub(crate) fn autonomy(
         agent: &ProjectAgent,
         action_kind: ActionKind,

@@ -1,4 +1,4 @@
-//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions of people, uses of the project's
+//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions and their timeouts, brakes, uses of the project's
 //! knowledge, and changes of mode and trust, each with its reason.
 
 use schemars::JsonSchema;
@@ -108,10 +108,10 @@ pub enum LoggedDecision {
         access: KnowledgeAccess,
         /// Whether the workstreams of its brief allow it.
         allowed: bool,
-        /// The workstream that it concerns. Absent if it concerns all that the agent may read.
+        /// The workstream. Absent for a search, which covers all readable workstreams.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         workstream: Option<WorkstreamId>,
-        /// The id of the artifact or decision.
+        /// The id of the artifact or decision, the path of a new artifact, or the words of a search.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
     },

@@ -67,7 +67,7 @@ pub enum DecisionKind {
     CrashRecovery,
     /// What becomes of a chain whose work cannot be handed over.
     HandoffFailed,
-    /// Whether an agent of a project may do one kind of action without asking.
+    /// Whether an agent of a project may perform one kind of action without asking.
     Autonomy,
 }
 

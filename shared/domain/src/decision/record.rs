@@ -195,7 +195,7 @@ pub enum CancelReason {
     Retried,
     /// The chain was cancelled in another way.
     ChainEnded,
-    /// What an agent proposed does not apply any more.
+    /// A brake, a lower approval rate or a changed policy withdrew the proposal of the agent.
     ProposalWithdrawn,
 }
 

@@ -79,11 +79,11 @@ pub enum DecisionSubject {
         /// What can become of the chain.
         options: Vec<DecisionOption>,
     },
-    /// The verdicts on an agent of a project were so good that it could do without them (decision 68).
+    /// An agent of a project proposes to perform one kind of action without asking (decision 68).
     Autonomy {
-        /// What the agent could do without asking.
+        /// The kind of the actions.
         action_kind: ActionKind,
-        /// The verdicts of persons on such actions so far.
+        /// The verdicts of people on such actions so far.
         verdicts: ApprovalCounts,
         /// Lower end of the interval of the approval rate.
         lower_bound: Rate,

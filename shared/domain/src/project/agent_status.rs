@@ -30,7 +30,7 @@ impl AgentStatus {
     pub const ALL: [Self; 5] =
         [Self::Running, Self::Paused, Self::WaitingOnHuman, Self::Completed, Self::Error];
 
-    /// The status of an agent with this current session. An exhausted session that no other one continues is not at work any more.
+    /// The status of an agent with this current session. An exhausted session without a continuation no longer works.
     pub const fn of(session: &AgentSession) -> Self {
         match session.work_stop() {
             Some(WorkStop::ChainFull) => Self::WaitingOnHuman,
@@ -101,26 +101,30 @@ mod tests {
     use AgentSessionStatus as S;
 
     #[test]
-    fn each_status_of_a_session_has_one_status_of_its_agent() {
+    fn agent_status_agrees_with_the_groups_of_session_statuses() {
         use AgentStatus as A;
-        let expected = |status| match status {
-            S::Queued
-            | S::Running
-            | S::Interrupting
-            | S::Pausing
-            | S::Resuming
-            | S::Cancelling
-            | S::ContextExhausted => A::Running,
-            S::Paused | S::Interrupted => A::Paused,
-            S::WaitingForInput | S::WaitingForApproval => A::WaitingOnHuman,
-            S::Idle | S::Completed => A::Completed,
-            S::Failed | S::Cancelled => A::Error,
-        };
         for status in S::ALL {
-            assert_eq!(AgentStatus::of_status(status, false), expected(status), "{status}");
-            let reviewed = if status == S::Idle { A::WaitingOnHuman } else { expected(status) };
-            assert_eq!(AgentStatus::of_status(status, true), reviewed, "{status}");
+            let agent = A::of_status(status, false);
+            let continues = status == S::ContextExhausted;
+            let has_ended = status == S::Idle || (status.is_terminal() && !continues);
+            assert_eq!(agent == A::WaitingOnHuman, status.is_waiting(), "{status}");
+            assert_eq!(matches!(agent, A::Completed | A::Error), has_ended, "{status}");
+            if status.is_intermediate() || continues {
+                assert_eq!(agent, A::Running, "{status}");
+            }
+            let rests = status.survives_its_process() && !status.is_waiting() && !has_ended;
+            assert_eq!(agent == A::Paused, rests, "{status}");
         }
+        let ended =
+            [S::Idle, S::Completed, S::Failed, S::Cancelled].map(|status| A::of_status(status, false));
+        assert_eq!(ended, [A::Completed, A::Completed, A::Error, A::Error]);
+    }
+
+    #[test]
+    fn pending_review_changes_only_the_status_of_idle_agents() {
+        let changed = |status| AgentStatus::of_status(status, true) != AgentStatus::of_status(status, false);
+        assert_eq!(S::ALL.into_iter().filter(|status| changed(*status)).collect::<Vec<_>>(), [S::Idle]);
+        assert_eq!(AgentStatus::of_status(S::Idle, true), AgentStatus::WaitingOnHuman);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::effect::ActionKind;
 use crate::trust::{AutonomyChange, NoProposal};
 use crate::{DecisionId, DomainContext};
 
-/// What changes of autonomy mean for the decisions of the owner.
+/// The decisions of the owner that changes of autonomy open and end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProposalDecisions {
     pub opened: Vec<FreeDecision>,
@@ -14,7 +14,7 @@ pub struct ProposalDecisions {
 }
 
 impl ProjectAgent {
-    /// Opens a decision for each proposal in `events` of this agent, and takes back those about proposals that `events` revoke.
+    /// Opens a decision for each proposal in `events` of this agent, and withdraws the decisions about proposals that `events` revoke.
     pub fn decide_proposals(
         &mut self,
         events: &[ProjectAgentEvent],
@@ -36,7 +36,7 @@ impl ProjectAgent {
         decisions
     }
 
-    /// The decisions about proposals that nobody has answered.
+    /// The decisions about unanswered proposals.
     pub fn open_proposals(&self) -> impl Iterator<Item = DecisionId> {
         self.proposals.values().copied()
     }
@@ -44,7 +44,7 @@ impl ProjectAgent {
     /// A person grants or declines the proposed autonomy.
     ///
     /// # Errors
-    /// None is proposed.
+    /// [`NoProposal`] if none is open for this kind.
     pub fn answer_proposal(
         &mut self,
         action_kind: ActionKind,
@@ -64,7 +64,7 @@ impl ProjectAgent {
 }
 
 impl ProjectAgentEvent {
-    /// How the autonomy of the agent changed without a person.
+    /// The changes of autonomy without a person.
     pub fn autonomy_changes(&self) -> &[AutonomyChange] {
         match self {
             Self::TrustChanged { entry, .. } => &entry.autonomy,

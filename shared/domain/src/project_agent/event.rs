@@ -40,7 +40,7 @@ aggregate_events! {
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             autonomy: Vec<AutonomyChange>,
         },
-        /// A person decided whether the agent may do one kind of action without asking.
+        /// A person granted or declined the autonomy that the agent proposed.
         AutonomyAnswered = "ProjectAgentAutonomyAnsweredEvent" {
             decision_id: DecisionId,
             action_kind: ActionKind,

@@ -90,7 +90,7 @@ pub struct NewAgent {
 }
 
 impl NewAgent {
-    /// What the agent's sessions know of their project.
+    /// The place of the agent's sessions in their project.
     pub fn membership(&self) -> ProjectMembership {
         ProjectMembership {
             project_id: self.project_id,
@@ -243,7 +243,7 @@ impl ProjectAgent {
         self.project_id
     }
 
-    /// What the agent's sessions know of their project.
+    /// The place of the agent's sessions in their project.
     pub fn membership(&self) -> ProjectMembership {
         ProjectMembership {
             project_id: self.project_id,

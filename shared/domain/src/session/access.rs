@@ -174,7 +174,7 @@ impl AgentSession {
         self.requests.pending()
     }
 
-    /// How many requests and outputs wait for the owner. A brake suspends requests, and leaves outputs to be reviewed.
+    /// The number of requests and outputs that wait for the owner. A brake suspends requests, but not reviews of outputs.
     pub fn pending_decision_count(&self) -> usize {
         let requests = if self.is_held() { 0 } else { self.pending_requests().len() };
         requests + usize::from(self.has_pending_review())

@@ -28,7 +28,7 @@ pub(super) struct ChainLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkStop {
-    /// The chain has the most sessions that it can have, and a person decides.
+    /// The chain has reached its maximum length, and waits for the decision of a person.
     ChainFull,
     /// A person kept the full chain as it is.
     ChainKept,

@@ -74,7 +74,7 @@ impl AgentSession {
         self.open_decisions().find(|decision| decision.id == id)
     }
 
-    /// What waits for a person: requests of the agent, and the output to review.
+    /// The open decisions: requests of the agent, and the review of its output.
     pub fn open_decisions(&self) -> impl Iterator<Item = Decision> {
         let requests = self.requests.pending().iter().map(|request| self.decision_on(request));
         let output = self.reviewed_decision().filter(|_| !self.status().is_terminal());
