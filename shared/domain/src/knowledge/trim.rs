@@ -68,7 +68,7 @@ const LISTS: [(Length, Keep, usize); 7] = [
     (
         |it| it.workstreams.iter().map(|workstream| workstream.active_agent_ids.len()).max().unwrap_or(0),
         |it, count| {
-            it.workstreams.iter_mut().for_each(|workstream| workstream.active_agent_ids.truncate(count))
+            it.workstreams.iter_mut().for_each(|workstream| workstream.active_agent_ids.truncate(count));
         },
         0,
     ),
