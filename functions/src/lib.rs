@@ -18,6 +18,7 @@ pub mod acl;
 pub mod agent_api;
 mod artifacts;
 pub mod catalog;
+mod coherence;
 pub mod commands;
 mod dead_letters;
 pub mod events;

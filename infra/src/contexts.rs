@@ -56,7 +56,7 @@ pub fn context(function: &str) -> &str {
         "announce" | "deliver" | "notifications" | "webhooks" | "events" => "telling",
         "intake" | "relay" | "react" | "clock" | "dead" | "deadletters" => "engine",
         "push" | "stream" => "live",
-        "trust" | "tick" => "projects",
+        "coherence" | "trust" | "tick" => "projects",
         other => other,
     }
 }

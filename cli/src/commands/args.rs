@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, artifacts, brake, briefing, budget, chain, completions, dead_letters,
+    adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, dead_letters,
     deliverables, demo, events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue,
     records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
@@ -99,6 +99,8 @@ pub enum Command {
     Artifacts(artifacts::Artifacts),
     #[command(subcommand)]
     Knowledge(knowledge::Knowledge),
+    #[command(subcommand)]
+    Coherence(coherence::Coherence),
     #[command(subcommand)]
     Trust(trust::Trust),
     Tick(tick::Tick),

@@ -10,6 +10,7 @@ pub mod brake;
 pub mod briefing;
 pub mod budget;
 pub mod chain;
+pub mod coherence;
 pub mod completions;
 pub mod criteria;
 pub mod dead_letters;
@@ -117,6 +118,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Agent(command) => command.run(&ctx()?).await,
         Command::Artifacts(command) => command.run(&ctx()?).await,
         Command::Knowledge(command) => command.run(&ctx()?).await,
+        Command::Coherence(command) => command.run(&ctx()?).await,
         Command::Trust(command) => command.run(&ctx()?).await,
         Command::Tick(command) => command.run(&ctx()?).await,
         Command::DeadLetters(command) => command.run(&ctx()?).await,

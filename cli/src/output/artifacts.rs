@@ -162,6 +162,9 @@ pub fn snapshot(snapshot: &KnowledgeSnapshot, style: Style) -> String {
             let _ = writeln!(out, "  pending: {} ({})", text::line(&decision.title, 100), decision.severity);
         }
     }
+    for issue in &snapshot.recent_coherence_issues {
+        let _ = writeln!(out, "\nissue: {} ({})", issue.title, issue.severity);
+    }
     let it = &snapshot.omitted;
     let omitted = it.artifacts + it.pending_decisions + it.coherence_issues + it.agents + it.workstreams;
     if omitted > 0 {

@@ -84,6 +84,7 @@ fn row(logged: &LoggedDecision) -> [String; 3] {
                 KnowledgeAccess::ReportArtifact => "report an artifact",
                 KnowledgeAccess::ReadDecision => "read a decision",
                 KnowledgeAccess::Search => "search the knowledge",
+                KnowledgeAccess::FlagCoherence => "flag a coherence issue",
             };
             let decided = if *allowed { "allowed" } else { "refused: outside of its workstreams" };
             let subject = subject.clone().unwrap_or_default();

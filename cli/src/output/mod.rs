@@ -6,6 +6,7 @@ pub mod artifacts;
 pub mod brakes;
 pub mod briefing;
 pub mod chains;
+pub mod coherence;
 pub mod dead_letters;
 pub mod decision_log;
 pub mod deliverables;

@@ -82,7 +82,7 @@ fn event_line(event: &RoutedEvent, names: &Names, style: Style) -> String {
     let content = &event.envelope.event.content;
     let paint = match content {
         C::Decision { .. } | C::Guardrail { .. } => Paint::Yellow,
-        C::Error { .. } => Paint::Red,
+        C::Error { .. } | C::Coherence { .. } => Paint::Red,
         C::Completion { .. } => Paint::Green,
         C::Status { .. }
         | C::ToolCall { .. }
@@ -120,6 +120,7 @@ fn event_line(event: &RoutedEvent, names: &Names, style: Style) -> String {
             let percent = progress_pct.map(|percent| format!("{percent}%  ")).unwrap_or_default();
             format!("{percent}{description}")
         }
+        C::Coherence { title, severity, .. } => format!("{title} ({severity})"),
         C::RawProvider { event_type, payload } => format!("{event_type} {payload}"),
     };
     let who = names.of(event.envelope.agent_id);

@@ -1,4 +1,5 @@
-//! Stores a version of an artifact: the content first, then everything else in one transaction.
+//! Stores a version of an artifact: the content first, then everything else in one transaction, also the coherence issues that it
+//! raises.
 
 use pilothouse_api::artifacts::ArtifactUploadResult;
 use pilothouse_app::App;
@@ -7,15 +8,18 @@ use pilothouse_domain::artifact::{
     Artifact, ArtifactAuthor, ArtifactContent, ArtifactError, ArtifactPlace, ContentSize, MimeType,
     NewVersion, artifact_id,
 };
+use pilothouse_domain::coherence::structural::{CheckedVersion, check};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::knowledge::KnowledgeScope;
 use pilothouse_domain::text::{ArtifactName, WorkstreamId, cut};
 use pilothouse_domain::tick::Tick;
-use pilothouse_domain::{ArtifactId, DomainContext, Project, ProjectId, UserId};
+use pilothouse_domain::{ArtifactId, DomainContext, Events, Project, ProjectId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate};
 
 use super::content;
 use super::input::{Content, Target, Upload};
+use crate::coherence::Detection;
+use crate::coherence::structural::evidence;
 
 /// The author of a version, and its project.
 pub(crate) struct Writer<'a> {
@@ -35,10 +39,11 @@ pub(crate) struct WriteState {
     content: ArtifactContent,
     head: String,
     tick: Tick,
+    detection: Detection,
 }
 
 impl Writer<'_> {
-    /// Loads the artifact and checks the scope, then stores the content.
+    /// Loads the artifact and checks the scope, then stores the content and checks the coherence with other artifacts.
     ///
     /// # Errors
     /// [`ArtifactError::NotWritable`] for a workstream that is not the agent's own.
@@ -53,7 +58,42 @@ impl Writer<'_> {
         }
         let (content, head) = self.content(app, upload).await?;
         let tick = time.tick(app.now())?;
-        Ok(WriteState { author: self.author.clone(), id, before, workstream, content, head, tick })
+        let before_artifact = before.as_ref().map(|before| &before.value);
+        let detection =
+            self.detect(app, upload, (id, before_artifact), (&workstream, &content), tick).await?;
+        Ok(WriteState { author: self.author.clone(), id, before, workstream, content, head, tick, detection })
+    }
+
+    /// Layer 0 of the coherence checks (S2, "Structural checks").
+    async fn detect(
+        &self,
+        app: &App,
+        upload: &Upload,
+        (id, before): (ArtifactId, Option<&Artifact>),
+        (workstream, content): (&WorkstreamId, &ArtifactContent),
+        tick: Tick,
+    ) -> Result<Detection, Problem> {
+        let place = (self.owner, self.project);
+        let path = match (&upload.target, before) {
+            (Target::Path(path), _) => path,
+            (Target::Artifact(_), Some(before)) => before.path(),
+            (Target::Artifact(_), None) => return Err(Problem::no_artifact()),
+        };
+        let (source_path, sources) = (upload.input.source_path.as_ref(), &upload.input.source_artifact_ids);
+        let evidence = evidence(app, place, source_path, &content.content_hash, sources).await?;
+        let version = CheckedVersion {
+            project: self.project,
+            artifact_id: id,
+            workstream,
+            path,
+            source_path,
+            author: &self.author,
+            is_empty: content.size_bytes.bytes() == 0,
+            stored_at: app.now(),
+            tick,
+            previous: before.map(|before| (&before.latest().author, before.latest().tick)),
+        };
+        Detection::load(app, place, tick, check(&version, &evidence, self.scope.as_ref())).await
     }
 
     async fn target(
@@ -126,6 +166,8 @@ impl Writer<'_> {
 pub(crate) struct Written {
     pub(crate) result: ArtifactUploadResult,
     pub(crate) is_new: bool,
+    /// The coherence issues that it raises, for the journal of the session that wrote it.
+    pub(crate) raised: Events,
 }
 
 impl WriteState {
@@ -138,7 +180,7 @@ impl WriteState {
         cause: Cause,
         (commit, ctx): (&mut Commit, &DomainContext<'_>),
     ) -> Result<Written, Problem> {
-        let Self { author, id, before, workstream, content, head, tick } = self;
+        let Self { author, id, before, workstream, content, head, tick, detection } = self;
         let input = &upload.input;
         let path = match (&upload.target, &before) {
             (_, Some(before)) => before.value.path().clone(),
@@ -175,10 +217,12 @@ impl WriteState {
         };
         let result = ArtifactUploadResult::of(&loaded.value);
         let is_new = !events.is_empty();
+        let mut raised = Events::new();
         if is_new {
+            raised = detection.record(app, &cause, commit, ctx)?;
             app.record_aggregate(commit, &loaded, cause, events)?;
             commit.artifact_entries(earlier.as_ref(), &loaded.value)?;
         }
-        Ok(Written { result, is_new })
+        Ok(Written { result, is_new, raised })
     }
 }

@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod brakes;
 pub mod chains;
+pub mod coherence;
 pub mod decisions;
 pub mod messages;
 pub mod notifications;

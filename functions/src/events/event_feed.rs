@@ -74,6 +74,7 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Brake(_) => None,
         AnyAggregateEntry::Artifact(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Chain(entry) => message_for_entry_of(entry),
+        AnyAggregateEntry::Coherence(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Skill(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Template(entry) => message_for_entry_of(entry),
         AnyAggregateEntry::Project(entry) => message_for_entry_of(entry),
@@ -140,6 +141,7 @@ async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem
                 }
                 AnyAggregateEntry::Artifact(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Chain(entry) => entry_of_aggregate(entry),
+                AnyAggregateEntry::Coherence(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Skill(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Template(entry) => entry_of_aggregate(entry),
                 AnyAggregateEntry::Project(entry) => entry_of_aggregate(entry),

@@ -11,16 +11,18 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::ArtifactSummary;
 use pilothouse_domain::decision;
 use pilothouse_domain::knowledge::{
-    AgentSummary, ArtifactIndexEntry, DecisionSummary, KnowledgeScope, KnowledgeSnapshot, ProjectKnowledge,
-    TokenBudget, WorkstreamStatus, WorkstreamSummary,
+    AgentSummary, ArtifactIndexEntry, CoherenceIssueSummary, DecisionSummary, KnowledgeScope,
+    KnowledgeSnapshot, ProjectKnowledge, TokenBudget, WorkstreamStatus, WorkstreamSummary,
 };
 use pilothouse_domain::project::{AgentStatus, Workstream};
 use pilothouse_domain::session::AgentSession;
 use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentId};
-use pilothouse_store::{ArtifactList, Commit, Loaded, SnapshotMark};
+use pilothouse_store::{ArtifactList, Commit, IssueList, Loaded, SnapshotMark};
 
 /// The latest artifacts of each workstream that are read.
 const ARTIFACTS: usize = 100;
+/// The latest open coherence issues that are read.
+const ISSUES: usize = 20;
 /// The most agents that are read at the same time.
 const CONCURRENT_AGENTS: usize = 16;
 
@@ -70,6 +72,8 @@ async fn knowledge_of(
     open.sort_by_key(|decision| (Reverse(decision.rank()), decision.created_at, decision.id));
     let pending: Vec<_> = open.iter().filter_map(DecisionSummary::of).collect();
     let tally = app.store.artifact_tally(project.id()).await?.value;
+    let place = (project.owner_id(), project.id());
+    let issues = app.store.coherence_issues(place.0, place.1, IssueList::Open, ISSUES, None).await?;
     let mut workstreams = Vec::new();
     for workstream in project.definition().workstreams.iter().filter(|it| scope.may_read(&it.id)) {
         let count = tally.of(&workstream.id);
@@ -78,8 +82,7 @@ async fn knowledge_of(
     Ok(ProjectKnowledge {
         workstreams,
         pending_decisions: pending,
-        // No part of the system records coherence issues yet.
-        recent_coherence_issues: Vec::new(),
+        recent_coherence_issues: issues.items.iter().map(|it| CoherenceIssueSummary::of(it, scope)).collect(),
         artifacts: artifacts.iter().map(ArtifactIndexEntry::from).collect(),
         agents: agents.iter().map(|(agent, session)| agent_summary(agent, session)).collect(),
     })

@@ -1,5 +1,5 @@
-//! Reacts to the journals of artifacts: indexes the words of new versions, counts new artifacts, and counts reviews for the trust of the
-//! authors (decision 84).
+//! Reacts to the journals of artifacts: indexes the words of new versions, counts new artifacts, checks their coherence, and counts
+//! reviews for the trust of the authors (decision 84).
 //!
 //! A commit that counts also stores a mark of what it counted, so that a repeated or late message changes nothing.
 
@@ -14,7 +14,7 @@ use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
 use pilothouse_domain::{ArtifactId, DomainContext, ProjectId};
 use pilothouse_store::{Commit, Loaded};
 
-use super::{search_index, trust};
+use super::{coherence, search_index, trust};
 
 pub(super) async fn react(
     app: &App,
@@ -25,7 +25,8 @@ pub(super) async fn react(
     let (version, author, outcome) = match event {
         ArtifactEvent::Reported { version, project_id, workstream, .. } => {
             let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };
-            return search_index::react_of_artifact(app, id).await.and(counted);
+            let indexed = search_index::react_of_artifact(app, id).await.and(counted);
+            return indexed.and(coherence::check_artifact(app, id).await);
         }
         ArtifactEvent::Approved { version, author, .. } => (*version, author, TrustOutcome::ArtifactApproved),
         ArtifactEvent::Rejected { version, author, .. } => (*version, author, TrustOutcome::ArtifactRejected),

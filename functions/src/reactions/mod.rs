@@ -8,6 +8,7 @@ pub mod allocate_pool_slots;
 pub mod artifacts;
 pub mod brakes;
 pub mod chains;
+pub mod coherence;
 pub mod crashes;
 pub mod decision_log;
 pub mod decision_timeouts;
@@ -83,6 +84,7 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || decision_timeouts::concerns(event)
         || crashes::concerns(event)
         || search_index::concerns(event)
+        || coherence::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -105,6 +107,9 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
         AnyAggregateEntry::Chain(entry) if entry.events.iter().any(chains::concerns_of_chain) => {
             message_for_entry_of(entry)
         }
+        AnyAggregateEntry::Coherence(entry) if entry.events.iter().any(coherence::concerns_of_issue) => {
+            message_for_entry_of(entry)
+        }
         AnyAggregateEntry::Project(entry)
             if entry.events.iter().any(|event| {
                 configures(event)
@@ -120,6 +125,7 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
             message_for_entry_of(entry)
         }
         AnyAggregateEntry::Chain(_)
+        | AnyAggregateEntry::Coherence(_)
         | AnyAggregateEntry::Skill(_)
         | AnyAggregateEntry::Template(_)
         | AnyAggregateEntry::Project(_)
@@ -200,6 +206,11 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
                 outcome = outcome.and(chains::react_of_chain(app, event).await);
             }
         }
+        AnyAggregateEntry::Coherence(entry) => {
+            for event in &entry.events {
+                outcome = outcome.and(coherence::react_of_issue(app, &entry, event).await);
+            }
+        }
         AnyAggregateEntry::Project(entry) => {
             let id: ProjectId = entry.aggregate_id.parse().map_err(Problem::internal)?;
             if entry.events.iter().any(configures) {
@@ -257,5 +268,6 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     outcome = outcome.and(spending::react(app, entry).await);
     outcome = outcome.and(decision_timeouts::react(app, entry).await);
     outcome = outcome.and(search_index::react(app, entry).await);
+    outcome = outcome.and(coherence::react(app, entry).await);
     outcome
 }

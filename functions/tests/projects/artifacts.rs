@@ -15,14 +15,14 @@ use tower::ServiceExt as _;
 use crate::fixture::ProjectFixture;
 
 /// Two agents: the Builder of the fixture in `api`, and a Writer in `docs` that reads what `reads` names.
-struct Artifacts {
-    fixture: ProjectFixture,
-    writer: AgentSessionId,
-    writer_agent: String,
+pub(crate) struct Artifacts {
+    pub(crate) fixture: ProjectFixture,
+    pub(crate) writer: AgentSessionId,
+    pub(crate) writer_agent: String,
 }
 
 impl Artifacts {
-    async fn with_writer(reads: Value) -> Self {
+    pub(crate) async fn with_writer(reads: Value) -> Self {
         let fixture = ProjectFixture::working().await;
         let workstreams = json!([{ "id": "api", "name": "The API" }, { "id": "docs", "name": "Guides" }]);
         let project = format!("/api/projects/{}", fixture.project);
@@ -40,7 +40,7 @@ impl Artifacts {
         Self { writer, writer_agent: id(&spawned["agent"]["id"]), fixture }
     }
 
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with_writer(json!([])).await
     }
 
@@ -67,21 +67,27 @@ impl Artifacts {
         (status, axum::body::to_bytes(response.into_body(), 8 << 20).await.unwrap())
     }
 
-    async fn as_agent(&self, session: AgentSessionId, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn as_agent(
+        &self,
+        session: AgentSessionId,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         let (status, bytes) = self.raw(session, method, path, body).await;
         (status, serde_json::from_slice(&bytes).unwrap())
     }
 
     /// The Builder reports a text.
-    async fn report(&self, path: &str, text: &str) -> Value {
+    pub(crate) async fn report(&self, path: &str, text: &str) -> Value {
         let body = json!({ "path": path, "sourcePath": path, "kind": "code", "text": text });
         let (status, body) = self.as_agent(self.fixture.session, "POST", "/artifacts", body).await;
         assert!(matches!(status, 200 | 201), "{body}");
         body
     }
 
-    async fn upload(&self, body: Value) -> (u16, Value) {
+    pub(crate) async fn upload(&self, body: Value) -> (u16, Value) {
         self.fixture.send("POST", "/api/artifacts", body).await
     }
 
@@ -91,19 +97,19 @@ impl Artifacts {
         page["items"].as_array().unwrap().clone()
     }
 
-    async fn log(&self) -> Vec<Value> {
+    pub(crate) async fn log(&self) -> Vec<Value> {
         let path = format!("/api/projects/{}/decision-log", self.fixture.project);
         let (_, page) = self.fixture.send("GET", &path, Value::Null).await;
         let entries = page["items"].as_array().unwrap().iter();
         entries.filter(|entry| entry["type"] == "knowledge").cloned().collect()
     }
 
-    async fn react_to(&self, artifact: &Value, sequence: u64) {
+    pub(crate) async fn react_to(&self, artifact: &Value, sequence: u64) {
         self.fixture.react_to("artifact", artifact.as_str().unwrap(), sequence).await;
     }
 }
 
-fn violations(body: &Value) -> Vec<&str> {
+pub(crate) fn violations(body: &Value) -> Vec<&str> {
     body["violations"].as_array().unwrap().iter().map(|it| it["field"].as_str().unwrap()).collect()
 }
 

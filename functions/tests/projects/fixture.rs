@@ -190,20 +190,24 @@ impl ProjectFixture {
         assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
     }
 
-    async fn messages(&self) -> Vec<OutgoingMessage> {
-        let entries = self.app.store.journal(self.session, 0, 1000).await.unwrap();
+    async fn messages(&self, session: AgentSessionId) -> Vec<OutgoingMessage> {
+        let entries = self.app.store.journal(session, 0, 1000).await.unwrap();
         entries.iter().filter_map(reactions::message).collect()
     }
 
     /// Reacts to all journal entries of the session, again if that happened before.
     pub(crate) async fn react(&self) {
-        for message in self.messages().await {
+        self.react_of(self.session).await;
+    }
+
+    pub(crate) async fn react_of(&self, session: AgentSessionId) {
+        for message in self.messages(session).await {
             self.process(message).await;
         }
     }
 
     pub(crate) async fn react_backwards(&self) {
-        for message in self.messages().await.into_iter().rev() {
+        for message in self.messages(self.session).await.into_iter().rev() {
             self.process(message).await;
         }
     }

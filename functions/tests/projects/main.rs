@@ -9,6 +9,7 @@ mod autonomy;
 mod brakes;
 mod brief_changes;
 mod briefing;
+mod coherence;
 mod controls;
 mod fixture;
 mod free_decisions;

@@ -12,6 +12,7 @@ use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, Val
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentHash, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
+use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::{
     AutoRestartConditions, CrashRecoveryPolicy, DecisionTimeoutPolicy, OnTimeout, OrphanAction,
@@ -26,11 +27,11 @@ use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, BrakeReason,
     BriefConstraint, Checkpoint, Classification, DecisionText, EventField, Feedback, Goal,
-    GuardrailDescription, GuardrailName, HandoffText, LearningContent, LearningSubject, MemoryPillContent,
-    MessageContent, ModelId, Objective, ProjectDescription, ProjectName, SessionName, SkillDescription,
-    SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription, TaskTitle,
-    TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription, WorkingDirectory,
-    WorkstreamId, WorkstreamName,
+    GuardrailDescription, GuardrailName, HandoffText, IssueDescription, IssueTitle, LearningContent,
+    LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName,
+    SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription,
+    TaskTitle, TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription,
+    WorkingDirectory, WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
@@ -149,7 +150,7 @@ macro_rules! value_objects {
 }
 
 value_objects! {
-    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, ArtifactPath, BrakeReason, BriefConstraint, Checkpoint, ContentHash, Goal, MimeType,
+    String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, ArtifactPath, BrakeReason, BriefConstraint, Checkpoint, ContentHash, Goal, IssueDescription, IssueTitle, MimeType,
         GuardrailDescription, GuardrailName,
         ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
@@ -161,7 +162,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

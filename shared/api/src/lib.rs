@@ -10,6 +10,7 @@ pub mod artifacts;
 pub mod brakes;
 pub mod briefing;
 pub mod chains;
+pub mod coherence;
 pub mod console;
 mod cursor;
 pub mod decisions;

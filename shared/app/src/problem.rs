@@ -10,6 +10,7 @@ use pilothouse_domain::RateExceeded;
 use pilothouse_domain::artifact::ArtifactError;
 use pilothouse_domain::brake::BrakeError;
 use pilothouse_domain::chain::ChainError;
+use pilothouse_domain::coherence::CoherenceError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::decision::{DecisionStatus, ResolvedBy};
 use pilothouse_domain::pool::PoolError;
@@ -77,6 +78,9 @@ pub enum Problem {
     /// The artifact, or the scope of an agent, refuses the request.
     #[error(transparent)]
     Artifact(#[from] ArtifactError),
+    /// The coherence issue, or the scope of an agent, refuses the request.
+    #[error(transparent)]
+    Coherence(#[from] CoherenceError),
     /// The turn that the message refers to has ended (decision 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -153,6 +157,11 @@ impl Problem {
         Self::NotFound("there is no such artifact".to_owned())
     }
 
+    /// The coherence issue does not exist, or belongs to another owner.
+    pub fn no_coherence_issue() -> Self {
+        Self::NotFound("there is no such coherence issue".to_owned())
+    }
+
     /// The session does not exist, or belongs to another owner.
     pub fn no_session() -> Self {
         Self::NotFound("there is no such session".to_owned())
@@ -203,6 +212,7 @@ impl Problem {
             Self::Tick(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::Artifact(error) => error.code(),
+            Self::Coherence(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
@@ -246,6 +256,7 @@ impl Problem {
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::OwnerNotServed
             | Self::ForeignOrigin(_)
+            | Self::Coherence(CoherenceError::OutsideScope { .. })
             | Self::Artifact(ArtifactError::NotReadable { .. } | ArtifactError::NotWritable { .. }) => {
                 StatusCode::FORBIDDEN
             }
@@ -260,6 +271,7 @@ impl Problem {
             | Self::Tick(TickError::NotManual)
             | Self::Chain(_)
             | Self::Artifact(_)
+            | Self::Coherence(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::DecisionOver(_)

@@ -17,6 +17,7 @@ mod agent_requests;
 mod artifacts;
 mod brakes;
 mod chains;
+mod coherence;
 mod console;
 mod credentials;
 mod decisions;
@@ -50,6 +51,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 pub use artifacts::ArtifactFilter;
+pub use coherence::CoherenceFilter;
 pub use credentials::Credentials;
 pub use error::ApiError;
 pub use inbox::{InboxEvent, InboxWatch};

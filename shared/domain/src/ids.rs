@@ -107,6 +107,8 @@ uuid_ids! {
     DecisionId = "a decision id (a UUID)";
     /// Id of an artifact: a result of an agent's work that a project keeps (S2).
     ArtifactId = "an artifact id (a UUID)";
+    /// Id of an issue between the work of several agents (S2).
+    CoherenceIssueId = "a coherence issue id (a UUID)";
     /// A verdict on a tool call (decision 75).
     VerdictId = "a verdict id (a UUID)";
 }

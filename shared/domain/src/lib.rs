@@ -29,6 +29,7 @@
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
 //! | [`project`], [`project_agent`] | the aggregates `Project` and `ProjectAgent` (S2) |
 //! | [`artifact`] | the `Artifact` aggregate: results of agents' work, with versions and reviews (S2) |
+//! | [`coherence`] | the `CoherenceIssue` aggregate: work of different agents that does not fit together (S2) |
 //! | [`knowledge`] | what an agent may read and write of its project's knowledge (S2) |
 //! | [`project_account`] | what the agents of a project draw from its spending cap |
 //! | [`control_mode`] | how much agents may do without a person (S2) |
@@ -46,6 +47,7 @@ pub mod announcement;
 pub mod artifact;
 pub mod brake;
 pub mod chain;
+pub mod coherence;
 pub mod composition;
 pub mod context;
 pub mod control_mode;
@@ -86,6 +88,7 @@ pub use aggregate::Aggregate;
 pub use artifact::{Artifact, ArtifactEvent};
 pub use brake::{Brake, BrakeEvent};
 pub use chain::{ChainEvent, SessionChain};
+pub use coherence::{CoherenceEvent, CoherenceIssue};
 pub use context::{DomainContext, IdSource};
 pub use deadline::Deadlines;
 pub use ids::*;

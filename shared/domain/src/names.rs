@@ -51,6 +51,9 @@ mod tests {
         is_that_of_json::<crate::brake::BrakeBehavior>();
         is_that_of_json::<crate::brake::HoldStage>();
         is_that_of_json::<crate::chain::SessionChainStatus>();
+        is_that_of_json::<crate::coherence::CoherenceState>();
+        is_that_of_json::<crate::coherence::CoherenceTrend>();
+        is_that_of_json::<crate::coherence::StructuralCheck>();
         is_that_of_json::<crate::decision::DecisionKind>();
         is_that_of_json::<crate::decision::DecisionStatus>();
         is_that_of_json::<crate::decision::ResolutionType>();
@@ -59,6 +62,7 @@ mod tests {
         is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::control_mode::ControlMode>();
         is_that_of_json::<crate::journal::RepairRule>();
+        is_that_of_json::<crate::knowledge::CoherenceCategory>();
         is_that_of_json::<crate::project::AgentStatus>();
         is_that_of_json::<crate::routing::AgentEventType>();
         is_that_of_json::<crate::routing::Workspace>();

@@ -187,6 +187,10 @@ texts! {
     GuardrailDescription: 1..=500, verbatim;
     /// Name of an artifact, trimmed (S2 `ArtifactEvent.name`).
     ArtifactName: 1..=200, trimmed;
+    /// A coherence issue in a line, trimmed (S2 `CoherenceEvent.title`).
+    IssueTitle: 1..=200, trimmed;
+    /// A coherence issue in sentences (S2 `CoherenceEvent.description`).
+    IssueDescription: 1..=4000, verbatim;
     /// Pattern of an argument of a tool call, with `*` and `?`.
     ArgumentPattern: 1..=200, verbatim;
 }

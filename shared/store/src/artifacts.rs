@@ -3,14 +3,11 @@
 //! Each entry belongs to one artifact, so that agents of one project never write the same item. A reaction maintains
 //! the number of artifacts.
 
-use pilothouse_domain::artifact::{
-    Artifact, ArtifactAuthor, ArtifactPath, ArtifactState, ArtifactSummary, ContentHash,
-};
+use pilothouse_domain::artifact::{Artifact, ArtifactPath, ArtifactState, ArtifactSummary, ContentHash};
+use pilothouse_domain::coherence::structural::ArtifactTrace;
 use pilothouse_domain::knowledge::ArtifactTally;
 use pilothouse_domain::text::WorkstreamId;
-use pilothouse_domain::tick::Tick;
-use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId, Timestamp, UserId};
-use serde::{Deserialize, Serialize};
+use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId, UserId};
 
 use crate::commit::{Commit, Loaded, Purpose, guarded};
 use crate::error::StoreError;
@@ -65,29 +62,16 @@ impl ArtifactList {
     }
 }
 
-/// The latest version of an artifact, which coherence checks of other artifacts find under its path or its content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ArtifactTrace {
-    pub artifact_id: ArtifactId,
-    pub workstream: WorkstreamId,
-    pub version: u32,
-    pub author: ArtifactAuthor,
-    pub stored_at: Timestamp,
-    pub tick: Tick,
-}
-
-impl ArtifactTrace {
-    fn of(artifact: &Artifact) -> Self {
-        let latest = artifact.latest();
-        Self {
-            artifact_id: artifact.id(),
-            workstream: artifact.workstream().clone(),
-            version: latest.version,
-            author: latest.author.clone(),
-            stored_at: latest.stored_at,
-            tick: latest.tick,
-        }
+fn trace_of(artifact: &Artifact) -> ArtifactTrace {
+    let latest = artifact.latest();
+    ArtifactTrace {
+        artifact_id: artifact.id(),
+        workstream: artifact.workstream().clone(),
+        path: artifact.path().clone(),
+        version: latest.version,
+        author: latest.author.clone(),
+        stored_at: latest.stored_at,
+        tick: latest.tick,
     }
 }
 
@@ -119,7 +103,7 @@ impl Commit {
         if before.is_some_and(|before| before.latest() == artifact.latest()) {
             return Ok(());
         }
-        let trace = ArtifactTrace::of(artifact);
+        let trace = trace_of(artifact);
         let places = [
             ("artifact-path", before.and_then(path_key), path_key(artifact)),
             ("artifact-hash", before.map(hash_key), Some(hash_key(artifact))),

@@ -33,13 +33,15 @@
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | placement of a run | `R#{run}` | `PLACE` | `placement` |
 //! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
-//! | brake, chain, skill, template, project, its account, agent | `A#{kind}#{id}` | `ROOT` | its kind |
+//! | brake, chain, skill, template, project, its account, agent, coherence issue | `A#{kind}#{id}` | `ROOT` | its kind |
 //! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `aggregate-journal` |
 //! | clock of a project | `T#{project}` | `CLOCK` | `tick-clock` |
 //! | outcome that changed an agent's trust | `G#{agent}` | `{source of the outcome}` | `counted-outcome` |
 //! | artifact in a list of its project | `A#artifact#{id}` | `LIST#{list}` | `artifact-in-list` |
 //! | artifact that is a copy of a file | `AP#{project}#{hash of the path}` | `{artifact}` | `artifact-path` |
 //! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
+//! | what a decision recommends for an artifact | `AD#{project}#{artifact}` | `{time}#{decision}` | `recommendation` |
+//! | last comparison of the texts of a project | `T#{project}` | `COHERENCE` | `coherence-scan` |
 //! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
 //! | latest snapshot of an agent's knowledge | `AS#{agent}` | `SNAPSHOT` | `snapshot` |
@@ -62,6 +64,7 @@
 //! unclaimed runs by owner (`WAITING#{owner}`).
 //! Artifacts are listed by project in `K#artifact#{owner}`, and by workstream, agent, kind and state in `AL#{project}#{list}#{value}`,
 //! in both by the time of their last change.
+//! Coherence issues are listed in `K#coherence-issue#{owner}` by project, the open ones apart from the others, each by time.
 //!
 //! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
 //! and free decisions (`DUE#AGGREGATES`), and all unclaimed runs (`WAITING`).
@@ -69,6 +72,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::artifact::{ArtifactPath, ArtifactSummary, ContentHash};
+use pilothouse_domain::coherence::structural::Recommendation;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::text::WorkstreamId;
@@ -483,6 +487,20 @@ pub(crate) fn search_terms(subject: &str) -> Key {
 
 pub(crate) fn snapshot(agent: ProjectAgentId) -> Key {
     Key::new(format!("AS#{agent}"), "SNAPSHOT")
+}
+
+pub(crate) fn recommendations_partition(project: ProjectId, artifact: ArtifactId) -> String {
+    format!("AD#{project}#{artifact}")
+}
+
+/// By time.
+pub(crate) fn recommendation(project: ProjectId, artifact: ArtifactId, it: &Recommendation) -> Key {
+    let at = it.proposed_at.as_millis().max(0);
+    Key::new(recommendations_partition(project, artifact), format!("{at:016}#{}", it.decision_id))
+}
+
+pub(crate) fn coherence_scan(project: ProjectId) -> Key {
+    Key::new(format!("T#{project}"), "COHERENCE")
 }
 
 pub(crate) fn artifact_tally(project: ProjectId) -> Key {

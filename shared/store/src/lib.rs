@@ -7,6 +7,7 @@ pub mod agent_items;
 pub mod aggregate;
 pub mod artifacts;
 pub mod blob;
+pub mod coherence;
 pub mod commit;
 pub mod connections;
 #[cfg(feature = "contract")]
@@ -36,7 +37,8 @@ pub mod webhooks;
 pub mod workers;
 
 pub use aggregate::{AggregateRef, LoadedAggregate};
-pub use artifacts::{ArtifactList, ArtifactTrace};
+pub use artifacts::ArtifactList;
+pub use coherence::{IssueList, ScanMark};
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
 pub use connections::{Connection, ConnectionId, Followed, Watcher};
 pub use error::{CommitError, StoreError};

@@ -159,6 +159,14 @@ impl World {
         (self.billed.bill().since(bill), counts)
     }
 
+    /// The cost of `work` without its effects.
+    #[allow(dead_code)] // only the tests use it
+    pub(crate) async fn own_cost(&self, work: impl AsyncFnOnce()) -> Bill {
+        let bill = self.billed.bill();
+        work().await;
+        self.billed.bill().since(bill)
+    }
+
     /// Writes and checks of items since the last call.
     pub(crate) fn touched(&self) -> Vec<Touched> {
         self.billed.touched()

@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, turn};
 use crate::server::Server;
 
-async fn project(api: &Api) -> String {
+pub(crate) async fn project(api: &Api) -> String {
     let workstreams = json!([{ "id": "api", "name": "The API" }, { "id": "docs", "name": "Guides" }]);
     let body = json!({ "name": "Shop", "workstreams": workstreams, "tickConfig": { "mode": "manual" } });
     let project = api.post("/api/projects", body).await.expect(201).body;
     project["id"].as_str().unwrap().to_owned()
 }
 
-fn own_tool(id: &str, name: &str, input: &Value) -> Value {
+pub(crate) fn own_tool(id: &str, name: &str, input: &Value) -> Value {
     json!({ "ownTool": { "id": id, "name": name, "input": input } })
 }
 
-struct Agent {
-    id: String,
-    session: Session,
+pub(crate) struct Agent {
+    pub(crate) id: String,
+    pub(crate) session: Session,
 }
 
 impl Agent {
     /// An agent of the only project that plays `steps` in a turn.
-    async fn spawn(server: &Server, brief: Value, steps: &[Value]) -> Self {
+    pub(crate) async fn spawn(server: &Server, brief: Value, steps: &[Value]) -> Self {
         let mut brief = brief;
         let plays = script(&[turn(&[steps, &[say("Done.")]].concat())]);
         brief["adapter"] = json!("script");
@@ -44,7 +44,7 @@ impl Agent {
     }
 
     /// The result of an own tool, and whether it failed.
-    async fn result(&self, call: &str) -> (bool, String) {
+    pub(crate) async fn result(&self, call: &str) -> (bool, String) {
         let look = async || {
             let calls = self.session.tool_calls().await;
             let found = calls.into_iter().find(|it| it["id"] == call)?;
@@ -55,11 +55,11 @@ impl Agent {
     }
 }
 
-fn builder() -> Value {
+pub(crate) fn builder() -> Value {
     json!({ "role": "Builder", "workstream": "api" })
 }
 
-fn writer(reads: &[&str]) -> Value {
+pub(crate) fn writer(reads: &[&str]) -> Value {
     json!({ "role": "Writer", "workstream": "docs", "readableWorkstreams": reads })
 }
 

@@ -88,6 +88,11 @@ fn body(function: &HttpFunction) -> Option<Value> {
         }
         "artifacts-approve" => json!({ "version": 1 }),
         "artifacts-reject" => json!({ "reason": "Tea, please" }),
+        "agent-flag-coherence" | "coherence-report" => {
+            json!({ "title": "Units differ", "description": "Cents here, dollars there.", "category": "contradiction" })
+        }
+        "coherence-audit" | "coherence-dismiss" => json!({}),
+        "coherence-resolve" => json!({ "resolution": "Merged" }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {
             assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");

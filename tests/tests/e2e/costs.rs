@@ -150,7 +150,7 @@ async fn decisions(world: &World, counted: &mut Counted) {
 
 /// Artifacts of an agent in a project.
 async fn knowledge(world: &World, counted: &mut Counted) {
-    let [session, _] = items::two_agents(world, "Knowledge").await;
+    let [session, other] = items::two_agents(world, "Knowledge").await;
     let report = |text: &str| {
         json!({ "path": "src/orders.ts", "sourcePath": "src/orders.ts", "kind": "code", "text": text })
             .to_string()
@@ -161,6 +161,14 @@ async fn knowledge(world: &World, counted: &mut Counted) {
         let call = async || reported = world.call_as_agent(session, "POST", "/artifacts", &body).await;
         counted.add(name, world.used(call).await);
     }
+    let conflicting = report("price = 7");
+    let call = async || drop(world.call_as_agent(other, "POST", "/artifacts", &conflicting).await);
+    counted.add("report an artifact that conflicts", world.used(call).await);
+    let flag =
+        json!({ "title": "Units differ", "description": "Cents here, dollars there", "category": "gap" });
+    let flag = flag.to_string();
+    let call = async || drop(world.call_as_agent(other, "POST", "/coherence", &flag).await);
+    counted.add("flag a coherence issue", world.used(call).await);
     let id = reported["artifactId"].as_str().unwrap();
     let read = async || drop(world.call_as_agent(session, "GET", &format!("/artifacts/{id}"), "").await);
     counted.add("read an artifact as an agent", world.used(read).await);
@@ -177,6 +185,8 @@ async fn knowledge(world: &World, counted: &mut Counted) {
             format!("/api/artifacts?projectId={project}&workstream=api"),
             "",
         ),
+        ("list coherence issues", "GET", format!("/api/coherence?projectId={project}"), ""),
+        ("read the coherence score", "GET", format!("/api/projects/{project}/coherence"), ""),
         ("make a snapshot", "GET", snapshot.clone(), ""),
         ("make the same snapshot again", "GET", snapshot, ""),
         ("approve an artifact", "POST", format!("/api/artifacts/{id}/approve"), "{}"),

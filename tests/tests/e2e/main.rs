@@ -20,6 +20,7 @@ mod bodies;
 mod brakes;
 mod briefing;
 mod chains;
+mod coherence;
 mod confinement;
 mod console;
 mod costs;

@@ -212,7 +212,7 @@ async fn api_key_works_only_for_its_live_session() {
         }
         let reply = ask(&agent, function, &mine.id, "").await;
         // The session has no such skill, and no project.
-        let missing = ["{skillId}", "/artifacts", "/knowledge", "/decisions/"];
+        let missing = ["{skillId}", "/artifacts", "/knowledge", "/decisions/", "/coherence"];
         if missing.iter().any(|part| function.path.contains(part)) {
             reply.refused(404, "not-found");
             continue;

@@ -43,7 +43,7 @@ impl KnowledgeCaller {
     }
 }
 
-async fn scope_of(app: &App, membership: &ProjectMembership) -> Result<KnowledgeScope, Problem> {
+pub(super) async fn scope_of(app: &App, membership: &ProjectMembership) -> Result<KnowledgeScope, Problem> {
     let agent = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await?;
     let agent = agent.ok_or_else(Problem::no_agent)?;
     Ok(KnowledgeScope::of_brief(agent.value.brief()))

@@ -75,28 +75,29 @@ async fn report(
             Writer { owner: &context.owner, project: membership.project_id, author, scope: Some(scope) };
         Ok((membership.project_id, writer.load(app, upload).await?))
     };
-    let decide =
-        |mut loaded: LoadedConversation, (project, state): (_, WriteState), ctx: &mut DomainContext<'_>| {
-            let session = &mut loaded.conversation.session;
-            let mut commit = Commit::new();
-            let cause = || Cause::AgentApi { function: NAME.to_owned(), body: json!({}) };
-            let owner = session.owner_id().clone();
-            let written = state.decide(app, (&owner, project), upload, cause(), (&mut commit, ctx))?;
-            if !written.is_new {
-                return Ok(Decision::Unchanged(CommandResponse::new(StatusCode::OK, None, &written.result)?));
-            }
-            let result = &written.result;
-            let body = json!({
-                "artifactId": result.artifact_id, "version": result.version, "uri": result.backend_uri,
-            });
-            let cause = Cause::AgentApi { function: NAME.to_owned(), body };
-            let line = format!("Reported {}, version {}", result.path, result.version);
-            let line = ActivityItem::new(ActivityItemType::Message, &line, ctx.now);
-            let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause, Vec::new(), vec![line]);
-            entry.traceparent = trace::here();
-            commit.entry(&entry, None)?;
-            commit.conversation(&loaded, &app.deadlines)?;
-            Ok(Decision::Commit(commit, CommandResponse::new(StatusCode::CREATED, None, result)?))
-        };
+    let decide = |mut loaded: LoadedConversation,
+                  (project, state): (_, WriteState),
+                  ctx: &mut DomainContext<'_>| {
+        let session = &mut loaded.conversation.session;
+        let mut commit = Commit::new();
+        let cause = || Cause::AgentApi { function: NAME.to_owned(), body: json!({}) };
+        let owner = session.owner_id().clone();
+        let written = state.decide(app, (&owner, project), upload, cause(), (&mut commit, ctx))?;
+        if !written.is_new {
+            return Ok(Decision::Unchanged(CommandResponse::new(StatusCode::OK, None, &written.result)?));
+        }
+        let result = &written.result;
+        let body = json!({
+            "artifactId": result.artifact_id, "version": result.version, "uri": result.backend_uri,
+        });
+        let cause = Cause::AgentApi { function: NAME.to_owned(), body };
+        let line = format!("Reported {}, version {}", result.path, result.version);
+        let line = ActivityItem::new(ActivityItemType::Message, &line, ctx.now);
+        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause, written.raised, vec![line]);
+        entry.traceparent = trace::here();
+        commit.entry(&entry, None)?;
+        commit.conversation(&loaded, &app.deadlines)?;
+        Ok(Decision::Commit(commit, CommandResponse::new(StatusCode::CREATED, None, result)?))
+    };
     call.run(load, decide).await
 }

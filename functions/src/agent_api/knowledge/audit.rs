@@ -32,7 +32,7 @@ impl KnowledgeUse {
         Self { access, workstream: workstream.cloned(), subject }
     }
 
-    fn log(
+    pub(in crate::agent_api) fn log(
         &self,
         commit: &mut Commit,
         session: &AgentSession,

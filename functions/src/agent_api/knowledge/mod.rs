@@ -2,4 +2,5 @@
 
 pub(super) mod audit;
 pub mod decision;
+pub mod flag;
 pub mod search;

@@ -1,12 +1,16 @@
 //! Events of agents in the stream of a project (S2 `EventEnvelope`, `AgentEvent`).
 
+use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::decision::DecisionKind;
+use pilothouse_domain::effect::Severity;
 use pilothouse_domain::routing::{
     AgentEventType, CompletionOutcome, DelegationAction, ErrorTraits, LifecycleAction, ToolCallPhase,
 };
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::{
-    AgentSessionId, DecisionId, ProjectAgentId, RunId, SubAgentId, Timestamp, ToolCallId,
+    AgentSessionId, ArtifactId, CoherenceIssueId, DecisionId, ProjectAgentId, RunId, SubAgentId, Timestamp,
+    ToolCallId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +53,7 @@ pub struct AgentEvent {
     pub content: AgentEventContent,
 }
 
-/// The content of an event. Artifacts and coherence issues are not events of sessions.
+/// The content of an event. Artifacts are not events of sessions.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AgentEventContent {
@@ -138,6 +142,23 @@ pub enum AgentEventContent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress_pct: Option<u8>,
     },
+    /// What the agent reported or flagged does not fit the work of another agent.
+    Coherence {
+        /// The id of the issue.
+        issue_id: CoherenceIssueId,
+        /// The issue in a line.
+        title: String,
+        /// The issue in sentences.
+        description: String,
+        /// In which way the parts do not fit.
+        category: CoherenceCategory,
+        /// How bad it is.
+        severity: Severity,
+        /// The workstreams that it concerns.
+        affected_workstreams: Vec<WorkstreamId>,
+        /// The artifacts that it concerns.
+        affected_artifact_ids: Vec<ArtifactId>,
+    },
     /// An event for debugging.
     RawProvider {
         /// The adapter's name for the event.
@@ -160,6 +181,7 @@ impl AgentEventContent {
             Self::Guardrail { .. } => AgentEventType::Guardrail,
             Self::Lifecycle { .. } => AgentEventType::Lifecycle,
             Self::Progress { .. } => AgentEventType::Progress,
+            Self::Coherence { .. } => AgentEventType::Coherence,
             Self::RawProvider { .. } => AgentEventType::RawProvider,
         }
     }

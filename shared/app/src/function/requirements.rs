@@ -179,6 +179,8 @@ pub const ARTIFACT_WRITE: Requirements = Requirements {
 /// Lets an agent read an artifact, and logs it.
 pub const ARTIFACT_READ: Requirements =
     Requirements { memory_mb: 1024, ..of(Access { artifacts: BlobAccess::Read, ..WRITES }) };
+/// Compares the texts of a project.
+pub const COHERENCE_SCAN: Requirements = Requirements { memory_mb: 1024, timeout_seconds: 29, ..of(WRITES) };
 /// Commits a change.
 pub const COMMAND: Requirements = Requirements { timeout_seconds: 20, ..of(WRITES) };
 /// Commits a change and returns a session's API key.

@@ -118,6 +118,7 @@ fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Opti
         }
         EventClass::Lifecycle(action) => C::Lifecycle { action, reason: words() },
         EventClass::Progress => progress(event, words()),
+        EventClass::Coherence => return coherence(event),
     })
 }
 
@@ -152,6 +153,19 @@ fn tool_call(event: &SessionEvent, phase: ToolCallPhase, raw: Option<&RawEvent>)
     }
     let (tool_call_id, sub_agent_id) = (call.clone(), sub_agent_id.clone());
     Some(C::ToolCall { tool_call_id, tool_name, phase, input, output, sub_agent_id })
+}
+
+fn coherence(event: &SessionEvent) -> Option<C> {
+    let SessionEvent::CoherenceIssueRaised { issue_id, finding } = event else { return None };
+    Some(C::Coherence {
+        issue_id: *issue_id,
+        title: finding.title.clone(),
+        description: finding.description.clone(),
+        category: finding.category,
+        severity: finding.severity,
+        affected_workstreams: finding.affected_workstreams.clone(),
+        affected_artifact_ids: finding.affected_artifact_ids.clone(),
+    })
 }
 
 fn child_of(event: &SessionEvent) -> Option<String> {

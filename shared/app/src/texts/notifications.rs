@@ -1,8 +1,8 @@
 use pilothouse_domain::announcement::Publishable;
 use pilothouse_domain::template::ScheduleSkip;
 use pilothouse_domain::{
-    ArtifactEvent, ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent,
-    SkillEvent, TemplateEvent,
+    ArtifactEvent, ChainEvent, CoherenceEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent,
+    SessionEvent, SkillEvent, TemplateEvent,
 };
 
 use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
@@ -17,6 +17,8 @@ pub trait NotificationText: Publishable {
 impl NotificationText for SkillEvent {}
 
 impl NotificationText for ArtifactEvent {}
+
+impl NotificationText for CoherenceEvent {}
 
 impl NotificationText for ProjectEvent {}
 

@@ -104,4 +104,5 @@ pub(super) const OWN_TOOLS: &[(&str, Rule)] = &[
     ("read_artifact", Rule::Fixed(READS_KNOWLEDGE)),
     ("search_knowledge", Rule::Fixed(READS_KNOWLEDGE)),
     ("decision_detail", Rule::Fixed(READS_KNOWLEDGE)),
+    ("flag_coherence", Rule::Fixed(RECORDS)),
 ];

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::NotificationKind;
 use crate::journal::{AggregateJournalEntry, JournalEntry};
 use crate::{
-    ArtifactEvent, ChainEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent, SessionEvent,
-    SkillEvent, TemplateEvent,
+    ArtifactEvent, ChainEvent, CoherenceEvent, ProjectAccountEvent, ProjectAgentEvent, ProjectEvent,
+    SessionEvent, SkillEvent, TemplateEvent,
 };
 
 pub const ANNOUNCED_EVENTS: &[&str] = &[
@@ -144,6 +144,16 @@ impl Publishable for ProjectAccountEvent {
 }
 
 impl Publishable for ArtifactEvent {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn notification_kind(&self) -> Option<NotificationKind> {
+        None
+    }
+}
+
+impl Publishable for CoherenceEvent {
     fn name(&self) -> &'static str {
         self.name()
     }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::Cause;
 use crate::{
-    AgentSkill, AgentTemplate, Aggregate, Artifact, ArtifactEvent, Brake, BrakeEvent, ChainEvent, EventId,
-    Project, ProjectAccount, ProjectAccountEvent, ProjectAgent, ProjectAgentEvent, ProjectEvent,
-    SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
+    AgentSkill, AgentTemplate, Aggregate, Artifact, ArtifactEvent, Brake, BrakeEvent, ChainEvent,
+    CoherenceEvent, CoherenceIssue, EventId, Project, ProjectAccount, ProjectAccountEvent, ProjectAgent,
+    ProjectAgentEvent, ProjectEvent, SessionChain, SkillEvent, TemplateEvent, Timestamp, TraceParent, UserId,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,7 @@ pub enum AnyAggregateEntry {
     Artifact(AggregateJournalEntry<ArtifactEvent>),
     Brake(AggregateJournalEntry<BrakeEvent>),
     Chain(AggregateJournalEntry<ChainEvent>),
+    Coherence(AggregateJournalEntry<CoherenceEvent>),
     Skill(AggregateJournalEntry<SkillEvent>),
     Template(AggregateJournalEntry<TemplateEvent>),
     Project(AggregateJournalEntry<ProjectEvent>),
@@ -46,6 +47,7 @@ pub enum AnyAggregateEntry {
 const KINDS: &[&str] = &[
     Artifact::KIND,
     SessionChain::KIND,
+    CoherenceIssue::KIND,
     AgentSkill::KIND,
     AgentTemplate::KIND,
     Project::KIND,
@@ -63,6 +65,7 @@ impl<'de> Deserialize<'de> for AnyAggregateEntry {
             Artifact::KIND => serde_json::from_value(entry).map(Self::Artifact),
             Brake::KIND => serde_json::from_value(entry).map(Self::Brake),
             SessionChain::KIND => serde_json::from_value(entry).map(Self::Chain),
+            CoherenceIssue::KIND => serde_json::from_value(entry).map(Self::Coherence),
             AgentSkill::KIND => serde_json::from_value(entry).map(Self::Skill),
             AgentTemplate::KIND => serde_json::from_value(entry).map(Self::Template),
             Project::KIND => serde_json::from_value(entry).map(Self::Project),

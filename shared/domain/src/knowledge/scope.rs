@@ -14,6 +14,7 @@ pub enum KnowledgeAccess {
     ReportArtifact,
     ReadDecision,
     Search,
+    FlagCoherence,
 }
 
 /// The workstreams of an agent: it writes in its own, and reads that one and the readable ones of its brief.

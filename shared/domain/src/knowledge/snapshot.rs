@@ -7,12 +7,14 @@ use super::scope::KnowledgeScope;
 use super::tokens::estimated_tokens;
 use super::trim;
 use crate::artifact::{ArtifactKind, ArtifactState, ArtifactSummary};
+use crate::coherence::CoherenceIssue;
 use crate::decision::{Decision, DecisionKind, DecisionSubject};
 use crate::effect::Severity;
+use crate::names::named;
 use crate::project::AgentStatus;
 use crate::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName, cut};
 use crate::value::sha256_hex;
-use crate::{ArtifactId, DecisionId, ProjectAgentId, Timestamp};
+use crate::{Aggregate as _, ArtifactId, DecisionId, ProjectAgentId, Timestamp};
 
 /// Most tokens of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,6 +150,17 @@ pub enum CoherenceCategory {
     DependencyViolation,
 }
 
+named!(CoherenceCategory {
+    Contradiction => "contradiction",
+    Duplication => "duplication",
+    Gap => "gap",
+    DependencyViolation => "dependency_violation",
+});
+
+impl CoherenceCategory {
+    pub const ALL: [Self; 4] = [Self::Contradiction, Self::Duplication, Self::Gap, Self::DependencyViolation];
+}
+
 /// An artifact (S2 `ArtifactSummary`). The tool `read_artifact` reads its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -197,6 +210,25 @@ impl From<&ArtifactSummary> for ArtifactIndexEntry {
             },
             workstream: artifact.workstream.clone(),
             version: artifact.version,
+        }
+    }
+}
+
+impl CoherenceIssueSummary {
+    /// The issue as an agent with this scope may see it. The title may name what the agent may not read.
+    pub fn of(issue: &CoherenceIssue, scope: &KnowledgeScope) -> Self {
+        let finding = issue.finding();
+        let title = if finding.affected_workstreams.iter().all(|affected| scope.may_read(affected)) {
+            finding.title.clone()
+        } else {
+            format!("{} with a workstream that you may not read", finding.category)
+        };
+        Self {
+            id: issue.id().to_string(),
+            title,
+            severity: finding.severity,
+            category: finding.category,
+            affected_workstreams: finding.affected_workstreams.clone(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub enum EventClass {
     Delegation(DelegationAction),
     Lifecycle(LifecycleAction),
     Progress,
+    Coherence,
 }
 
 /// How far a tool call is (S2 `ToolCallEvent`).
@@ -132,6 +133,8 @@ impl EventClass {
             E::VoluntaryHandoff { .. } | E::WorkHandedOn { .. } => Self::Delegation(D::Handoff),
 
             E::TaskListUpdated { .. } | E::DeliverablesChanged { .. } => Self::Progress,
+
+            E::CoherenceIssueRaised { .. } => Self::Coherence,
 
             E::TurnStarted { .. }
             | E::InterruptRequested { .. }
@@ -261,6 +264,7 @@ impl EventClass {
             Self::Delegation(_) => AgentEventType::Delegation,
             Self::Lifecycle(_) => AgentEventType::Lifecycle,
             Self::Progress => AgentEventType::Progress,
+            Self::Coherence => AgentEventType::Coherence,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::run::{CommandRef, RunCause, StopMode};
 use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::brake::BrakeBehavior;
+use crate::coherence::Finding;
 use crate::decision::{DecisionKind, TimedOut};
 use crate::effect::Severity;
 use crate::event::aggregate_events;
@@ -18,9 +19,9 @@ use crate::value::{
     SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
-    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId, CommandId,
-    DecisionId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId,
-    Timestamp, ToolCallId, TurnId, Usd,
+    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId,
+    CoherenceIssueId, CommandId, DecisionId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId,
+    SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// The events of one change of a session, in the order in which they happened.
@@ -413,6 +414,12 @@ aggregate_events! {
             learning_id: AgentLearningId,
             #[serde(flatten)]
             learning: NewAgentLearning,
+        },
+        /// What the agent reported or flagged raised a coherence issue (S2 `CoherenceEvent`). The journal of the issue has its own event.
+        CoherenceIssueRaised = "CoherenceIssueRaisedEvent" {
+            issue_id: CoherenceIssueId,
+            #[serde(flatten)]
+            finding: Box<Finding>,
         },
         /// The agent logged a decision (S0 8.7).
         DecisionLogged = "AgentDecisionLoggedEvent" { content: String },

@@ -1,6 +1,6 @@
 //! What an outcome is about (decision 76).
 
-use crate::{AgentSessionId, ArtifactId, BrakeId, DecisionId};
+use crate::{AgentSessionId, ArtifactId, BrakeId, CoherenceIssueId, DecisionId};
 
 /// What an outcome is about. An agent's trust changes once for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,15 +14,17 @@ pub enum OutcomeSource {
         id: ArtifactId,
         version: u32,
     },
+    /// A coherence issue that the agent flagged, or did not notice.
+    Coherence(CoherenceIssueId),
 }
 
 impl OutcomeSource {
     /// Whether another event about the same source can come at any time: a failed session can be retried and end again. Decisions,
-    /// holds and reviews of a version end once, so that only a repeated event has to be recognized.
+    /// holds, reviews of a version and coherence issues count once, so that only a repeated event has to be recognized.
     pub const fn recurs(self) -> bool {
         match self {
             Self::Objective(_) => true,
-            Self::Decision(_) | Self::Brake(_) | Self::Artifact { .. } => false,
+            Self::Decision(_) | Self::Brake(_) | Self::Artifact { .. } | Self::Coherence(_) => false,
         }
     }
 }
@@ -34,6 +36,7 @@ impl std::fmt::Display for OutcomeSource {
             Self::Brake(id) => write!(f, "brake#{id}"),
             Self::Objective(id) => write!(f, "objective#{id}"),
             Self::Artifact { id, version } => write!(f, "artifact#{id}#{version}"),
+            Self::Coherence(id) => write!(f, "coherence#{id}"),
         }
     }
 }

@@ -5,6 +5,7 @@ mod artifacts;
 mod auto_continue;
 mod brakes;
 pub(crate) mod chains;
+mod coherence;
 mod composition;
 pub(crate) mod decision_timeouts;
 mod decisions;

@@ -2,6 +2,7 @@
 //! workstreams of the agent.
 
 mod decision_detail;
+mod flag_coherence;
 mod read_artifact;
 mod report_artifact;
 mod search_knowledge;
@@ -26,5 +27,6 @@ pub(super) fn tools(
         Arc::new(read_artifact::ReadArtifactTool::new(api.clone())),
         Arc::new(search_knowledge::SearchKnowledgeTool::new(api.clone())),
         Arc::new(decision_detail::DecisionDetailTool::new(api.clone())),
+        Arc::new(flag_coherence::FlagCoherenceTool::new(api.clone())),
     ]
 }

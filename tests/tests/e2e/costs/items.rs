@@ -156,6 +156,29 @@ async fn reports_of_agents_write_no_item_of_their_project() {
     assert!(both.is_empty(), "reports of both agents write {both:?}");
 }
 
+/// A report reads and writes the same number of items and units whatever the size of its project, with and without a coherence issue.
+#[tokio::test]
+async fn coherence_checks_cost_the_same_in_a_large_project() {
+    let world = World::open().await;
+    let [one, other] = two_agents(&world, "Shop").await;
+    let report = async |session, path: &str, text: &str| {
+        let body = json!({ "path": path, "sourcePath": path, "kind": "code", "text": text }).to_string();
+        let call = async || drop(world.call_as_agent(session, "POST", "/artifacts", &body).await);
+        let bill = world.own_cost(call).await;
+        world.settle().await;
+        (bill.reads, bill.writes, bill.read_half_units, bill.write_units)
+    };
+    let alone = report(one, "a.ts", "one").await;
+    let conflicting = report(other, "a.ts", "two").await;
+    for n in 0..60 {
+        let body = json!({ "path": format!("{n}.md"), "kind": "document", "workstream": "docs", "text": n.to_string() });
+        world.call("POST", "/api/artifacts", &body.to_string()).await;
+    }
+    assert_eq!(report(one, "b.ts", "six").await, alone);
+    assert_eq!(report(other, "b.ts", "ten").await, conflicting);
+    assert_eq!(conflicting.1, alone.1 + 2, "the issue and its journal entry");
+}
+
 async fn commands(world: &World, text: &mut Listed) {
     let [session, _] = two_agents(world, "Library").await;
     let of_session = format!("/api/agents/sessions/{session}");

@@ -7,6 +7,7 @@ mod agent_api;
 mod artifacts;
 mod brakes;
 mod chains;
+mod coherence;
 mod decisions;
 mod json;
 mod messages;

@@ -1,0 +1,130 @@
+//! Coherence issues.
+
+use std::fmt::Write as _;
+
+use pilothouse_api::coherence::{CoherenceAudit, CoherenceIssueView, CoherenceReport};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::coherence::{CoherenceState, CoherenceStatus, IssueSource};
+use pilothouse_domain::effect::Severity;
+
+use super::style::{Paint, Style};
+use super::table::{Cell, Table};
+use super::{text, time};
+
+/// Characters of an id. They differ already at the beginning, because ids of issues are hashes.
+const ID: usize = 8;
+
+const fn paint_severity(severity: Severity) -> Paint {
+    match severity {
+        Severity::Critical | Severity::High => Paint::Red,
+        Severity::Medium => Paint::Yellow,
+        Severity::Low | Severity::Warning => Paint::Dim,
+    }
+}
+
+const fn paint_state(state: CoherenceState) -> Paint {
+    match state {
+        CoherenceState::Open | CoherenceState::Confirmed => Paint::Yellow,
+        CoherenceState::Resolved => Paint::Green,
+        CoherenceState::Dismissed => Paint::Dim,
+    }
+}
+
+fn joined<T: ToString>(parts: &[T]) -> String {
+    parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Issues, one a line.
+pub fn list(issues: &[CoherenceIssueView], style: Style, now: Timestamp) -> String {
+    if issues.is_empty() {
+        return "No coherence issues\n".to_owned();
+    }
+    let mut table = Table::new(&["ID", "SEVERITY", "CATEGORY", "STATE", "WORKSTREAMS", "TITLE", "FOUND"]);
+    for issue in issues {
+        let (finding, state) = (&issue.finding, issue.status.state());
+        table.row(vec![
+            issue.id.to_string().chars().take(ID).collect::<String>().into(),
+            Cell::painted(finding.severity.to_string(), paint_severity(finding.severity)),
+            finding.category.to_string().into(),
+            Cell::painted(state.to_string(), paint_state(state)),
+            text::line(&joined(&finding.affected_workstreams), 30).into(),
+            text::line(&finding.title, 60).into(),
+            time::ago(issue.detected_at, now).into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// An issue.
+pub fn show(issue: &CoherenceIssueView, style: Style, now: Timestamp) -> String {
+    let finding = &issue.finding;
+    let mut out = format!("{}\n{}\n\n", style.bold(&finding.title), finding.description);
+    let found = time::ago(issue.detected_at, now);
+    let _ = writeln!(
+        out,
+        "{}  {} {}, found {found} by {}",
+        issue.id,
+        finding.severity,
+        finding.category,
+        source(&finding.source)
+    );
+    let _ = writeln!(out, "Workstreams: {}", joined(&finding.affected_workstreams));
+    if !finding.affected_artifact_ids.is_empty() {
+        let _ = writeln!(out, "Artifacts: {}", joined(&finding.affected_artifact_ids));
+    }
+    let _ = writeln!(out, "{}", status(&issue.status));
+    out
+}
+
+fn source(source: &IssueSource) -> String {
+    match source {
+        IssueSource::Structural { check } => format!("the check {check}"),
+        IssueSource::Similarity { percent } => format!("comparing texts ({percent} % similar)"),
+        IssueSource::Agent { agent_id, .. } => format!("agent {agent_id}"),
+        IssueSource::Person { id } => id.to_string(),
+    }
+}
+
+fn status(status: &CoherenceStatus) -> String {
+    match status {
+        CoherenceStatus::Open => "Open".to_owned(),
+        CoherenceStatus::Confirmed { by, .. } => format!("Confirmed by {by}"),
+        CoherenceStatus::Dismissed { by, reason, .. } => {
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("Dismissed by {by}{reason}")
+        }
+        CoherenceStatus::Resolved { by, resolution, .. } => format!("Resolved by {by}: {resolution}"),
+    }
+}
+
+/// The score of a project.
+pub fn score(report: &CoherenceReport, style: Style) -> String {
+    let (now, before) = (report.score.points(), report.score_before.points());
+    let mut out =
+        format!("{} of 100, {} (ten ticks ago: {before})\n", style.bold(&now.to_string()), report.trend);
+    let open = &report.open_issues;
+    let counts = [
+        ("critical", open.critical),
+        ("high", open.high),
+        ("medium", open.medium),
+        ("low", open.low),
+        ("warning", open.warning),
+    ];
+    for (severity, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(out, "{count} {severity}");
+    }
+    out
+}
+
+/// What an audit has compared.
+pub fn audit(audit: &CoherenceAudit) -> String {
+    if audit.is_too_large {
+        return "Nothing was compared: the project has more than 500 artifacts\n".to_owned();
+    }
+    let CoherenceAudit { compared_artifacts, skipped_artifacts, similar_pairs, raised_issues, .. } = audit;
+    format!(
+        "{compared_artifacts} artifacts compared, {skipped_artifacts} without text\n\
+         {similar_pairs} similar pairs, {raised_issues} new issues\n\
+         Contradictions and gaps are not found by comparing texts\n"
+    )
+}

@@ -1,0 +1,186 @@
+//! Coherence of what agents commit at the same time (S2, "Coherence Monitoring"; decision 88): checks artifacts again, compares what
+//! agents recommend, and counts issues for the trust of agents. Each issue has an id that follows from its parts, so that a repeated or
+//! late message changes nothing.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::artifact::Artifact;
+use pilothouse_domain::coherence::structural::{Recommendation, decision_conflict};
+use pilothouse_domain::coherence::{CoherenceEvent, CoherenceIssue, Detected, IssueSource};
+use pilothouse_domain::decision::{self, DecisionSubject};
+use pilothouse_domain::journal::{AggregateJournalEntry, Cause, JournalEntry};
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
+use pilothouse_domain::{
+    ArtifactId, CoherenceIssueId, DomainContext, ProjectAgent, ProjectId, SessionEvent, UserId,
+};
+use pilothouse_store::Commit;
+
+use super::trust;
+use crate::coherence::Detection;
+use crate::coherence::scan::scan_after;
+use crate::coherence::structural::check_again;
+
+/// The latest recommendations for an artifact that are compared.
+const COMPARED: usize = 20;
+
+fn cause() -> Cause {
+    Cause::Reaction { function: "coherence".to_owned() }
+}
+
+/// Layer 0 for the latest version of an artifact, and layer 1 if it is due.
+pub(super) async fn check_artifact(app: &App, id: ArtifactId) -> Result<(), Problem> {
+    check_structure(app, id).await?;
+    match app.store.any_aggregate::<Artifact>(id).await? {
+        Some(artifact) => scan_after(app, &artifact.value).await,
+        None => Ok(()),
+    }
+}
+
+async fn check_structure(app: &App, id: ArtifactId) -> Result<(), Problem> {
+    let load = async || match app.store.any_aggregate::<Artifact>(id).await? {
+        Some(artifact) => Ok(Some(check_again(app, &artifact.value).await?)),
+        None => Ok::<_, Problem>(None),
+    };
+    record(app, load).await
+}
+
+/// Commits what `load` detects, if it is new.
+async fn record<F: Future<Output = Result<Option<Detection>, Problem>>>(
+    app: &App,
+    load: impl FnMut() -> F,
+) -> Result<(), Problem> {
+    let decide = |detection: Option<Detection>, ctx: &mut DomainContext<'_>| {
+        let Some(detection) = detection else { return Ok(Decision::Unchanged(())) };
+        let mut commit = Commit::new();
+        let raised = detection.record(app, &cause(), &mut commit, ctx)?;
+        Ok(if raised.is_empty() { Decision::Unchanged(()) } else { Decision::Commit(commit, ()) })
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+pub(super) const fn concerns(event: &SessionEvent) -> bool {
+    matches!(event, SessionEvent::WaitingForInput { .. })
+}
+
+/// Compares the options that an agent has just recommended with those of other decisions about the same artifacts.
+pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
+    let Some(membership) = entry.project.as_ref().filter(|_| entry.events.iter().any(concerns)) else {
+        return Ok(());
+    };
+    let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
+    for open in session.open_decisions() {
+        let Some((own, artifacts)) = recommendation(&open) else { continue };
+        // Stored before the others are read: of two decisions that open at the same time, one finds the other.
+        let mut commit = Commit::new();
+        for artifact in &artifacts {
+            commit.recommendation(membership.project_id, *artifact, &own)?;
+        }
+        app.store.commit(commit).await?;
+        for artifact in artifacts {
+            compare(app, (&entry.owner_id, membership.project_id), artifact, &own).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a decision recommends, and for which artifacts.
+fn recommendation(decision: &decision::Decision) -> Option<(Recommendation, BTreeSet<ArtifactId>)> {
+    let membership = decision.project.as_ref()?;
+    let DecisionSubject::Option { question, options, assessment: Some(assessment), .. } = &decision.subject
+    else {
+        return None;
+    };
+    let recommended = assessment.recommended_option_id.as_ref()?;
+    let option = options.iter().find(|option| option.id == *recommended)?;
+    let artifacts = assessment.affected_artifact_ids.iter().filter_map(|id| id.parse().ok());
+    let artifacts: BTreeSet<_> = artifacts.collect();
+    if artifacts.is_empty() {
+        return None;
+    }
+    let recommendation = Recommendation {
+        decision_id: decision.id,
+        agent_id: membership.agent_id,
+        workstream: membership.workstream.clone(),
+        question: question.clone(),
+        option: option.option.label.clone(),
+        proposed_at: decision.created_at,
+    };
+    Some((recommendation, artifacts))
+}
+
+async fn compare(
+    app: &App,
+    (owner, project): (&UserId, ProjectId),
+    artifact: ArtifactId,
+    own: &Recommendation,
+) -> Result<(), Problem> {
+    let others = app.store.recommendations(project, artifact, COMPARED).await?;
+    let others = others.into_iter().filter(|other| other.agent_id != own.agent_id).map(|other| async {
+        let decision = app.store.decision_of(owner, other.decision_id).await?;
+        let is_open = decision.is_some_and(|decision| decision.state.ended_at().is_none());
+        Ok::<_, Problem>(is_open.then_some(other))
+    });
+    let others: Vec<_> = try_join_all(others).await?.into_iter().flatten().collect();
+    let Some(detected) = decision_conflict(project, artifact, own, &others) else { return Ok(()) };
+    let tick = tick_of(app, project).await?;
+    let load = async || Ok(Some(detection(app, (owner, project), tick, detected.clone()).await?));
+    record(app, load).await
+}
+
+async fn detection(
+    app: &App,
+    place: (&UserId, ProjectId),
+    tick: Tick,
+    detected: Detected,
+) -> Result<Detection, Problem> {
+    Detection::load(app, place, tick, vec![detected]).await
+}
+
+async fn tick_of(app: &App, project: ProjectId) -> Result<Tick, Problem> {
+    let time = app.project_time(project).await?.ok_or_else(Problem::no_project)?;
+    Ok(time.tick(app.now())?)
+}
+
+pub(super) const fn concerns_of_issue(event: &CoherenceEvent) -> bool {
+    matches!(
+        event,
+        CoherenceEvent::Confirmed { source: IssueSource::Agent { .. }, .. }
+            | CoherenceEvent::Detected { source: IssueSource::Person { .. }, .. }
+    )
+}
+
+/// Counts a confirmed issue for the agent that flagged it, and one that a person found for the agents that did not.
+pub(super) async fn react_of_issue(
+    app: &App,
+    entry: &AggregateJournalEntry<CoherenceEvent>,
+    event: &CoherenceEvent,
+) -> Result<(), Problem> {
+    let id: CoherenceIssueId = entry.aggregate_id.parse().map_err(Problem::internal)?;
+    let source = OutcomeSource::Coherence(id);
+    match event {
+        CoherenceEvent::Confirmed { source: IssueSource::Agent { agent_id, session_id }, .. } => {
+            let reported = ReportedOutcome::new(TrustOutcome::CoherenceIssueConfirmed);
+            trust::count_once(app, *agent_id, (*session_id, entry.id), source, reported).await
+        }
+        CoherenceEvent::Detected { source: IssueSource::Person { .. }, .. } => {
+            let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
+            let Some(issue) = issue.map(|loaded| loaded.value) else { return Ok(()) };
+            for agent_id in &issue.finding().affected_agent_ids {
+                let Some(agent) = app.store.any_aggregate::<ProjectAgent>(*agent_id).await? else { continue };
+                let cause = (agent.value.current_session_id(), entry.id);
+                let reported = ReportedOutcome::new(TrustOutcome::CoherenceIssueMissed);
+                trust::count_once(app, *agent_id, cause, source, reported).await?;
+            }
+            Ok(())
+        }
+        CoherenceEvent::Detected { .. }
+        | CoherenceEvent::Confirmed { .. }
+        | CoherenceEvent::Dismissed { .. }
+        | CoherenceEvent::Resolved { .. } => Ok(()),
+    }
+}

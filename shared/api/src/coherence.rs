@@ -1,0 +1,86 @@
+//! Coherence issues in the API (S2, "Coherence Monitoring"; decision 88).
+
+use pilothouse_domain::coherence::{
+    CoherenceIssue, CoherenceScore, CoherenceState, CoherenceStatus, CoherenceTrend, Finding, OpenIssues,
+};
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::{Aggregate as _, CoherenceIssueId, ProjectId, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Work of different agents that does not fit together (S2 `CoherenceIssue`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherenceIssueView {
+    /// The id of the issue.
+    pub id: CoherenceIssueId,
+    /// The project.
+    pub project_id: ProjectId,
+    /// What is wrong, and who found it.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// The state, with who decided and when.
+    pub status: CoherenceStatus,
+    /// When it was found last.
+    pub detected_at: Timestamp,
+    /// The tick of the project at that time.
+    pub detected_tick: Tick,
+}
+
+impl CoherenceIssueView {
+    /// The view of an issue.
+    pub fn of(issue: &CoherenceIssue) -> Self {
+        Self {
+            id: issue.id(),
+            project_id: issue.project_id(),
+            finding: issue.finding().clone(),
+            status: issue.status().clone(),
+            detected_at: issue.detected_at(),
+            detected_tick: issue.detected_tick(),
+        }
+    }
+}
+
+/// An issue that an agent has flagged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FlaggedIssue {
+    /// The id of the issue.
+    pub issue_id: CoherenceIssueId,
+    /// Its state. It is not `open` if a person has decided on the same issue before.
+    pub state: CoherenceState,
+}
+
+/// What an audit has compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherenceAudit {
+    /// What compared the texts: `lexical` counts common words.
+    pub engine: String,
+    /// The number of artifacts whose texts were compared.
+    pub compared_artifacts: usize,
+    /// The number of artifacts without text: images, PDF documents, large uploads.
+    pub skipped_artifacts: usize,
+    /// The project has more than 500 artifacts. Nothing was compared.
+    pub is_too_large: bool,
+    /// The number of pairs with similar texts.
+    pub similar_pairs: usize,
+    /// The number of issues that are new, at most 50.
+    pub raised_issues: usize,
+}
+
+/// How well the work in a project fits together (S2, "Coherence score computation").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherenceReport {
+    /// 100 without issues; each open or confirmed one takes 15 (critical), 8 (high), 3 (medium) or 1 point (low).
+    pub score: CoherenceScore,
+    /// The score ten ticks ago.
+    pub score_before: CoherenceScore,
+    /// How the score has changed since then.
+    pub trend: CoherenceTrend,
+    /// The number of open and confirmed issues of each severity.
+    pub open_issues: OpenIssues,
+    /// The tick of the project.
+    pub tick: Tick,
+}

@@ -1,0 +1,145 @@
+//! What is wrong, who found it, and which parts it concerns (S2 `CoherenceEvent`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::effect::Severity;
+use crate::knowledge::CoherenceCategory;
+use crate::names::named;
+use crate::text::WorkstreamId;
+use crate::{AgentSessionId, ArtifactId, CoherenceIssueId, ProjectAgentId, ProjectId, Timestamp, UserId};
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Who or what found it.
+    pub source: IssueSource,
+    /// In which way the parts do not fit.
+    pub category: CoherenceCategory,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The issue in a line.
+    pub title: String,
+    /// The issue in sentences.
+    pub description: String,
+    /// The workstreams that it concerns.
+    pub affected_workstreams: Vec<WorkstreamId>,
+    /// The artifacts that it concerns.
+    pub affected_artifact_ids: Vec<ArtifactId>,
+    /// The agents whose work it concerns.
+    pub affected_agent_ids: Vec<ProjectAgentId>,
+    /// When the latest part was stored that shows it.
+    pub evidence_at: Timestamp,
+}
+
+/// Who or what finds an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum IssueSource {
+    /// A rule on paths, hashes, provenance or proposals (layer 0).
+    Structural {
+        /// The rule.
+        check: StructuralCheck,
+    },
+    /// The texts of two artifacts share most of their words (layer 1, the lexical engine).
+    Similarity {
+        /// How similar they are.
+        percent: u8,
+    },
+    /// An agent flagged it.
+    Agent {
+        /// The agent.
+        agent_id: ProjectAgentId,
+        /// Its session at that time.
+        session_id: AgentSessionId,
+    },
+    /// A person reported it.
+    Person {
+        /// The person.
+        id: UserId,
+    },
+}
+
+/// A rule of layer 0 (S2, "Structural checks").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StructuralCheck {
+    /// Two agents report the same file of the project within the window.
+    FileConflict,
+    /// Two agents write versions of the same artifact within the window.
+    ConcurrentVersions,
+    /// Artifacts of different workstreams have the same content.
+    DuplicateArtifact,
+    /// An artifact is derived from one that its agent may not read.
+    DependencyViolation,
+    /// Two agents recommend different options for the same artifact.
+    DecisionConflict,
+}
+
+named!(StructuralCheck {
+    FileConflict => "file_conflict",
+    ConcurrentVersions => "concurrent_versions",
+    DuplicateArtifact => "duplicate_artifact",
+    DependencyViolation => "dependency_violation",
+    DecisionConflict => "decision_conflict",
+});
+
+impl StructuralCheck {
+    pub const fn category(self) -> CoherenceCategory {
+        match self {
+            Self::FileConflict | Self::ConcurrentVersions | Self::DecisionConflict => {
+                CoherenceCategory::Contradiction
+            }
+            Self::DuplicateArtifact => CoherenceCategory::Duplication,
+            Self::DependencyViolation => CoherenceCategory::DependencyViolation,
+        }
+    }
+
+    /// S2 gives the severities of file conflicts and duplicates.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Self::FileConflict | Self::ConcurrentVersions | Self::DecisionConflict => Severity::High,
+            Self::DependencyViolation => Severity::Medium,
+            Self::DuplicateArtifact => Severity::Low,
+        }
+    }
+
+    /// The id of the issue that this rule raises about `parts`, in any order. The same parts have one issue.
+    pub(super) fn issue_id(self, project: ProjectId, parts: &[String]) -> CoherenceIssueId {
+        let mut parts = parts.to_vec();
+        parts.sort();
+        issue_id(project, &format!("{self}\n{}", parts.join("\n")))
+    }
+}
+
+/// The id of an issue that an agent flags. The same issue flagged again by the same agent has the same id.
+pub fn flagged_issue_id(
+    project: ProjectId,
+    agent: ProjectAgentId,
+    category: CoherenceCategory,
+    title: &str,
+    artifacts: &[ArtifactId],
+) -> CoherenceIssueId {
+    let mut artifacts: Vec<_> = artifacts.iter().map(ToString::to_string).collect();
+    artifacts.sort();
+    issue_id(project, &format!("agent\n{agent}\n{category}\n{}\n{title}", artifacts.join(",")))
+}
+
+/// The id of the issue about two similar artifacts, in any order.
+pub(super) fn similar_issue_id(project: ProjectId, one: ArtifactId, other: ArtifactId) -> CoherenceIssueId {
+    let (first, second) = (one.min(other), one.max(other));
+    issue_id(project, &format!("similarity\n{first}\n{second}"))
+}
+
+fn issue_id(project: ProjectId, name: &str) -> CoherenceIssueId {
+    CoherenceIssueId::new(Uuid::new_v5(&project.uuid(), format!("coherence\n{name}").as_bytes()))
+}
+
+/// A finding with the id of its issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detected {
+    pub id: CoherenceIssueId,
+    pub finding: Finding,
+}

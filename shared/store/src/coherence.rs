@@ -1,0 +1,101 @@
+//! Coherence issues of a project, and what agents recommend for its artifacts (decision 88).
+//!
+//! An issue is an aggregate. A recommendation belongs to one decision, so that agents of one project never write the same item.
+
+use pilothouse_domain::coherence::CoherenceIssue;
+use pilothouse_domain::coherence::structural::Recommendation;
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::{ArtifactId, ProjectId, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{Commit, Loaded, Purpose, guarded};
+use crate::error::StoreError;
+use crate::layout;
+use crate::repository::{Listing, Store, write};
+use crate::table::{Condition, Position, Query, SortRange, Write};
+
+/// Which issues of a project are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IssueList {
+    /// The open and confirmed ones, the latest first, then the others.
+    All,
+    /// Open and confirmed ones, the latest first.
+    Open,
+    /// Dismissed and resolved ones, those that ended last first.
+    Ended,
+}
+
+/// When the texts of a project were compared last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScanMark {
+    pub tick: Tick,
+    pub scanned_at: Timestamp,
+}
+
+impl Commit {
+    /// Adds the mark of a scan, guarded by its loaded version.
+    pub fn scan_mark(&mut self, project: ProjectId, mark: &Loaded<ScanMark>) -> Result<(), StoreError> {
+        let row = write(layout::coherence_scan(project), "coherence-scan", &mark.value)?;
+        self.push(guarded(row, mark.version), Purpose::Guard);
+        Ok(())
+    }
+
+    /// Adds what a decision recommends for an artifact.
+    pub fn recommendation(
+        &mut self,
+        project: ProjectId,
+        artifact: ArtifactId,
+        recommendation: &Recommendation,
+    ) -> Result<(), StoreError> {
+        let key = layout::recommendation(project, artifact, recommendation);
+        self.push(
+            Write::Put(write(key, "recommendation", recommendation)?, Condition::Always),
+            Purpose::Record,
+        );
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The issues of a project of `owner`.
+    pub async fn coherence_issues(
+        &self,
+        owner: &UserId,
+        project: ProjectId,
+        list: IssueList,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<CoherenceIssue>, StoreError> {
+        let prefix = match list {
+            IssueList::All => format!("{project}#"),
+            IssueList::Open => CoherenceIssue::listing_prefix(project, true),
+            IssueList::Ended => CoherenceIssue::listing_prefix(project, false),
+        };
+        self.list_aggregates_in::<CoherenceIssue>(owner, SortRange::Prefix(prefix), true, limit, after).await
+    }
+
+    /// The mark of the last scan; version 0 without one.
+    pub async fn scan_mark(&self, project: ProjectId) -> Result<Loaded<ScanMark>, StoreError> {
+        let never = ScanMark { tick: Tick::ZERO, scanned_at: Timestamp::from_millis(0) };
+        Ok(self.load(&layout::coherence_scan(project)).await?.unwrap_or(Loaded::new(never)))
+    }
+
+    /// What decisions have recommended for an artifact, the latest first, at most `limit`. Consistent with all earlier commits. A decision may be over.
+    pub async fn recommendations(
+        &self,
+        project: ProjectId,
+        artifact: ArtifactId,
+        limit: usize,
+    ) -> Result<Vec<Recommendation>, StoreError> {
+        let query = Query {
+            index: None,
+            partition: layout::recommendations_partition(project, artifact),
+            range: SortRange::All,
+            descending: true,
+            limit,
+            after: None,
+        };
+        Ok(self.list(query).await?.items)
+    }
+}
