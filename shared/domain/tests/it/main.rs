@@ -5,6 +5,7 @@
 // `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
+mod coherence_quality;
 mod decision_properties;
 mod free_decisions;
 mod inbox;

@@ -1,0 +1,54 @@
+//! Measures the coherence checks on labelled pairs: `cargo run -p pilothouse-domain --example coherence_quality`.
+//!
+//! One half of the topics chooses the thresholds of layer 1, the other half measures both layers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::indexing_slicing)]
+
+mod pairs;
+
+use pairs::{Half, Label, Quality, measure, pairs};
+use pilothouse_domain::coherence::similarity::Thresholds;
+
+const DUPLICATES: &[Label] = &[Label::Duplicate];
+const RELATED: &[Label] = &[Label::Duplicate, Label::Overlap];
+
+fn main() {
+    let chosen = measure(Half::Chosen);
+    for (name, wanted) in
+        [("promotion (duplicates)", DUPLICATES), ("advisory (duplicates and overlap)", RELATED)]
+    {
+        let candidates = (5..95).map(|percent| f64::from(percent) / 100.0);
+        let best = candidates.max_by(|a, b| {
+            let f1 = |threshold: &f64| Quality::of(&chosen, wanted, *threshold).f1();
+            // Of equal ones, the lower threshold.
+            f1(a).total_cmp(&f1(b)).then(b.total_cmp(a))
+        });
+        let best = best.unwrap_or_default();
+        println!(
+            "{name}: best threshold of the first half {best:.2}, F1 {:.3}",
+            Quality::of(&chosen, wanted, best).f1()
+        );
+    }
+    let reported = measure(Half::Reported);
+    println!("\nsecond half, {} pairs", reported.len());
+    let show = |name: &str, quality: Quality| {
+        println!("{name:<46} precision {:.2}  recall {:.2}", quality.precision, quality.recall);
+    };
+    // Layer 0 compares hashes of contents.
+    let equal = || {
+        let second = pairs().into_iter().filter(|pair| pair.half == Half::Reported);
+        second.map(|pair| (pair.label, pair.texts.0 == pair.texts.1))
+    };
+    show("layer 0, duplicates", Quality::of_found(equal(), DUPLICATES));
+    show("layer 0, duplicates and overlap", Quality::of_found(equal(), RELATED));
+    let Thresholds { promotion, advisory } = Thresholds::LEXICAL;
+    show("layer 1 above promotion, duplicates", Quality::of(&reported, DUPLICATES, promotion));
+    show("layer 1 above advisory, duplicates and overlap", Quality::of(&reported, RELATED, advisory));
+    show("layer 1 above advisory, overlap alone", Quality::of(&reported, &[Label::Overlap], advisory));
+    println!("\nsimilarity: lowest, median, highest");
+    for label in Label::ALL {
+        let mut of: Vec<f64> = reported.iter().filter(|(it, _)| *it == label).map(|(_, it)| *it).collect();
+        of.sort_by(f64::total_cmp);
+        println!("{label:?}: {:.2} {:.2} {:.2}", of[0], of[of.len() / 2], of[of.len() - 1]);
+    }
+}

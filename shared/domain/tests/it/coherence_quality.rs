@@ -1,0 +1,46 @@
+//! The quality of the coherence checks on labelled pairs (`tests/data/coherence-pairs.txt`), as `docs/benchmarks.md` reports it.
+
+#[path = "../../examples/coherence_quality/pairs.rs"]
+mod pairs;
+
+use pairs::{Half, Label, Quality, measure, pairs};
+use pilothouse_domain::coherence::similarity::Thresholds;
+
+#[test]
+fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
+    let pairs = pairs();
+    assert_eq!(pairs.len(), 210);
+    for label in Label::ALL {
+        assert_eq!(pairs.iter().filter(|pair| pair.label == label).count(), 42, "{label:?}");
+    }
+    for pair in &pairs {
+        assert!(pair.is_within_its_half, "{}", pair.topic);
+        assert_ne!(pair.texts.0, pair.texts.1, "{}", pair.topic);
+    }
+}
+
+/// The figures of `docs/benchmarks.md`, rounded down to two digits.
+#[test]
+fn lexical_engine_finds_duplicates_and_some_overlap() {
+    let measured = measure(Half::Reported);
+    let duplicates = Quality::of(&measured, &[Label::Duplicate], Thresholds::LEXICAL.promotion);
+    assert!(duplicates.precision >= 0.91 && duplicates.recall >= 1.0, "{duplicates:?}");
+    let related = [Label::Duplicate, Label::Overlap];
+    let related = Quality::of(&measured, &related, Thresholds::LEXICAL.advisory);
+    assert!(related.precision >= 0.76 && related.recall >= 0.71, "{related:?}");
+    let unrelated = measured.iter().filter(|(label, _)| *label == Label::Unrelated);
+    assert!(unrelated.clone().all(|(_, similarity)| *similarity < Thresholds::LEXICAL.advisory));
+}
+
+/// Texts that contradict each other are as similar as texts about the same work, so that no threshold separates them.
+#[test]
+fn similarity_does_not_tell_contradictions_from_overlap() {
+    let measured = measure(Half::Reported);
+    let mean = |label| {
+        let similarities: Vec<f64> =
+            measured.iter().filter(|(other, _)| *other == label).map(|(_, similarity)| *similarity).collect();
+        similarities.iter().sum::<f64>() / f64::from(u32::try_from(similarities.len()).unwrap())
+    };
+    let (overlap, contradiction) = (mean(Label::Overlap), mean(Label::Contradiction));
+    assert!((overlap - contradiction).abs() < 0.1, "{overlap} {contradiction}");
+}
