@@ -281,5 +281,6 @@ pub(super) const fn knowledge_tool(access: KnowledgeAccess) -> &'static str {
         KnowledgeAccess::ReportArtifact => "report_artifact",
         KnowledgeAccess::ReadDecision => "decision_detail",
         KnowledgeAccess::Search => "search_knowledge",
+        KnowledgeAccess::FlagCoherence => "flag_coherence",
     }
 }
