@@ -21,15 +21,3 @@ pub mod ticks;
 pub mod trust;
 pub mod webhooks;
 pub mod workers;
-
-use pilothouse_app::http::Problem;
-use pilothouse_app::http::request::Parameters;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
-/// A parameter of the query string that names a value of an enum.
-fn named<T: DeserializeOwned>(parameters: &Parameters, name: &str) -> Result<Option<T>, Problem> {
-    let parse =
-        |text: &str| serde_json::from_value(Value::from(text)).map_err(|wrong| Problem::invalid(name, wrong));
-    parameters.text(name).map(parse).transpose()
-}

@@ -14,8 +14,6 @@ use pilothouse_domain::{ProjectAgentId, ProjectId, UserId};
 use pilothouse_store::table::Position;
 use pilothouse_store::{ArtifactList, Listing, layout};
 
-use crate::queries::named;
-
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("artifacts-list", Verb::Get, "/api/artifacts", |verb| verb.route(list_artifacts))
         .owner()

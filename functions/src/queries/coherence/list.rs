@@ -15,8 +15,6 @@ use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::{Aggregate as _, ProjectId};
 use pilothouse_store::{IssueList, layout};
 
-use crate::queries::named;
-
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("coherence-list", Verb::Get, "/api/coherence", |verb| verb.route(list_issues))
         .owner()
@@ -39,9 +37,9 @@ impl Filter {
     fn of(parameters: &Parameters) -> Result<Self, Problem> {
         let workstream = parameters.text("workstream").map(WorkstreamId::parse).transpose();
         Ok(Self {
-            state: named(parameters, "state")?,
-            severity: named(parameters, "severity")?,
-            category: named(parameters, "category")?,
+            state: parameters.one_of("state", &CoherenceState::ALL)?,
+            severity: parameters.one_of("severity", &Severity::ALL)?,
+            category: parameters.one_of("category", &CoherenceCategory::ALL)?,
             workstream: workstream.map_err(|wrong| Problem::invalid("workstream", wrong))?,
         })
     }
