@@ -131,6 +131,7 @@ async fn compared(
         path: artifact.path.clone(),
         author: record.version.author.agent(),
         stored_at: record.version.stored_at,
+        content_hash: artifact.content.content_hash.clone(),
         is_changed: since.is_none_or(|since| record.version.stored_at >= since),
         features,
     };

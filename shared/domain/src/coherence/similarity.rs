@@ -5,7 +5,7 @@
 
 use super::finding::{Detected, Finding, IssueSource, similar_issue_id};
 use super::lexical::{Corpus, Features};
-use crate::artifact::{ArtifactKind, ArtifactPath, MimeType};
+use crate::artifact::{ArtifactKind, ArtifactPath, ContentHash, MimeType};
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
 use crate::text::WorkstreamId;
@@ -48,6 +48,7 @@ pub struct ComparedArtifact {
     pub path: ArtifactPath,
     pub author: Option<ProjectAgentId>,
     pub stored_at: Timestamp,
+    pub content_hash: ContentHash,
     /// Whether its latest version is newer than the scan before.
     pub is_changed: bool,
     pub features: Features,
@@ -62,7 +63,7 @@ pub enum Scan {
     TooMany { artifacts: usize },
 }
 
-/// Compares each changed artifact with all artifacts of other workstreams.
+/// Compares each changed artifact with all artifacts of other workstreams. The same content is an issue of layer 0 already.
 pub fn scan(project: ProjectId, artifacts: &[ComparedArtifact], thresholds: Thresholds) -> Scan {
     if artifacts.len() > MAX_ARTIFACTS {
         return Scan::TooMany { artifacts: artifacts.len() };
@@ -72,7 +73,8 @@ pub fn scan(project: ProjectId, artifacts: &[ComparedArtifact], thresholds: Thre
     let mut similar = Vec::new();
     for (at, (one, of_one)) in artifacts.iter().zip(&vectors).enumerate() {
         for (other, of_other) in artifacts.iter().zip(&vectors).skip(at + 1) {
-            if one.workstream != other.workstream && (one.is_changed || other.is_changed) {
+            let is_compared = one.workstream != other.workstream && one.content_hash != other.content_hash;
+            if is_compared && (one.is_changed || other.is_changed) {
                 let similarity = of_one.similarity(of_other);
                 if similarity >= thresholds.advisory {
                     similar.push((similarity, one, other));

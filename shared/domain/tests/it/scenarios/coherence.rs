@@ -1,6 +1,6 @@
 //! Coherence issues: the rules of layer 0, the states of an issue, and the score (decision 88).
 
-use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, MimeType};
+use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, ContentHash, MimeType};
 use pilothouse_domain::coherence::lexical::{Corpus, Features};
 use pilothouse_domain::coherence::similarity::{
     ComparedArtifact, MAX_ARTIFACTS, Scan, Thresholds, is_comparable, scan,
@@ -386,6 +386,7 @@ fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> ComparedArtifact
         path: ArtifactPath::parse(format!("{n}.md")).unwrap(),
         author: Some(agent_id(n)),
         stored_at: Timestamp::from_millis(1),
+        content_hash: ContentHash::parse(format!("{n:064x}")).unwrap(),
         is_changed,
         features: Features::of(text),
     }
@@ -394,6 +395,14 @@ fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> ComparedArtifact
 fn pairs_of(artifacts: &[ComparedArtifact]) -> Vec<Vec<ArtifactId>> {
     let Scan::Done(found) = scan(project(), artifacts, Thresholds::LEXICAL) else { panic!("too many") };
     found.into_iter().map(|it| it.finding.affected_artifact_ids).collect()
+}
+
+#[test]
+fn same_content_is_not_a_second_issue() {
+    let [first, mut second] = [compared(1, "api", true, TOTALS), compared(2, "docs", true, TOTALS)];
+    assert_eq!(pairs_of(&[first.clone(), second.clone()]).len(), 1);
+    second.content_hash = first.content_hash.clone();
+    assert_eq!(pairs_of(&[first, second]), [] as [Vec<ArtifactId>; 0]);
 }
 
 #[test]
