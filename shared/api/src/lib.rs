@@ -11,6 +11,7 @@ pub mod brakes;
 pub mod briefing;
 pub mod chains;
 pub mod coherence;
+pub mod checkpoints;
 pub mod console;
 mod cursor;
 pub mod decisions;

@@ -18,6 +18,7 @@ use pilothouse_domain::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoints::KillView;
 use crate::sessions::StartedSession;
 
 /// A project.
@@ -105,6 +106,9 @@ pub struct ControlModeView {
     pub revision: ModeRevision,
     /// When the mode last changed.
     pub changed_at: Timestamp,
+    /// The number of agents whose processes restart, or were restarted, for this mode. Only a change with `restartAgents` shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_agents: Option<usize>,
 }
 
 /// A project in a list.
@@ -154,6 +158,9 @@ pub struct AgentView {
     pub brief_version: u32,
     /// Whether the run works with the current brief (S2 `pendingBriefChanges`). `pending` ends with the next run or reload.
     pub brief_sync: BriefSync,
+    /// How the agent was ended. Absent unless its current session was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kill: Option<KillView>,
     /// When the agent was created.
     pub created_at: Timestamp,
     /// When the agent or its current session last changed.
@@ -249,6 +256,7 @@ impl ControlModeView {
             mode: setting.mode(),
             revision: setting.revision(),
             changed_at: setting.changed_at(),
+            restarted_agents: None,
         }
     }
 }
@@ -283,6 +291,7 @@ impl AgentView {
             brief: agent.brief().clone(),
             brief_version: agent.brief_version(),
             brief_sync: agent.brief_sync(session),
+            kill: KillView::of(agent, session),
             created_at: agent.created_at(),
             updated_at: agent.updated_at().max(session.updated_at()),
             revision,

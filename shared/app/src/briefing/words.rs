@@ -261,7 +261,7 @@ pub(super) fn braked(scope: &BrakeScope, names: &Names) -> String {
 /// The reason why an agent is paused, if it is a risk. Other sentences name pauses of the owner and brakes.
 pub(super) fn paused(session: &SessionFacts) -> Option<String> {
     Some(match session.paused? {
-        PausedReason::Owner | PausedReason::Brake => return None,
+        PausedReason::Owner | PausedReason::Brake | PausedReason::Restart => return None,
         PausedReason::BudgetExhausted => {
             format!(
                 "is paused, because ${} of its budget of ${} are spent",

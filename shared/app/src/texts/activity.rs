@@ -75,6 +75,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             (T::Notice, "The agent did not stop for the brake in time; its process is being ended".to_owned())
         }
         E::HoldReleased { .. } => (T::Notice, "The emergency brake is released".to_owned()),
+        E::ProcessRestartRequested { .. } => {
+            (T::Notice, "Restarts its process under the new control mode".to_owned())
+        }
         E::HoldKept {} => (T::Notice, "Stays paused when the emergency brake is released".to_owned()),
         E::StartBraked { .. } => (T::Notice, "Waits until the emergency brake is released".to_owned()),
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
@@ -137,6 +140,7 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
                 WorkStop::ChainFull => "the chain is full, so you decide",
                 WorkStop::ChainKept => "the chain is full and stays as it is",
                 WorkStop::ChainEnded => "the chain ended",
+                WorkStop::Killed => "you ended the agent",
             };
             (T::StatusChange, format!("No session continues the work: {why}"))
         }

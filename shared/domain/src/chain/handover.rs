@@ -2,7 +2,7 @@
 
 use super::{ChainError, ChainEvent, ChainOperation, SessionChain, SessionChainStatus};
 use crate::conversation::Conversation;
-use crate::session::{AgentSession, AgentSessionStatus, ChainPlace};
+use crate::session::{AgentSession, AgentSessionStatus, ChainPlace, WorkStop};
 use crate::value::RecordedHandoff;
 use crate::{DomainContext, Events, SessionEvent};
 
@@ -31,6 +31,7 @@ impl SessionChain {
             && self.current_session_id() == session.id()
             && session.status() == AgentSessionStatus::ContextExhausted
             && session.run().is_none()
+            && session.work_stop() != Some(WorkStop::Killed)
     }
 
     /// Whether the owner may attach a session: the current one and its process must have ended, and no continuation may be pending.

@@ -1,7 +1,7 @@
 //! The work of a session that another one continues, or none (decisions 30, 34).
 
 use super::Conversation;
-use crate::session::{SessionError, WorkStop};
+use crate::session::{AgentSessionStatus, Grace, SessionError, WorkStop};
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, DomainContext, Events, SessionChainId, SessionEvent};
 
@@ -44,7 +44,31 @@ impl Conversation {
 
     /// Records that no session continues the work, because the chain ended, and cancels all messages.
     pub fn abandon_work(&mut self, chain_id: SessionChainId) -> Events {
-        let mut events = self.session.stop_work(chain_id, WorkStop::ChainEnded);
+        self.end_work(chain_id, WorkStop::ChainEnded)
+    }
+
+    /// Ends an agent of a project (S2 `KillRequest`). Nothing continues the work of a session whose context is full, and its agent
+    /// writes no document any more.
+    ///
+    /// # Errors
+    /// The session is over, or another one has continued its work.
+    pub fn kill(&mut self, grace: Grace, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        let waits = self.session.status() == AgentSessionStatus::ContextExhausted
+            && self.session.continuation().is_none()
+            && matches!(self.session.work_stop(), None | Some(WorkStop::ChainFull));
+        let Some(chain_id) = self.session.chain_id().filter(|_| waits) else {
+            return self.session.kill(grace, ctx);
+        };
+        let mut events = self.end_work(chain_id, WorkStop::Killed);
+        self.session.stop_awaiting_document();
+        if grace == Grace::None {
+            events.extend(self.session.force_stop(ctx));
+        }
+        Ok(events)
+    }
+
+    fn end_work(&mut self, chain_id: SessionChainId, why: WorkStop) -> Events {
+        let mut events = self.session.stop_work(chain_id, why);
         let (gone, cancelled) = self.queue.end();
         self.closed_messages.extend(gone);
         events.extend(cancelled);

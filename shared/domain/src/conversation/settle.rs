@@ -67,6 +67,10 @@ impl Conversation {
             let text = returned_output(&violations);
             return Ok(self.enqueue_internal(MessageSource::System, &text, None, ctx));
         }
+        let restarting = self.session.apply_restart(ctx)?;
+        if !restarting.is_empty() {
+            return Ok(restarting);
+        }
         let held = self.session.apply_hold(ctx)?;
         if !held.is_empty() {
             return Ok(held);

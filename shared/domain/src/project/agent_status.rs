@@ -34,7 +34,7 @@ impl AgentStatus {
     pub const fn of(session: &AgentSession) -> Self {
         match session.work_stop() {
             Some(WorkStop::ChainFull) => Self::WaitingOnHuman,
-            Some(WorkStop::ChainKept | WorkStop::ChainEnded) => Self::Error,
+            Some(WorkStop::ChainKept | WorkStop::ChainEnded | WorkStop::Killed) => Self::Error,
             None => Self::of_status(session.status(), session.has_pending_review()),
         }
     }

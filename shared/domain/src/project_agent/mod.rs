@@ -55,6 +55,9 @@ pub struct ProjectAgent {
     /// When the brief last changed; `None` if it is still the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     brief_changed_at: Option<Timestamp>,
+    /// When the brief changed before that, oldest first; at most [`Self::MAX_BRIEF_CHANGES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier_brief_changes: Vec<Timestamp>,
     current_session_id: AgentSessionId,
     /// Number of sessions so far.
     session_count: u32,
@@ -104,6 +107,9 @@ impl ProjectAgent {
     /// Most standing approvals at a time.
     pub const MAX_APPROVALS: usize = 20;
 
+    /// Most changes of the brief before the last one whose times are kept.
+    const MAX_BRIEF_CHANGES: usize = 20;
+
     /// Creates an agent at a tick of its project. The brief has been checked against the project.
     pub fn spawn(
         new: NewAgent,
@@ -123,6 +129,7 @@ impl ProjectAgent {
             brief: new.brief,
             brief_version: 1,
             brief_changed_at: None,
+            earlier_brief_changes: Vec::new(),
             current_session_id: new.session_id,
             session_count: 1,
             trust: TrustProfile::new(trust, tick),
@@ -190,7 +197,9 @@ impl ProjectAgent {
         }
         self.brief = brief;
         self.brief_version = self.brief_version.saturating_add(1);
-        self.brief_changed_at = Some(ctx.now);
+        self.earlier_brief_changes.extend(self.brief_changed_at.replace(ctx.now));
+        let excess = self.earlier_brief_changes.len().saturating_sub(Self::MAX_BRIEF_CHANGES);
+        self.earlier_brief_changes.drain(..excess);
         self.updated_at = ctx.now;
         vec![ProjectAgentEvent::BriefUpdated { version: self.brief_version }]
     }
@@ -258,6 +267,16 @@ impl ProjectAgent {
 
     pub const fn brief_version(&self) -> u32 {
         self.brief_version
+    }
+
+    /// The version of the brief at a time. `None` if too many changes followed.
+    pub fn brief_version_at(&self, at: Timestamp) -> Option<u32> {
+        let changes = || self.earlier_brief_changes.iter().copied().chain(self.brief_changed_at);
+        let later = u32::try_from(changes().filter(|changed| *changed > at).count()).unwrap_or(u32::MAX);
+        let version = self.brief_version.saturating_sub(later);
+        // Before the oldest change that is kept there is one version, unless earlier changes were dropped.
+        let is_known = version == 1 || changes().any(|changed| changed <= at);
+        is_known.then_some(version)
     }
 
     /// Whether `session` works with the current brief. A session without a run receives it with the next one.

@@ -152,6 +152,7 @@ impl EventClass {
             | E::Restarted { .. }
             | E::HibernationOrdered { .. }
             | E::HoldKept {}
+            | E::ProcessRestartRequested { .. }
             | E::StartBraked { .. }
             | E::BudgetWarning { .. }
             | E::BudgetChanged { .. }

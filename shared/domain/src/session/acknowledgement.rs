@@ -1,6 +1,8 @@
 //! Answers of the sidecar to commands: received, done, refused (S3; decisions 11, 12).
 
-use super::{AgentSession, AgentSessionStatus, LifecycleCommand, Operation, SessionError, State};
+use super::{
+    AgentSession, AgentSessionStatus, CheckpointCause, LifecycleCommand, Operation, SessionError, State,
+};
 use crate::{CommandId, DomainContext, Events, SessionEvent};
 
 impl AgentSession {
@@ -36,9 +38,17 @@ impl AgentSession {
                 events.extend(self.apply_turn_end_of_interrupt(ctx));
                 Ok(events)
             }
-            (LifecycleCommand::Pause, S::Pausing) => self.confirm_paused(),
+            (LifecycleCommand::Pause, S::Pausing) => {
+                let pending = self.open_decision_ids();
+                self.make_checkpoint(CheckpointCause::Pause, pending, ctx.now);
+                self.confirm_paused()
+            }
             (LifecycleCommand::Resume, S::Resuming) => self.confirm_resumed(ctx),
-            (LifecycleCommand::Stop, S::Cancelling) => self.confirm_cancelled(ctx),
+            (LifecycleCommand::Stop, S::Cancelling) => {
+                self.checkpoint_stop(ctx);
+                self.record_stop(true);
+                self.confirm_cancelled(ctx)
+            }
             _ => Err(SessionError::StaleAck),
         }
     }

@@ -79,6 +79,7 @@ impl AgentSession {
         let request = PendingRequest { id: id.clone(), kind, asked_at: ctx.now, expires_at, timeout };
         if self.requests.open(request, self.run_state.current_id()) {
             self.record_opened(id);
+            self.checkpoint_decision(ctx.now);
         }
         self.rest_by_requests();
         Ok(expires_at)

@@ -34,6 +34,8 @@ pub enum WorkStop {
     ChainKept,
     /// The chain ended.
     ChainEnded,
+    /// The owner ended the agent before another session continued its work.
+    Killed,
 }
 
 /// State that a session inherited from its predecessor in the chain.

@@ -2,8 +2,8 @@
 
 use super::decisions::DecisionChanges;
 use super::{
-    Adjustments, AgentSession, ChainLink, ConfigurationState, Delivery, Hold, Progress, Requests, Review,
-    RunState, SessionDefinition, SessionSettings, Spending, State,
+    Adjustments, AgentSession, ChainLink, Checkpoints, ConfigurationState, Delivery, Hold, Progress,
+    Requests, Review, RunState, SessionDefinition, SessionSettings, Spending, State,
 };
 use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, ProjectMembership, SessionBudget};
@@ -63,6 +63,9 @@ impl AgentSession {
             retry: None,
             chain: ChainLink::default(),
             hold: Hold::default(),
+            checkpoints: Checkpoints::default(),
+            kill: None,
+            process_restart: None,
             full_disk: None,
             api_key_hash: None,
             started_at: None,

@@ -40,6 +40,8 @@ pub enum DeadlineKind {
     Quota,
     /// The server's disk may have space again.
     Disk,
+    /// The grace period of a kill is over.
+    Kill,
 }
 
 impl DeadlineKind {
@@ -106,6 +108,7 @@ impl AgentSession {
             due.extend(self.hibernation_deadline(limits).map(|at| (at, DeadlineKind::Hibernation)));
             due.extend(self.adjustment_deadline(limits).map(|at| (at, DeadlineKind::Adjustment)));
         }
+        due.extend(self.kill_deadline().map(|at| (at, DeadlineKind::Kill)));
         due.extend(self.document_deadline().map(|until| (until, DeadlineKind::Document)));
         if !self.is_held() {
             due.extend(self.quota_deadline(limits).map(|at| (at, DeadlineKind::Quota)));
@@ -222,6 +225,7 @@ impl AgentSession {
                 DeadlineKind::Adjustment => self.on_adjustment_deadline(ctx),
                 DeadlineKind::Quota => self.on_quota_reset(ctx),
                 DeadlineKind::Disk => self.on_disk_deadline(ctx),
+                DeadlineKind::Kill => self.on_kill_deadline(ctx),
             });
         }
         Ok(events)

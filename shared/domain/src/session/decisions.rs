@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::requests::UnacknowledgedAnswer;
-use super::{AgentSession, AgentSessionStatus, PendingRequest, RequestAnswer, RequestKind};
+use super::{AgentSession, AgentSessionStatus, CheckpointCause, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
     ApprovalTerms, CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout,
     OwnerDecision, Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
@@ -147,6 +147,12 @@ impl AgentSession {
         }
     }
 
+    /// The agent waits for a person, so its conversation is complete up to here.
+    pub(super) fn checkpoint_decision(&mut self, now: Timestamp) {
+        let pending = self.open_decision_ids();
+        self.make_checkpoint(CheckpointCause::Decision, pending, now);
+    }
+
     /// Records all open requests again, because their deadlines moved, or a brake took hold or was released.
     pub(super) fn record_open_requests(&mut self) {
         let open: Vec<_> = self.requests.pending().iter().map(|request| self.decision_on(request)).collect();
@@ -157,6 +163,7 @@ impl AgentSession {
 
     pub(super) fn record_review_opened(&mut self) {
         if let Some(decision) = self.reviewed_decision() {
+            self.checkpoint_decision(decision.created_at);
             self.decision_changes.record(decision);
         }
     }

@@ -8,6 +8,7 @@ use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::brake::BrakeBehavior;
 use crate::coherence::Finding;
+use crate::control_mode::ModeRevision;
 use crate::decision::{DecisionKind, TimedOut};
 use crate::effect::Severity;
 use crate::event::aggregate_events;
@@ -113,6 +114,8 @@ aggregate_events! {
         HoldReleased = "SessionHoldReleasedEvent" { brake_id: BrakeId },
         /// The owner stopped a session that a brake holds: the release of the brake does not resume it.
         HoldKept = "SessionHoldKeptEvent" {},
+        /// The process of the agent restarts under a changed control mode, and continues the conversation (decision 91).
+        ProcessRestartRequested = "SessionProcessRestartRequestedEvent" { mode_revision: ModeRevision },
         /// The session waits in line because a brake lets it not start.
         StartBraked = "SessionStartBrakedEvent" { brake_id: BrakeId },
 

@@ -198,6 +198,9 @@ impl AgentSession {
     /// Applies the hold, or resumes the session after its release. Returns no events if there is nothing to do.
     pub(crate) fn apply_hold(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
+        if !self.is_held() && self.is_restarting() {
+            return Ok(Events::new());
+        }
         if !self.is_held() {
             return self.resume_after_hold(ctx);
         }
@@ -236,7 +239,7 @@ impl AgentSession {
     }
 
     /// Running or waiting → Pausing. Open requests stay open.
-    fn hold_agent(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+    pub(super) fn hold_agent(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         self.check(Operation::Hold)?;
         let pauses = !self.hold.kills() && self.is_live() && self.capabilities().is_none_or(|can| can.pause);
         let command = if pauses { self.run_state.command(ctx) } else { None };

@@ -99,6 +99,7 @@ impl AgentSession {
         } else {
             let message = "The sidecar did not become ready in time.".to_owned();
             if self.status() == AgentSessionStatus::Cancelling {
+                self.record_stop(false);
                 self.confirm_cancelled(ctx)?
             } else {
                 self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, Some(message), ctx)?

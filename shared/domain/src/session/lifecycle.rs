@@ -2,7 +2,8 @@
 //! a command; the sidecar's `done` confirms it. Start and failure are here as well (S0 8.4).
 
 use super::{
-    AgentSession, AgentSessionStatus, Failure, Hold, Operation, PendingCommand, SessionError, State,
+    AgentSession, AgentSessionStatus, CheckpointCause, Failure, Hold, Operation, PendingCommand,
+    SessionError, State,
 };
 use crate::decision::CancelReason;
 use crate::value::FailureReason;
@@ -146,9 +147,11 @@ impl AgentSession {
             self.run_state.withdraw_slot_request();
             self.configuration.drop_reload();
             events.push(SessionEvent::CancelRequested { command });
+            self.prepare_stop();
             events.extend(self.close_requests(CancelReason::SessionCancelled, ctx.now));
             // No agent has started, so there is nothing to wait for.
             if self.run_state.current().is_none_or(|run| run.begin.is_none()) {
+                self.record_stop(true);
                 events.extend(self.confirm_cancelled(ctx)?);
             }
         }
@@ -182,7 +185,11 @@ impl AgentSession {
         message: Option<String>,
         ctx: &DomainContext<'_>,
     ) -> Result<Events, SessionError> {
+        let pending = self.open_decision_ids();
         self.transition(operation, State::Failed { failure: Failure { reason, message: message.clone() } })?;
+        if reason.is_crash() {
+            self.make_checkpoint(CheckpointCause::CrashRecovery, pending, ctx.now);
+        }
         self.end(ctx);
         let mut events = vec![SessionEvent::Failed { failure_reason: reason, message }];
         events.extend(self.close_requests(CancelReason::SessionFailed, ctx.now));
@@ -196,6 +203,7 @@ impl AgentSession {
         self.run_state.withdraw_slot_request();
         self.cancel_accepted = false;
         self.hold = Hold::default();
+        self.drop_restart();
         self.configuration.drop_reload();
         self.run_state.wake();
         self.forget_answers();

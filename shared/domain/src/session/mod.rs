@@ -24,6 +24,7 @@
 //! | `progress` | task list and deliverables |
 //! | `chain_link` | the place in a chain |
 //! | `hold` | the emergency brakes that hold the session |
+//! | `checkpoint` | where the agent of a project continues from |
 //! | [`subagent`] | the `SubAgentSession` entity |
 //!
 //! | operations | contents |
@@ -34,6 +35,7 @@
 //! | `answers`, `plan`, `timeouts` | requests of the agent, the owner's decisions, timeouts in ticks |
 //! | `grants` | approvals of calls that no longer wait |
 //! | `decisions` | the decisions of the inbox that a change opens or ends |
+//! | `kill`, `restart` | the end of an agent by its owner; a new process under a changed control mode |
 //! | `skills`, `adjust` | skills and reloads; adjustments while the session lives |
 //! | `launch`, `replay`, `run_end` | the begin of a run, missing envelopes, its end |
 //! | `deadlines`, `silence`, `after_stop` | deadlines, silent runs, activity after a stop |
@@ -49,6 +51,7 @@ mod adjustments;
 mod after_stop;
 mod answers;
 mod chain_link;
+mod checkpoint;
 mod configuration;
 mod context;
 mod create;
@@ -65,6 +68,7 @@ mod handoff;
 mod hibernation;
 mod hold;
 mod inbox;
+mod kill;
 mod launch;
 mod lifecycle;
 mod missing;
@@ -73,6 +77,7 @@ mod progress;
 mod quota;
 mod replay;
 mod requests;
+mod restart;
 mod retry;
 mod review;
 pub mod run;
@@ -96,6 +101,8 @@ use adjustments::Adjustments;
 pub use adjustments::PendingAdjustment;
 use chain_link::ChainLink;
 pub use chain_link::{ChainPlace, Continues, WorkStop};
+use checkpoint::Checkpoints;
+pub use checkpoint::{Checkpoint, CheckpointCause};
 use configuration::ConfigurationState;
 pub use create::NewSession;
 pub use deadlines::DeadlineKind;
@@ -112,11 +119,14 @@ pub use grants::Grant;
 pub use hold::HeldBy;
 use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};
+use kill::Kill;
+pub use kill::{Grace, KillOutcome};
 use progress::Progress;
 pub use progress::RecordedDeliverables;
 pub use quota::{PausedReason, Quota};
 use requests::Requests;
 pub use requests::{PendingRequest, RequestAnswer, RequestKind};
+use restart::ProcessRestart;
 pub use retry::Opening;
 use retry::Retry;
 pub use review::RecordedOutput;
@@ -169,6 +179,13 @@ pub struct AgentSession {
     chain: ChainLink,
     #[serde(default, skip_serializing_if = "Hold::is_default")]
     hold: Hold,
+    #[serde(default, skip_serializing_if = "Checkpoints::is_default")]
+    checkpoints: Checkpoints,
+    /// Set in sessions of projects when they are cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kill: Option<Kill>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process_restart: Option<ProcessRestart>,
     /// Set while the session waits for space on a full disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     full_disk: Option<FullDisk>,

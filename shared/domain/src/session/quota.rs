@@ -32,6 +32,8 @@ pub enum PausedReason {
     Owner,
     /// An emergency brake paused the session.
     Brake,
+    /// The process of the agent restarts under a changed control mode.
+    Restart,
     /// The budget is used up, or cannot cover the next model call (decision 32).
     BudgetExhausted,
     /// The agent does not report its cost, and the owner has not allowed that (decision 32).
@@ -106,7 +108,9 @@ impl AgentSession {
         if !matches!(self.status(), AgentSessionStatus::Pausing | AgentSessionStatus::Paused) {
             return None;
         }
-        Some(if self.hold.resumes() {
+        Some(if self.hold.resumes() && self.is_restarting() && !self.is_held() {
+            PausedReason::Restart
+        } else if self.hold.resumes() {
             PausedReason::Brake
         } else if self.is_paused_for_disk() {
             PausedReason::DiskFull

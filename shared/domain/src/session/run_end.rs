@@ -61,7 +61,10 @@ impl AgentSession {
             Some(cut(&format!("The sidecar's process ended: {detail}"), 1000))
         };
         match self.status() {
-            S::Cancelling => events.extend(self.confirm_cancelled(ctx)?),
+            S::Cancelling => {
+                self.record_stop(false);
+                events.extend(self.confirm_cancelled(ctx)?);
+            }
             // The interrupt was requested while the sidecar was already being stopped, so it was never sent.
             S::Interrupting if fulfils || (ordered && unasked) => {
                 let turn_over = self.delivery.is_turn_end_deferred();

@@ -73,6 +73,12 @@ impl RunState {
         self.current.as_ref().map(|run| run.id)
     }
 
+    /// The number of the latest run, and the sequence that it would consume next.
+    pub(super) fn next_sequence(&self) -> Option<(u32, u64)> {
+        let current = self.current.as_ref().map(|run| (run.ordinal, run.inbox.next()));
+        current.or_else(|| self.past_runs.last().map(|past| (past.ordinal, past.next_sequence)))
+    }
+
     pub(super) fn past(&self) -> &[PastRun] {
         &self.past_runs
     }

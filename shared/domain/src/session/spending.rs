@@ -168,6 +168,9 @@ impl AgentSession {
         subagent: Option<&mut SubAgentSession>,
         of_run: bool,
     ) -> Events {
+        if subagent.is_none() {
+            self.record_conversation(&report.meter);
+        }
         let (added, mut events) = self.spending.record(report, subagent);
         if let Some(run) = self.run_state.current_mut().filter(|_| of_run) {
             run.spent_usd += added.cost;

@@ -6,6 +6,7 @@ mod auto_continue;
 mod brakes;
 pub(crate) mod chains;
 mod coherence;
+mod checkpoints;
 mod composition;
 pub(crate) mod decision_timeouts;
 mod decisions;
