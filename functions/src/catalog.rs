@@ -162,6 +162,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::projects::snapshot::FUNCTION,
     &queries::projects::search::FUNCTION,
     &queries::project_agents::health::FUNCTION,
+    &queries::project_agents::checkpoints::FUNCTION,
     &queries::project_agents::brief_schema::FUNCTION,
     &queries::trust::get::FUNCTION,
     &queries::trust::simulate::FUNCTION,

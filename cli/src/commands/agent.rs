@@ -1,6 +1,7 @@
 //! `pilothouse agent`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pilothouse_api::projects::AgentView;
@@ -40,8 +41,10 @@ pub enum Agent {
     Pause(AgentArg),
     /// Resume a paused agent
     Resume(AgentArg),
-    /// Cancel the session of an agent
+    /// End an agent
     Kill(Kill),
+    /// Show where an agent can continue from
+    Checkpoints(AgentArg),
 }
 
 /// The project of an agent.
@@ -112,14 +115,17 @@ pub struct Brief {
     pub file: PathBuf,
 }
 
-/// Cancel the session of an agent.
+/// End an agent.
 #[derive(Debug, Args)]
 pub struct Kill {
     #[command(flatten)]
     pub agent: AgentArg,
     /// End its process at once
-    #[arg(long)]
+    #[arg(long, conflicts_with = "grace")]
     pub force: bool,
+    /// The seconds that it may take to stop, at most 50 [default: a minute after it received the request]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=50))]
+    pub grace: Option<u64>,
 }
 
 impl Agent {
@@ -147,7 +153,15 @@ impl Agent {
             }
             Self::Pause(agent) => ctx.client.pause_agent(agent.id(ctx).await?).await?,
             Self::Resume(agent) => ctx.client.resume_agent(agent.id(ctx).await?).await?,
-            Self::Kill(Kill { agent, force }) => ctx.client.kill_agent(agent.id(ctx).await?, !force).await?,
+            Self::Kill(Kill { agent, force, grace }) => {
+                let limit = grace.map(Duration::from_secs);
+                ctx.client.kill_agent(agent.id(ctx).await?, !force, limit).await?
+            }
+            Self::Checkpoints(agent) => {
+                let checkpoints = ctx.client.checkpoints(agent.id(ctx).await?).await?;
+                ctx.print(&checkpoints, output::projects::checkpoints)?;
+                return Ok(Exit::Done);
+            }
         };
         ctx.print(&view, output::projects::agent_line)?;
         Ok(Exit::Done)

@@ -74,6 +74,9 @@ pub struct Mode {
     /// The new mode: orchestrator (you approve every change), adaptive, or ecosystem (agents act on their own)
     #[arg(value_name = "MODE", value_parser = mode)]
     pub mode: Option<ControlMode>,
+    /// Restart the processes of agents that were configured before the change; they continue their conversations
+    #[arg(long, requires = "mode")]
+    pub restart_agents: bool,
 }
 
 /// Show the decision log.
@@ -144,10 +147,10 @@ impl Project {
             Self::Show(ProjectArg { project }) => show(ctx, &project).await?,
             Self::Create(create) => create.run(ctx).await?,
             Self::Edit(edit) => edit.run(ctx).await?,
-            Self::Mode(Mode { project, mode }) => {
+            Self::Mode(Mode { project, mode, restart_agents }) => {
                 let id = Some(resolve_project(ctx, &project).await?);
                 let current = match mode {
-                    Some(mode) => ctx.client.set_control_mode(id, mode).await?,
+                    Some(mode) => ctx.client.set_control_mode(id, mode, restart_agents).await?,
                     None => ctx.client.control_mode(id).await?,
                 };
                 ctx.print(&current, output::projects::control_mode)?;

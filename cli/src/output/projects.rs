@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use pilothouse_api::checkpoints::CheckpointList;
 use pilothouse_api::portfolio::{AgentHealthView, PortfolioEntry};
 use pilothouse_api::projects::{AgentView, ControlModeView, ProjectView};
 use pilothouse_domain::Timestamp;
@@ -121,7 +122,9 @@ pub fn line(project: &ProjectView, style: Style, _: Timestamp) -> String {
 pub fn control_mode(mode: &ControlModeView, style: Style, now: Timestamp) -> String {
     let changed =
         style.dim(&format!("since {}, revision {}", time::ago(mode.changed_at, now), mode.revision.get()));
-    format!("{}  {changed}\n", style.bold(&mode.mode.to_string()))
+    let restarted =
+        mode.restarted_agents.map(|count| format!("{count} agents restart\n")).unwrap_or_default();
+    format!("{}  {changed}\n{restarted}", style.bold(&mode.mode.to_string()))
 }
 
 /// A project in full, with its agents.
@@ -207,6 +210,28 @@ pub fn agent_line(agent: &AgentView, style: Style, _: Timestamp) -> String {
     )
 }
 
+/// The table of an agent's checkpoints.
+pub fn checkpoints(checkpoints: &CheckpointList, style: Style, now: Timestamp) -> String {
+    if checkpoints.items.is_empty() {
+        return "No checkpoints; one is made when the agent waits for a decision, pauses, stops or crashes\n"
+            .to_owned();
+    }
+    let mut table = Table::new(&["MADE", "BY", ">RUN", ">EVENT", ">BRIEF", ">DECISIONS", "CONVERSATION"]);
+    for item in &checkpoints.items {
+        let conversation = item.checkpoint.as_ref().map(|it| format!("{} {}", it.sdk, it.session_id));
+        table.row(vec![
+            time::ago(item.serialized_at, now).into(),
+            item.serialized_by.to_string().replace('_', " ").into(),
+            item.run.to_string().into(),
+            item.last_sequence.to_string().into(),
+            item.brief_version.map_or_else(|| "-".to_owned(), |version| version.to_string()).into(),
+            item.pending_decision_ids.len().to_string().into(),
+            Cell::painted(text::line(&conversation.unwrap_or_else(|| "-".to_owned()), 60), Paint::Dim),
+        ]);
+    }
+    table.render(style)
+}
+
 /// An agent with its brief.
 pub fn agent(agent: &AgentView, style: Style, now: Timestamp) -> String {
     let mut out = agent_line(agent, style, now);
@@ -216,6 +241,11 @@ pub fn agent(agent: &AgentView, style: Style, now: Timestamp) -> String {
     bullets(&mut out, "Rules", &agent.brief.constraints, style);
     bullets(&mut out, "May also read", &agent.brief.readable_workstreams, style);
     bullets(&mut out, "Tools", &agent.brief.allowed_tools, style);
+    if let Some(kill) = &agent.kill {
+        let how = if kill.clean_shutdown { "it stopped by itself" } else { "its process was ended" };
+        let state = if kill.state.is_some() { ", with a checkpoint" } else { "" };
+        let _ = writeln!(out, "\nKilled: {how}{state}");
+    }
     out
 }
 

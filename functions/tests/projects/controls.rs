@@ -17,7 +17,7 @@ impl ProjectFixture {
     }
 
     /// The agent confirms the command that is pending.
-    async fn confirm(&self, command: LifecycleCommand) {
+    pub(crate) async fn confirm(&self, command: LifecycleCommand) {
         let session = self.app.store.session(self.session).await.unwrap().unwrap();
         let pending = session.pending_command().unwrap().command_id;
         self.tell(AgentFact::CommandDone(command, pending)).await;

@@ -112,6 +112,12 @@ impl ProjectFixture {
         self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
     }
 
+    /// The folders of sessions outlast their processes from now on.
+    pub(crate) fn keep_workspaces(&mut self) {
+        let runtime = InertRuntime::with_workspace("kept");
+        self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }

@@ -14,6 +14,7 @@ mod controls;
 mod fixture;
 mod free_decisions;
 mod portfolio;
+mod recovery;
 mod routes;
 mod spending;
 mod stream;

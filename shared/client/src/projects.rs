@@ -1,7 +1,10 @@
 //! Projects and their agents.
 
+use std::time::Duration;
+
 use pilothouse_api::Page;
 use pilothouse_api::briefing::Briefing;
+use pilothouse_api::checkpoints::CheckpointList;
 use pilothouse_api::decisions::LoggedDecisionView;
 use pilothouse_api::portfolio::{AgentHealthView, PortfolioEntry};
 use pilothouse_api::projects::{
@@ -57,13 +60,15 @@ impl Client {
         self.get_with(CONTROL_MODE.to_owned(), query).await
     }
 
-    /// Changes the control mode of a project.
+    /// Changes the control mode of a project. `restart_agents` restarts the processes that were configured before.
     pub async fn set_control_mode(
         &self,
         project: Option<ProjectId>,
         mode: ControlMode,
+        restart_agents: bool,
     ) -> Result<ControlModeView, ApiError> {
-        self.put(CONTROL_MODE.to_owned(), &json!({ "projectId": project, "mode": mode })).await
+        let body = json!({ "projectId": project, "mode": mode, "restartAgents": restart_agents });
+        self.put(CONTROL_MODE.to_owned(), &body).await
     }
 
     /// A page of the decision log of a project, latest first.
@@ -133,9 +138,20 @@ impl Client {
         self.post(format!("{AGENTS}/{id}/resume"), &json!({})).await
     }
 
-    /// Cancels the session of an agent. Without `grace`, its process ends at once.
-    pub async fn kill_agent(&self, id: ProjectAgentId, grace: bool) -> Result<AgentView, ApiError> {
-        self.post(format!("{AGENTS}/{id}/kill"), &json!({ "grace": grace })).await
+    /// Ends an agent. Without `grace`, its process ends at once; `limit` is the longest time that it may take.
+    pub async fn kill_agent(
+        &self,
+        id: ProjectAgentId,
+        grace: bool,
+        limit: Option<Duration>,
+    ) -> Result<AgentView, ApiError> {
+        let limit = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        self.post(format!("{AGENTS}/{id}/kill"), &json!({ "grace": grace, "graceTimeoutMs": limit })).await
+    }
+
+    /// The checkpoints of an agent, newest first.
+    pub async fn checkpoints(&self, id: ProjectAgentId) -> Result<CheckpointList, ApiError> {
+        self.get(format!("{AGENTS}/{id}/checkpoints")).await
     }
 
     /// Changes fields of the brief of an agent.

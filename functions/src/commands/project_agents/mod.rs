@@ -14,6 +14,7 @@ use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::http::Problem;
 use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::session::{Grace, SessionError};
 use pilothouse_domain::{DomainContext, Events, ProjectAgent, ProjectAgentId};
 use pilothouse_store::LoadedAggregate;
 
@@ -39,6 +40,26 @@ async fn change_current_session_unless_braked(
     let agent = app.load_aggregate::<ProjectAgent>(command, id).await?;
     let session = agent.value.current_session_id();
     app.change_session_unless_braked_with(command, session, decide, |it| show(&agent, it)).await
+}
+
+/// Most sessions that continue the work of an agent while it is being ended.
+const MAX_CONTINUATIONS: usize = 3;
+
+/// Ends the current session of an agent. If another session continues the work meanwhile, that one ends.
+pub(crate) async fn kill_current_session(
+    app: &App,
+    command: &CommandContext,
+    id: ProjectAgentId,
+    grace: Grace,
+) -> Result<CommandResponse, Problem> {
+    let kill = async || change_current_session(app, command, id, |it, ctx| Ok(it.kill(grace, ctx)?)).await;
+    for _ in 1..MAX_CONTINUATIONS {
+        match kill().await {
+            Err(Problem::Session(SessionError::Continued { .. })) => {}
+            killed => return killed,
+        }
+    }
+    kill().await
 }
 
 fn show(agent: &LoadedAggregate<ProjectAgent>, it: &Conversation) -> Result<CommandResponse, Problem> {

@@ -7,7 +7,10 @@ use pilothouse_app::App;
 use pilothouse_app::command::CommandContext;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, NoBody, Problem};
+use pilothouse_domain::session::Grace;
 use pilothouse_domain::{Project, ProjectId};
+
+use crate::commands::project_agents::kill_current_session;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-kill", Verb::Post, "/api/projects/{id}/kill", |verb| verb.route(kill_agents))
@@ -15,7 +18,8 @@ pub const FUNCTION: HttpFunction =
         .summary("Cancel the sessions of the active agents of a project")
         .output::<KilledAgents>(&[200]);
 
-/// Responds with 200 and the agents that worked, were paused, or waited for a person. Each session is cancelled in a transaction of
+/// Responds with 200 and the agents that worked, were paused, or waited for a person or
+/// for the continuation of their work. Each session is cancelled in a transaction of
 /// its own; a repeated request cancels those that remain.
 async fn kill_agents(
     State(app): State<App>,
@@ -31,10 +35,7 @@ async fn kill_agents(
         if !view.is_active() {
             continue;
         }
-        match app
-            .change_session(&stop, view.session_id, |it, ctx| Ok(it.session.request_cancel(false, ctx)?))
-            .await
-        {
+        match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
             Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
             // The session is over.
             Err(Problem::Session(_)) => {}

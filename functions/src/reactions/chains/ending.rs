@@ -4,7 +4,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::decision::{CancelReason, FreeDecision};
-use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::session::{AgentSessionStatus, WorkStop};
 use pilothouse_domain::{AgentSessionId, DomainContext, SessionChainId};
 use pilothouse_store::{Commit, Loaded};
 
@@ -30,11 +30,25 @@ pub(super) fn complete(
     Ok(Some(commit))
 }
 
+/// Cancels the chain of an agent that was killed before another session continued its work.
+pub(super) fn cancel_chain_of_killed(
+    app: &App,
+    member: Member,
+    ctx: &DomainContext<'_>,
+) -> Result<Option<Commit>, Problem> {
+    let mut chain = member.chain;
+    let events = chain.value.cancel(ctx.now)?;
+    let mut commit = Commit::new();
+    app.record_aggregate(&mut commit, &chain, cause("end-chain-of-killed"), events)?;
+    Ok(Some(commit))
+}
+
 /// Records that no session continues the work of an exhausted one, and cancels its queued messages, as for cancelled sessions
 /// (decision 30).
 pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let mut loaded = member.loaded;
-    if loaded.conversation.session.run().is_some() {
+    let session = &loaded.conversation.session;
+    if session.run().is_some() || session.work_stop() == Some(WorkStop::Killed) {
         return Ok(None);
     }
     let events = loaded.conversation.abandon_work(member.chain.value.id());

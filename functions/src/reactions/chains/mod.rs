@@ -15,7 +15,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::RetryPolicy;
 use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::session::{AgentSessionStatus, WorkStop};
 use pilothouse_domain::{AgentSessionId, ChainEvent, DomainContext, SessionChain, SessionEvent};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
@@ -32,6 +32,7 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
             | E::VoluntaryHandoff { .. }
             | E::HandoffDocumentRecorded { .. }
             | E::RunEnded { status: AgentSessionStatus::ContextExhausted, .. }
+            | E::WorkStopped { reason: WorkStop::Killed, .. }
             | E::LateSpend { .. }
             | E::Closed {}
             | E::Approved { .. }
@@ -105,6 +106,7 @@ enum StepState {
     RecordDocument(Member),
     SendLateDocument(LateDocument),
     CancelMessages(Member),
+    CancelChainOfKilled(Member),
 }
 
 impl StepState {
@@ -132,6 +134,9 @@ impl StepState {
             return Ok(LateDocument::load(app, member).await?.map(Self::SendLateDocument));
         }
         Ok(Some(match member.chain.value.status() {
+            SessionChainStatus::Active if session.work_stop() == Some(WorkStop::Killed) => {
+                Self::CancelChainOfKilled(member)
+            }
             SessionChainStatus::Active => Self::RecordDocument(member),
             SessionChainStatus::Completed | SessionChainStatus::Cancelled => Self::CancelMessages(member),
         }))
@@ -146,6 +151,7 @@ impl StepState {
             Self::RecordDocument(member) => documents::note(app, member),
             Self::SendLateDocument(state) => documents::give_late(app, state, ctx),
             Self::CancelMessages(member) => ending::abandon(app, member),
+            Self::CancelChainOfKilled(member) => ending::cancel_chain_of_killed(app, member, ctx),
         }
     }
 }
