@@ -38,6 +38,9 @@ impl Normalizer {
                 // Ids count differently.
                 (r#"("estimatedTokens":)\d+"#, "${1}<tokens>"),
                 (r#"("durationMs":)\d+"#, "${1}<milliseconds>"),
+                // The acknowledgements before it may be received in one batch or in several.
+                (r#"("lastSequence":)\d+"#, "${1}<sequence>"),
+                (r#"("estimatedSizeBytes":)\d+"#, "${1}<bytes>"),
                 (r"('d':')[A-Za-z0-9_-]{16}'", "${1}<digest>'"),
             ]
             .map(|(pattern, with)| (regex(pattern), with))

@@ -74,8 +74,11 @@ async fn projects() {
     on.get(&format!("{project}/briefing?since=2999-01-01T00:00:00Z")).await.expect(422);
     on.post(&format!("{agent}/resume"), json!({})).await.expect(202);
     working.until_status("Running").await;
+    on.post(&format!("{agent}/kill"), json!({ "graceTimeoutMs": 50_001 })).await.expect(422);
     on.post(&format!("{agent}/kill"), json!({ "grace": true })).await.expect(202);
     working.until_status("Cancelled").await;
+    on.get(&agent).await.expect(200);
+    on.get(&format!("{agent}/checkpoints")).await.expect(200);
     on.post(&format!("{agent}/kill"), json!({})).await.expect(409);
     on.post(&format!("{project}/kill"), json!({})).await.expect(200);
     on.post(&format!("{project}/archive"), json!({})).await.expect(200);
