@@ -16,6 +16,7 @@ pub fn message(message: &MessageView, style: Style, now: Timestamp) -> String {
         AgentMessageSource::SubAgent => ("Subagent", Paint::Cyan),
         AgentMessageSource::System => ("Pilothouse", Paint::Yellow),
         AgentMessageSource::Webhook => ("Webhook", Paint::Yellow),
+        AgentMessageSource::ContextInjection => ("Context", Paint::Dim),
     };
     let subagent =
         message.sub_agent_id.as_ref().map(|id| format!(" {}", line(id.as_str(), 40))).unwrap_or_default();

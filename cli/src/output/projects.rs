@@ -246,6 +246,15 @@ pub fn agent(agent: &AgentView, style: Style, now: Timestamp) -> String {
         let state = if kill.state.is_some() { ", with a checkpoint" } else { "" };
         let _ = writeln!(out, "\nKilled: {how}{state}");
     }
+    if let Some(context) = &agent.context_use {
+        let last =
+            context.last_at.map(|at| format!(", the last one {}", time::ago(at, now))).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "\nContext injections: {}, about {} tokens{last}",
+            context.injections, context.estimated_tokens
+        );
+    }
     out
 }
 

@@ -40,6 +40,14 @@ pub(crate) async fn snapshot_of(
     Ok(snapshot.with_version(version))
 }
 
+/// How much the other agents in the scope of `agent` have done: the sum of the sequences of their journals.
+pub(crate) async fn position_of(app: &App, project: &Project, agent: &ProjectAgent) -> Result<u64, Problem> {
+    let scope = KnowledgeScope::of_brief(agent.brief());
+    let agents = agents_of(app, project, &scope).await?;
+    let others = agents.iter().filter(|(other, _)| other.id() != agent.id());
+    Ok(others.map(|(_, session)| session.journal_sequence()).sum())
+}
+
 async fn version_of(app: &App, agent: ProjectAgentId, content_hash: String) -> Result<u64, Problem> {
     let load = async || Ok::<_, Problem>(app.store.snapshot_mark(agent).await?);
     let decide = |mut mark: Loaded<SnapshotMark>, _: &mut DomainContext<'_>| {

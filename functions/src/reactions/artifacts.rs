@@ -1,5 +1,5 @@
 //! Reacts to the journals of artifacts: indexes the words of new versions, counts new artifacts, checks their coherence, and counts
-//! reviews for the trust of the authors (decision 84).
+//! reviews for the trust of the authors (decision 84). Then it informs the agents that may read them.
 //!
 //! A commit that counts also stores a mark of what it counted, so that a repeated or late message changes nothing.
 
@@ -14,7 +14,7 @@ use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
 use pilothouse_domain::{ArtifactId, DomainContext, ProjectId};
 use pilothouse_store::{Commit, Loaded};
 
-use super::{coherence, search_index, trust};
+use super::{coherence, injections, search_index, trust};
 
 pub(super) async fn react(
     app: &App,
@@ -22,6 +22,16 @@ pub(super) async fn react(
     event: &ArtifactEvent,
 ) -> Result<(), Problem> {
     let id: ArtifactId = entry.aggregate_id.parse().map_err(Problem::internal)?;
+    let done = count_event(app, entry, id, event).await;
+    done.and(injections::react_of_artifact(app, id, event).await)
+}
+
+async fn count_event(
+    app: &App,
+    entry: &AggregateJournalEntry<ArtifactEvent>,
+    id: ArtifactId,
+    event: &ArtifactEvent,
+) -> Result<(), Problem> {
     let (version, author, outcome) = match event {
         ArtifactEvent::Reported { version, project_id, workstream, .. } => {
             let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };

@@ -13,6 +13,7 @@ pub mod crashes;
 pub mod decision_log;
 pub mod decision_timeouts;
 pub mod finish_consolidations;
+pub mod injections;
 pub mod run_lifecycle;
 pub mod search_index;
 pub mod send_commands;
@@ -85,6 +86,7 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || crashes::concerns(event)
         || search_index::concerns(event)
         || coherence::concerns(event)
+        || injections::concerns(event)
 }
 
 pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
@@ -120,7 +122,9 @@ pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessag
             message_for_entry_of(entry)
         }
         AnyAggregateEntry::ProjectAgent(entry)
-            if entry.events.iter().any(decision_log::concerns_of_agent) =>
+            if entry.events.iter().any(|event| {
+                decision_log::concerns_of_agent(event) || injections::concerns_of_agent(event)
+            }) =>
         {
             message_for_entry_of(entry)
         }
@@ -221,9 +225,16 @@ async fn react_to_aggregate(app: &App, pointer: &AggregatePointer) -> Result<(),
             if entry.events.iter().any(decision_timeouts::concerns_project) {
                 outcome = outcome.and(decision_timeouts::react_of_project(app, id).await);
             }
+            if entry.events.iter().any(injections::concerns_of_project) {
+                outcome = outcome.and(injections::react_of_project(app, id).await);
+            }
             outcome = outcome.and(decision_log::react_of_project(app, &entry).await);
         }
         AnyAggregateEntry::ProjectAgent(entry) => {
+            if entry.events.iter().any(injections::concerns_of_agent) {
+                let id = entry.aggregate_id.parse().map_err(Problem::internal)?;
+                outcome = outcome.and(injections::react_of_agent(app, id).await);
+            }
             outcome = outcome.and(decision_log::react_of_agent(app, &entry).await);
         }
         AnyAggregateEntry::Skill(_)
@@ -269,5 +280,6 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     outcome = outcome.and(decision_timeouts::react(app, entry).await);
     outcome = outcome.and(search_index::react(app, entry).await);
     outcome = outcome.and(coherence::react(app, entry).await);
+    outcome = outcome.and(injections::react(app, entry).await);
     outcome
 }

@@ -143,7 +143,7 @@ async fn command(
             let Some(message) = conversation.queue.get(*message_id) else { return Ok(None) };
             Command::SteeringMessage {
                 message_id: *message_id,
-                content: message.content.as_str().to_owned(),
+                content: conversation.queue.text_for_agent(message),
                 priority: message.priority,
                 source: message.source,
                 expected_turn_id: message.expected_turn_id.clone(),

@@ -60,7 +60,7 @@ impl ProjectFixture {
     }
 
     /// Another working agent of the project. Returns its session.
-    async fn second_agent(&self, role: &str) -> String {
+    pub(crate) async fn second_agent(&self, role: &str) -> String {
         let agent = json!({
             "projectId": self.project, "brief": { "role": role, "workstream": "api" },
             "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5",

@@ -13,6 +13,7 @@ mod coherence;
 mod controls;
 mod fixture;
 mod free_decisions;
+mod injections;
 mod portfolio;
 mod recovery;
 mod routes;

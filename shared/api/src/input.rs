@@ -20,6 +20,7 @@ use pilothouse_domain::decision::{
 };
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
+use pilothouse_domain::injection::{ContextInjectionPolicy, ReactiveEvent};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -48,6 +49,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Violation;
+use crate::patch::Patch;
 
 /// All violations of an input.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -162,7 +164,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;
@@ -290,6 +292,47 @@ impl Deserr<Violations> for CrashRecoveryPolicy {
 }
 
 /// Each violation of a protocol has its own path.
+/// The fields of a policy for context injections. Omitted fields have the defaults of the mode `adaptive`.
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct InjectionFields {
+    #[deserr(default)]
+    periodic_interval_minutes: Patch<u32>,
+    #[deserr(default)]
+    reactive_events: Option<Vec<ReactiveEvent>>,
+    #[deserr(default)]
+    staleness_threshold: Patch<u32>,
+    #[deserr(default)]
+    max_injections_per_hour: Option<u32>,
+    #[deserr(default)]
+    cooldown_minutes: Option<u32>,
+}
+
+impl Deserr<Violations> for ContextInjectionPolicy {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let fields: InjectionFields = Deserr::<Violations>::deserialize_from_value(value, location)?;
+        let default = Self::default();
+        let policy = Self {
+            periodic_interval_minutes: fields
+                .periodic_interval_minutes
+                .apply_to(&default.periodic_interval_minutes),
+            reactive_events: fields
+                .reactive_events
+                .map_or(default.reactive_events, |events| events.into_iter().collect()),
+            staleness_threshold: fields.staleness_threshold.apply_to(&default.staleness_threshold),
+            max_injections_per_hour: fields
+                .max_injections_per_hour
+                .unwrap_or(default.max_injections_per_hour),
+            cooldown_minutes: fields.cooldown_minutes.unwrap_or(default.cooldown_minutes),
+        };
+        policy.check().map_err(|wrong| violations_of(&wrong, location))?;
+        Ok(policy)
+    }
+}
+
 impl Deserr<Violations> for EscalationProtocol {
     fn deserialize_from_value<V: IntoValue>(
         value: deserr::Value<V>,

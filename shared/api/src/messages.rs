@@ -13,6 +13,9 @@ pub struct QueueView {
     pub items: Vec<SessionMessage>,
     /// Whether delivery is on hold until the owner sends, promotes or releases a message.
     pub held: bool,
+    /// Knowledge of the agent's project that waits for its current or next turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_injection: Option<SessionMessage>,
     /// The control version of the session.
     pub version: u64,
 }
@@ -20,7 +23,8 @@ pub struct QueueView {
 impl QueueView {
     /// The view of a queue.
     pub fn of(queue: &SessionMessageQueue, version: u64) -> Self {
-        Self { items: queue.messages().to_vec(), held: queue.is_held(), version }
+        let context_injection = queue.pending_injection().cloned();
+        Self { items: queue.messages().to_vec(), held: queue.is_held(), context_injection, version }
     }
 }
 

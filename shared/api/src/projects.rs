@@ -7,7 +7,7 @@ use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy, Or
 use pilothouse_domain::effect::pattern::ToolClassification;
 use pilothouse_domain::escalation::EscalationProtocol;
 use pilothouse_domain::project::{AgentStatus, Project, ProjectBrief, SpendingCap, Workstream};
-use pilothouse_domain::project_agent::{AgentBrief, ProjectAgent};
+use pilothouse_domain::project_agent::{AgentBrief, ContextUse, ProjectAgent};
 use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
 use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::tick::TickConfig;
@@ -161,6 +161,9 @@ pub struct AgentView {
     /// How the agent was ended. Absent unless its current session was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill: Option<KillView>,
+    /// The knowledge of its project that the agent received while it worked, and the tokens that it cost. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_use: Option<ContextUse>,
     /// When the agent was created.
     pub created_at: Timestamp,
     /// When the agent or its current session last changed.
@@ -292,6 +295,7 @@ impl AgentView {
             brief_version: agent.brief_version(),
             brief_sync: agent.brief_sync(session),
             kill: KillView::of(agent, session),
+            context_use: agent.context_use().has_any().then(|| agent.context_use().clone()),
             created_at: agent.created_at(),
             updated_at: agent.updated_at().max(session.updated_at()),
             revision,

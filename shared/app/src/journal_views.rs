@@ -75,21 +75,40 @@ fn cut_to(entry: &JournalEntry) -> Option<String> {
     body.get("blob")?.as_str().map(str::to_owned)
 }
 
-/// The message of the conversation in an entry.
-pub fn message(entry: &JournalEntry) -> Option<MessageView> {
-    if let Some((message_id, source, content)) = entry.events.iter().find_map(delivered) {
-        return Some(MessageView {
-            id: entry.sequence.to_string(),
-            message_id: Some(message_id),
-            source,
-            sub_agent_id: None,
-            content,
-            thinking: false,
-            truncated: false,
-            blob: None,
-            timestamp: entry.at,
-        });
+/// The messages of the conversation in an entry. An injection precedes the message with which the agent received it.
+pub fn messages(entry: &JournalEntry) -> Vec<MessageView> {
+    let mut delivered: Vec<_> =
+        entry.events.iter().filter_map(|event| delivered_message(entry, event)).collect();
+    if delivered.is_empty() {
+        return said(entry).into_iter().collect();
     }
+    let is_injection = |view: &MessageView| view.source == AgentMessageSource::ContextInjection;
+    if delivered.len() > 1 {
+        for injection in delivered.iter_mut().filter(|view| is_injection(view)) {
+            injection.id.push_str("-context");
+        }
+    }
+    delivered.sort_by_key(|view| !is_injection(view));
+    delivered
+}
+
+fn delivered_message(entry: &JournalEntry, event: &SessionEvent) -> Option<MessageView> {
+    let (message_id, source, content) = delivered(event)?;
+    Some(MessageView {
+        id: entry.sequence.to_string(),
+        message_id: Some(message_id),
+        source,
+        sub_agent_id: None,
+        content,
+        thinking: false,
+        truncated: false,
+        blob: None,
+        timestamp: entry.at,
+    })
+}
+
+/// What the agent or a subagent said.
+fn said(entry: &JournalEntry) -> Option<MessageView> {
     let (sub_agent_id, content) = match raw_event(entry)? {
         RawEvent::AssistantMessage { content, .. } => (None, content),
         RawEvent::SubagentMessage { subagent_id, content } => (Some(subagent_id), content),
@@ -123,6 +142,7 @@ fn delivered(event: &SessionEvent) -> Option<(pilothouse_domain::MessageId, Agen
                 MessageSource::User => AgentMessageSource::User,
                 MessageSource::System => AgentMessageSource::System,
                 MessageSource::Webhook => AgentMessageSource::Webhook,
+                MessageSource::ContextInjection => AgentMessageSource::ContextInjection,
             };
             Some((*message_id, source, content.as_str().to_owned()))
         }
@@ -223,6 +243,10 @@ mod tests {
         }
     }
 
+    fn message(entry: &JournalEntry) -> Option<MessageView> {
+        messages(entry).into_iter().next()
+    }
+
     #[test]
     fn truncated_content_links_to_the_full_content() {
         let text = json!({ "kind": "text", "text": "begin…" });
@@ -259,6 +283,21 @@ mod tests {
         let shown =
             message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
         assert_eq!((shown.content.as_str(), shown.source), ("Go on", AgentMessageSource::User));
+    }
+
+    #[test]
+    fn injection_precedes_the_message_that_it_came_with() {
+        let delivered = |number: u8, source| SessionEvent::MessageDelivered {
+            message_id: format!("01890a5d-ac96-774b-bcce-b302099a805{number}").parse().unwrap(),
+            source,
+            content: pilothouse_domain::text::MessageContent::parse("text").unwrap(),
+            delivered_at: Timestamp::from_millis(1),
+        };
+        let events = vec![delivered(1, MessageSource::User), delivered(2, MessageSource::ContextInjection)];
+        let shown = messages(&entry(json!({ "type": "turn_started", "turnId": "t" }), events));
+        let sources: Vec<_> = shown.iter().map(|view| view.source).collect();
+        assert_eq!(sources, [AgentMessageSource::ContextInjection, AgentMessageSource::User]);
+        assert_ne!(shown[0].id, shown[1].id);
     }
 
     #[test]

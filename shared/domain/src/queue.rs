@@ -3,6 +3,8 @@
 //! The aggregate holds open messages only. A message that is delivered or cancelled is stored as a separate record, by which a
 //! repeated `messageId` is recognised.
 
+mod injections;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,9 @@ pub struct SessionMessageQueue {
     messages: Vec<SessionMessage>,
     /// Whether messages wait for the owner after an interrupt (decision 29).
     held: bool,
+    /// Knowledge for the agent: at most one injection that was sent and one that waits. The methods for owners concern messages only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    injections: Vec<injections::QueuedInjection>,
 }
 
 /// In bytes of JSON, including escapes.
@@ -105,8 +110,9 @@ impl SessionMessageQueue {
         self.held
     }
 
+    /// The message or injection with this id.
     pub fn get(&self, id: MessageId) -> Option<&SessionMessage> {
-        self.messages.iter().find(|m| m.message_id == id)
+        self.messages.iter().find(|m| m.message_id == id).or_else(|| self.injection(id))
     }
 
     fn get_mut(&mut self, id: MessageId) -> Result<&mut SessionMessage, QueueError> {
@@ -126,7 +132,7 @@ impl SessionMessageQueue {
     /// Adds a message at the end of its priority (S0 8.4 `Enqueue`). A message of the owner lifts a hold (decision 29). Enqueuing
     /// the same message again changes nothing (decision 28).
     pub fn enqueue(&mut self, message: SessionMessage) -> Result<Events, QueueError> {
-        if let Some(known) = self.get(message.message_id) {
+        if let Some(known) = self.messages.iter().find(|m| m.message_id == message.message_id) {
             let same = known.content == message.content && known.expected_turn_id == message.expected_turn_id;
             return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
         }
@@ -233,7 +239,11 @@ impl SessionMessageQueue {
     /// Cancels all messages, sent or not, because the session has ended (decision 30).
     pub(crate) fn end(&mut self) -> (Vec<SessionMessage>, Events) {
         let ids: Vec<_> = self.messages.iter().map(|m| m.message_id).collect();
-        self.drop_all(&ids, Some("session-ended"))
+        let (mut gone, mut events) = self.drop_all(&ids, Some("session-ended"));
+        let (injections, ended) = self.end_injections("session-ended");
+        gone.extend(injections);
+        events.extend(ended);
+        (gone, events)
     }
 
     fn drop_all(&mut self, ids: &[MessageId], reason: Option<&str>) -> (Vec<SessionMessage>, Events) {
@@ -301,8 +311,10 @@ impl SessionMessageQueue {
         id: MessageId,
         now: Timestamp,
     ) -> Option<(SessionMessage, Events)> {
-        let at = self.messages.iter().position(|m| m.message_id == id)?;
-        let mut message = self.messages.remove(at);
+        let mut message = match self.messages.iter().position(|m| m.message_id == id) {
+            Some(at) => self.messages.remove(at),
+            None => self.take_injection(id)?,
+        };
         message.status = MessageStatus::Delivered;
         message.delivered_at = Some(now);
         message.delivery_uncertain = false;
@@ -341,8 +353,10 @@ impl SessionMessageQueue {
 
 /// Moving a queue to another session.
 impl SessionMessageQueue {
-    /// Moves all messages to the session that continues the work (decision 30). Uncertain messages stay uncertain.
+    /// Moves all messages to the session that continues the work (decision 30). Uncertain messages stay uncertain. Injections stay
+    /// behind: the other conversation does not have what they build on.
     pub(crate) fn hand_off(&mut self) -> Self {
-        std::mem::take(self)
+        let injections = std::mem::take(&mut self.injections);
+        std::mem::replace(self, Self { injections, ..Self::default() })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_domain::injection::InjectionLedger;
 use pilothouse_domain::knowledge::{SearchTerms, Weight};
 use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId};
@@ -151,12 +152,34 @@ impl Store {
         Ok(postings.into_iter().map(|posting| (posting.indexed, posting.weight)).collect())
     }
 
+    /// The injections of an agent, with the version of their item.
+    pub async fn injection_ledger(
+        &self,
+        agent: ProjectAgentId,
+    ) -> Result<Loaded<InjectionLedger>, StoreError> {
+        let loaded = self.load(&layout::injections(agent)).await?;
+        Ok(loaded.unwrap_or(Loaded::new(InjectionLedger::default())))
+    }
+
     pub async fn snapshot_mark(&self, agent: ProjectAgentId) -> Result<Loaded<SnapshotMark>, StoreError> {
         Ok(self.load(&layout::snapshot(agent)).await?.unwrap_or(Loaded::new(SnapshotMark::default())))
     }
 }
 
 impl Commit {
+    /// Adds the injections of an agent, guarded by their loaded version, with their deadline.
+    pub fn injection_ledger(
+        &mut self,
+        agent: ProjectAgentId,
+        ledger: &Loaded<InjectionLedger>,
+    ) -> Result<(), StoreError> {
+        let mut row = write(layout::injections(agent), layout::INJECTIONS, &ledger.value)?;
+        row.due =
+            ledger.value.due_at().map(|at| layout::aggregate_due(layout::INJECTIONS, &agent.to_string(), at));
+        self.push(guarded(row, ledger.version), Purpose::Guard);
+        Ok(())
+    }
+
     /// Adds the mark of an agent's snapshot, guarded by its loaded version.
     pub fn snapshot_mark(
         &mut self,

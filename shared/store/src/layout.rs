@@ -45,6 +45,7 @@
 //! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
 //! | latest snapshot of an agent's knowledge | `AS#{agent}` | `SNAPSHOT` | `snapshot` |
+//! | injections of an agent | `AS#{agent}` | `INJECTIONS` | `injections` |
 //! | number of a project's artifacts | `T#{project}` | `ARTIFACTS` | `artifact-tally` |
 //! | artifact that was counted | `A#artifact#{id}` | `COUNTED` | `artifact-counted` |
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
@@ -434,6 +435,10 @@ pub(crate) fn aggregate_of(key: &Key) -> Option<AggregateRef> {
     if let Some(id) = key.partition.strip_prefix(DECISIONS) {
         return Some(AggregateRef { kind: DECISION.to_owned(), id: id.to_owned() });
     }
+    if key.sort == INJECTIONS_SORT {
+        let id = key.partition.strip_prefix(KNOWLEDGE_OF_AGENT)?;
+        return Some(AggregateRef { kind: INJECTIONS.to_owned(), id: id.to_owned() });
+    }
     let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
     Some(AggregateRef { kind: kind.to_owned(), id: id.to_owned() })
 }
@@ -486,7 +491,7 @@ pub(crate) fn search_terms(subject: &str) -> Key {
 }
 
 pub(crate) fn snapshot(agent: ProjectAgentId) -> Key {
-    Key::new(format!("AS#{agent}"), "SNAPSHOT")
+    Key::new(format!("{KNOWLEDGE_OF_AGENT}{agent}"), "SNAPSHOT")
 }
 
 pub(crate) fn recommendations_partition(project: ProjectId, artifact: ArtifactId) -> String {
@@ -502,6 +507,15 @@ pub(crate) fn recommendation(project: ProjectId, artifact: ArtifactId, it: &Reco
 pub(crate) fn coherence_scan(project: ProjectId) -> Key {
     Key::new(format!("T#{project}"), "COHERENCE")
 }
+pub(crate) fn injections(agent: ProjectAgentId) -> Key {
+    Key::new(format!("{KNOWLEDGE_OF_AGENT}{agent}"), INJECTIONS_SORT)
+}
+
+/// Prefix of the partitions with the knowledge of agents.
+const KNOWLEDGE_OF_AGENT: &str = "AS#";
+const INJECTIONS_SORT: &str = "INJECTIONS";
+/// Kind of the items with the injections of agents. The clock processes their deadlines.
+pub const INJECTIONS: &str = "injections";
 
 pub(crate) fn artifact_tally(project: ProjectId) -> Key {
     Key::new(format!("T#{project}"), "ARTIFACTS")

@@ -40,6 +40,7 @@ mod hostile;
 mod idempotency;
 mod inbox;
 mod inbox_terminal;
+mod injections;
 mod input;
 mod json_order;
 mod killed;

@@ -11,6 +11,7 @@ use pilothouse_domain::effect::{ActionKind, ToolGlob};
 use pilothouse_domain::escalation::{
     ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
 };
+use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{AgentBrief, McpServer, McpServerTool};
 use pilothouse_domain::text::{
@@ -56,6 +57,9 @@ pub struct BriefInput {
     /// What happens when the agent crashes. Default: the policy of the project.
     #[deserr(default)]
     pub crash_recovery: Option<CrashRecoveryPolicy>,
+    /// When the agent receives knowledge of its project while it works. Default: the policy of the project's control mode.
+    #[deserr(default)]
+    pub context_injection_policy: Option<ContextInjectionPolicy>,
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
@@ -205,6 +209,7 @@ impl BriefInput {
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
             decision_timeout: self.decision_timeout,
             crash_recovery: self.crash_recovery,
+            context_injection_policy: self.context_injection_policy.clone(),
             model_preference: self.model_preference.clone(),
             allowed_tools: self.allowed_tools.clone(),
             mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),

@@ -25,7 +25,7 @@ use pilothouse_store::{AggregateRef, Commit, LoadedConversation, layout};
 
 use crate::events::intake::apply_ready;
 use crate::events::relay;
-use crate::reactions::brakes;
+use crate::reactions::{brakes, injections};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "clock",
@@ -76,13 +76,17 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Processes the due deadline of an aggregate other than a session. Templates, brakes and free decisions have deadlines.
+/// Processes the due deadline of an aggregate other than a session. Templates, brakes, free decisions and the injections
+/// of agents have deadlines.
 async fn carry_out_aggregate(app: &App, aggregate: &AggregateRef) -> Result<(), Problem> {
     match aggregate.kind.as_str() {
         AgentTemplate::KIND => {
             schedules::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await
         }
         Brake::KIND => brakes::release_due(app, aggregate.id.parse().map_err(Problem::internal)?).await,
+        layout::INJECTIONS => {
+            injections::inject_due(app, aggregate.id.parse().map_err(Problem::internal)?).await
+        }
         layout::DECISION => decisions::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await,
         _ => Ok(()),
     }

@@ -57,7 +57,7 @@ async fn export_session(
         session: SessionView::of(session),
         runs: runs(session),
         queue: QueueView::of(&conversation.queue, session.control_version()),
-        messages: entries.iter().filter_map(journal_views::message).collect(),
+        messages: entries.iter().flat_map(journal_views::messages).collect(),
         tool_calls: tool_calls::pair(&entries, session),
         activity: entries.iter().flat_map(journal_views::activity).collect(),
         logs: entries.iter().filter_map(journal_views::log_chunk).collect(),

@@ -35,7 +35,7 @@ async fn list_conversation_messages(
     let after = scope.decode(&page)?;
     let listing = app.store.messages(id, subagent.as_ref(), page.limit, after).await?;
     Ok(Json(Page {
-        items: listing.items.iter().filter_map(journal_views::message).collect(),
+        items: listing.items.iter().flat_map(journal_views::messages).collect(),
         next_cursor: listing.next.map(|position| scope.encode(&position)),
     }))
 }

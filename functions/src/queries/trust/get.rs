@@ -72,6 +72,8 @@ fn change(recorded: &AggregateJournalEntry<ProjectAgentEvent>) -> Option<TrustCh
         ProjectAgentEvent::Spawned { .. }
         | ProjectAgentEvent::SessionChanged { .. }
         | ProjectAgentEvent::BriefUpdated { .. }
+        | ProjectAgentEvent::ProjectBriefChanged {}
+        | ProjectAgentEvent::ContextInjected { .. }
         | ProjectAgentEvent::ToolApproved { .. }
         | ProjectAgentEvent::Crashed { .. }
         | ProjectAgentEvent::AutonomyAnswered { .. }

@@ -69,6 +69,8 @@ impl App {
             | ProjectAgentEvent::Crashed { .. }
             | ProjectAgentEvent::AutonomyAnswered { .. }
             | ProjectAgentEvent::BriefUpdated { .. }
+            | ProjectAgentEvent::ProjectBriefChanged {}
+            | ProjectAgentEvent::ContextInjected { .. }
             | ProjectAgentEvent::TrustChanged { .. }
             | ProjectAgentEvent::TrustConfigured { .. } => None,
         });

@@ -318,6 +318,8 @@ impl ProjectStream {
                 ProjectAgentEvent::SessionChanged { from, to } => (Some(*from), *to),
                 ProjectAgentEvent::ToolApproved { .. }
                 | ProjectAgentEvent::BriefUpdated { .. }
+                | ProjectAgentEvent::ProjectBriefChanged {}
+                | ProjectAgentEvent::ContextInjected { .. }
                 | ProjectAgentEvent::Crashed { .. }
                 | ProjectAgentEvent::AutonomyAnswered { .. }
                 | ProjectAgentEvent::TrustChanged { .. }
@@ -456,6 +458,8 @@ fn of_agent(id: ProjectAgentId, event: &ProjectAgentEvent) -> Vec<Outgoing> {
         }
         // A crash can open such a decision, too.
         ProjectAgentEvent::BriefUpdated { .. }
+        | ProjectAgentEvent::ProjectBriefChanged {}
+        | ProjectAgentEvent::ContextInjected { .. }
         | ProjectAgentEvent::Crashed { .. }
         | ProjectAgentEvent::AutonomyAnswered { .. }
         | ProjectAgentEvent::SessionChanged { .. } => vec![Outgoing::State],

@@ -142,6 +142,7 @@ impl Conversation {
         let message_id = message.message_id;
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
         self.queue.mark_sent(message_id);
+        self.attach_injection(message_id);
         self.session.sent(InFlight {
             message_id,
             run_id: command.run_id,
@@ -162,8 +163,11 @@ impl Conversation {
 
     pub(super) fn delivered(&mut self, id: MessageId, ctx: &DomainContext<'_>) -> Events {
         match self.queue.mark_delivered(id, ctx.now) {
-            Some((message, events)) => {
+            Some((message, mut events)) => {
                 self.closed_messages.push(message);
+                if let Some(attached) = self.queue.attached_to(id) {
+                    events.extend(self.delivered(attached, ctx));
+                }
                 events
             }
             None => Vec::new(),
@@ -171,8 +175,11 @@ impl Conversation {
     }
 
     pub(super) fn drop_message(&mut self, id: MessageId, reason: &str) -> Events {
-        let Some((gone, events)) = self.queue.drop_message(id, Some(reason)) else { return Vec::new() };
+        let Some((gone, mut events)) = self.queue.drop_message(id, Some(reason)) else { return Vec::new() };
         self.closed_messages.push(gone);
+        if let Some(attached) = self.queue.attached_to(id) {
+            events.extend(self.return_injection(attached, reason));
+        }
         events
     }
 }

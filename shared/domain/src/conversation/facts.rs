@@ -313,10 +313,12 @@ impl Conversation {
             message: cut(message, 500),
         }];
         if let Some(id) = self.session.take_in_flight_of(command) {
-            if code == "turn-over" {
+            if self.queue.is_injection(id) {
+                events.extend(self.injection_refused(id, code));
+            } else if code == "turn-over" {
                 events.extend(self.drop_message(id, "turn-over"));
             } else {
-                events.extend(self.queue.requeue(id, code));
+                events.extend(self.return_message(id, code));
                 events.extend(if code == "no-agent" {
                     // A sidecar without an agent cannot deliver messages: stop it, and let a new run deliver the message.
                     self.session.order_stop(ctx)

@@ -15,6 +15,7 @@
 mod delivery;
 mod facts;
 mod handoff;
+mod injection;
 mod orphans;
 mod requests;
 mod run_end;

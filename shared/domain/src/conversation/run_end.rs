@@ -49,10 +49,10 @@ impl Conversation {
         let mut events = Vec::new();
         for sent in self.session.take_in_flight(run) {
             events.extend(match (sent.step, drained) {
-                (InFlightStep::Sent, true) => self.queue.requeue(sent.message_id, "run-ended"),
+                (InFlightStep::Sent, true) => self.return_message(sent.message_id, "run-ended"),
                 (InFlightStep::Injected, _) => Vec::new(),
                 (InFlightStep::Injecting, _) | (InFlightStep::Sent, false) => {
-                    self.queue.mark_uncertain(sent.message_id)
+                    self.mark_uncertain(sent.message_id)
                 }
             });
         }

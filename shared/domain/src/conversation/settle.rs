@@ -117,6 +117,9 @@ impl Conversation {
         }
         let mut events = self.dispatch(ctx);
         if events.is_empty() {
+            events = self.dispatch_injection(ctx);
+        }
+        if events.is_empty() {
             events = self.want_run();
         }
         Ok(events)

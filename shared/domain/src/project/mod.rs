@@ -48,6 +48,9 @@ pub struct Project {
     control_mode: ControlModeSetting,
     /// The agents with their workstreams.
     agents: BTreeMap<ProjectAgentId, WorkstreamId>,
+    /// When goals, rules or workstreams last changed, which the agents receive; `None` if they are the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    brief_changed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     archived_at: Option<Timestamp>,
     created_at: Timestamp,
@@ -95,6 +98,7 @@ impl Project {
             definition,
             control_mode: ControlModeSetting::new(mode, ctx.now),
             agents: BTreeMap::new(),
+            brief_changed_at: None,
             archived_at: None,
             created_at: ctx.now,
             updated_at: ctx.now,
@@ -109,7 +113,12 @@ impl Project {
         definition: ProjectDefinition,
         ctx: &DomainContext<'_>,
     ) -> Result<Vec<ProjectEvent>, ProjectError> {
+        let now = ctx.now;
         self.change(ctx, |project| {
+            let before = &project.definition;
+            if (&before.brief, &before.workstreams) != (&definition.brief, &definition.workstreams) {
+                project.brief_changed_at = Some(now);
+            }
             project.definition = definition;
             Ok(ProjectEvent::Updated {})
         })
@@ -279,6 +288,11 @@ impl Project {
     /// The agents, oldest first, with their workstreams.
     pub const fn agents(&self) -> &BTreeMap<ProjectAgentId, WorkstreamId> {
         &self.agents
+    }
+
+    /// When goals, rules or workstreams last changed; `None` if they are the first ones.
+    pub const fn brief_changed_at(&self) -> Option<Timestamp> {
+        self.brief_changed_at
     }
 
     pub const fn archived_at(&self) -> Option<Timestamp> {

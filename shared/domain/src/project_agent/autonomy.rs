@@ -74,6 +74,8 @@ impl ProjectAgentEvent {
             | Self::ToolApproved { .. }
             | Self::Crashed { .. }
             | Self::BriefUpdated { .. }
+            | Self::ProjectBriefChanged {}
+            | Self::ContextInjected { .. }
             | Self::AutonomyAnswered { .. } => &[],
         }
     }

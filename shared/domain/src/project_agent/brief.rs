@@ -12,6 +12,7 @@ use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
     EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
 };
+use crate::injection::{ContextInjectionPolicy, PolicyViolation};
 use crate::output_schema::{OutputSchema, SchemaViolation};
 use crate::project::Project;
 use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
@@ -47,6 +48,9 @@ pub struct AgentBrief {
     /// What happens when the agent crashes, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash_recovery: Option<CrashRecoveryPolicy>,
+    /// When the agent receives knowledge of its project while it works, instead of the default of the control mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_injection_policy: Option<ContextInjectionPolicy>,
     /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preference: Option<ModelId>,
@@ -88,6 +92,8 @@ pub enum BriefViolation {
     Mcp(McpViolation),
     #[error(transparent)]
     Guardrail(GuardrailViolation),
+    #[error(transparent)]
+    ContextInjection(PolicyViolation),
     #[error(transparent)]
     OutputSchema(SchemaViolation),
     #[error(transparent)]
@@ -135,6 +141,10 @@ impl AgentBrief {
         let guardrails = self.guardrail_policy.iter().flat_map(GuardrailPolicy::check);
         found.extend(guardrails.map(|(path, violation)| {
             (format!("guardrailPolicy.{path}"), BriefViolation::Guardrail(violation))
+        }));
+        let policy = self.context_injection_policy.as_ref().and_then(|policy| policy.check().err());
+        found.extend(policy.into_iter().flatten().map(|violation| {
+            ("contextInjectionPolicy".to_owned(), BriefViolation::ContextInjection(violation))
         }));
         let schema = self.output_schema.iter().flat_map(OutputSchema::violations);
         found.extend(schema.map(|(path, violation)| {

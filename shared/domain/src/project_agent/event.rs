@@ -2,10 +2,11 @@
 
 use crate::effect::ActionKind;
 use crate::event::aggregate_events;
+use crate::injection::InjectionPriority;
 use crate::text::WorkstreamId;
 use crate::tick::Tick;
 use crate::trust::{AutonomyChange, Points, TrustEntry};
-use crate::{AgentSessionId, DecisionId, EventId, ProjectId};
+use crate::{AgentSessionId, DecisionId, EventId, MessageId, ProjectId};
 
 aggregate_events! {
     /// Something that happened to an agent of a project.
@@ -27,6 +28,16 @@ aggregate_events! {
             decision_id: DecisionId,
         },
         BriefUpdated = "ProjectAgentBriefUpdatedEvent" { version: u32 },
+        /// The brief of the project changed, which is part of what the agent receives.
+        ProjectBriefChanged = "ProjectAgentProjectBriefChangedEvent" {},
+        /// The agent received knowledge of its project.
+        ContextInjected = "ProjectAgentContextInjectedEvent" {
+            message_id: MessageId,
+            session_id: AgentSessionId,
+            snapshot_version: u64,
+            estimated_tokens: u64,
+            priority: InjectionPriority,
+        },
         /// An outcome changed the trust of the agent. `caused_by` is the journal entry of the session with the outcome.
         TrustChanged = "ProjectAgentTrustChangedEvent" {
             entry: Box<TrustEntry>,

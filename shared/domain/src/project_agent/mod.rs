@@ -5,6 +5,7 @@
 //! | `autonomy` | proposals of autonomy and their answers |
 //! | `brief` | what the agent is, may do, and must follow |
 //! | `crash` | its crashes, and the decision about the latest one |
+//! | `context_use` | the knowledge that it received while it worked |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
@@ -13,6 +14,7 @@
 mod autonomy;
 mod brief;
 mod bypass;
+mod context_use;
 mod crash;
 mod event;
 mod mcp;
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use autonomy::ProposalDecisions;
 pub use brief::{AgentBrief, BriefViolation};
+pub use context_use::ContextUse;
 use crash::Crashes;
 pub use event::ProjectAgentEvent;
 pub use mcp::{McpServer, McpServerTool, McpViolation};
@@ -55,6 +58,9 @@ pub struct ProjectAgent {
     /// When the brief last changed; `None` if it is still the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     brief_changed_at: Option<Timestamp>,
+    /// When the brief of the project last changed after the agent was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project_brief_changed_at: Option<Timestamp>,
     /// When the brief changed before that, oldest first; at most [`Self::MAX_BRIEF_CHANGES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     earlier_brief_changes: Vec<Timestamp>,
@@ -77,6 +83,9 @@ pub struct ProjectAgent {
     /// The decisions about proposed autonomy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     proposals: BTreeMap<ActionKind, DecisionId>,
+    /// The knowledge that it received while it worked.
+    #[serde(default, skip_serializing_if = "ContextUse::is_none")]
+    context_use: ContextUse,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -129,6 +138,7 @@ impl ProjectAgent {
             brief: new.brief,
             brief_version: 1,
             brief_changed_at: None,
+            project_brief_changed_at: None,
             earlier_brief_changes: Vec::new(),
             current_session_id: new.session_id,
             session_count: 1,
@@ -138,6 +148,7 @@ impl ProjectAgent {
             approvals: Vec::new(),
             crashes: None,
             proposals: BTreeMap::new(),
+            context_use: ContextUse::default(),
             created_at: ctx.now,
             updated_at: ctx.now,
         };
@@ -279,10 +290,20 @@ impl ProjectAgent {
         is_known.then_some(version)
     }
 
-    /// Whether `session` works with the current brief. A session without a run receives it with the next one.
+    /// When the brief last changed, or that of the project; `None` if the agent was created with it.
+    pub fn brief_changed_at(&self) -> Option<Timestamp> {
+        self.brief_changed_at.max(self.project_brief_changed_at)
+    }
+
+    /// Whether `session` works with the current brief, which it received with its configuration or by an injection. A session without a
+    /// run receives it with the next one.
     pub fn brief_sync(&self, session: &AgentSession) -> BriefSync {
-        match (self.brief_changed_at, session.configured_at()) {
-            (Some(changed), Some(configured)) if changed > configured => BriefSync::Pending,
+        match (self.brief_changed_at(), session.configured_at()) {
+            (Some(changed), Some(configured))
+                if changed > configured.max(self.context_use.brief_in(session.id())) =>
+            {
+                BriefSync::Pending
+            }
             _ => BriefSync::Synced,
         }
     }

@@ -106,12 +106,16 @@ pub enum MessageSource {
     System,
     /// An external system.
     Webhook,
+    /// Knowledge of the project, which neither starts a turn nor asks for work ([decision
+    /// 90](../../../../docs/decisions/0090-context-injection.md)).
+    ContextInjection,
 }
 
 crate::names::named!(MessageSource {
     User => "User",
     System => "System",
     Webhook => "Webhook",
+    ContextInjection => "ContextInjection",
 });
 
 /// When a message is delivered to the agent (S0 8.5).
@@ -152,6 +156,8 @@ pub enum AgentMessageSource {
     SubAgent,
     /// An external system.
     Webhook,
+    /// Knowledge of the agent's project.
+    ContextInjection,
 }
 
 /// Status of a tool call (S0 8.5).

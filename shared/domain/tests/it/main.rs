@@ -9,6 +9,7 @@ mod coherence_quality;
 mod decision_properties;
 mod free_decisions;
 mod inbox;
+mod injection_ledger;
 mod knowledge;
 mod pool_model;
 mod project_account;

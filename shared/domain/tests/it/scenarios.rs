@@ -16,6 +16,7 @@ mod escalation;
 pub(crate) mod grants;
 mod hibernation;
 mod inbox;
+mod injections;
 mod lifecycle;
 mod liveness;
 mod lost_resume;

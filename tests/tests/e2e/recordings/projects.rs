@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::recorder::Recorder;
-use crate::scripts::until_told;
+use crate::scripts::endless;
 use pilothouse_tests::PATIENCE;
 
 #[tokio::test]
@@ -28,7 +28,8 @@ async fn projects() {
     on.get("/api/tick").await.expect(200);
     on.patch(&project, json!({ "trust": { "config": { "floorScore": 200 } } })).await.expect(422);
 
-    let plays = until_told();
+    // The agent must work on when it learns of its changed brief.
+    let plays = endless();
     let mut spawn = on.work(&plays);
     let brief = json!({
         "role": "Builder", "description": "Builds the API", "workstream": "api", "readableWorkstreams": ["docs"],

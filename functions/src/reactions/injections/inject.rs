@@ -1,0 +1,247 @@
+//! Decides on the injection of one agent, and commits it with the agent's session.
+
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::control_mode::BriefSync;
+use pilothouse_domain::injection::{
+    InjectionKind, InjectionLedger, InjectionPriority, InjectionReason, SentInjection, Timing, compose,
+};
+use pilothouse_domain::knowledge::{KnowledgeScope, KnowledgeSnapshot, TokenBudget};
+use pilothouse_domain::project::AgentStatus;
+use pilothouse_domain::project_agent::brief_prompt;
+use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentEvent, ProjectAgentId, Timestamp};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation};
+
+use super::cause;
+use crate::knowledge::snapshot::{position_of, snapshot_of};
+
+/// Why an agent is considered.
+#[derive(Clone, Copy)]
+pub(super) enum Trigger<'a> {
+    /// It begins to work, so that checks begin, too.
+    TurnStarted,
+    Event(&'a InjectionReason),
+    /// Something happened in a workstream, which the agent may read or not.
+    InWorkstream {
+        project: &'a Project,
+        workstream: &'a WorkstreamId,
+        reason: &'a InjectionReason,
+    },
+    ProjectBriefChanged(Timestamp),
+    /// Its deadline.
+    Due,
+}
+
+/// An agent with everything that an injection depends on.
+struct InjectionState {
+    agent: LoadedAggregate<ProjectAgent>,
+    agent_events: Vec<ProjectAgentEvent>,
+    project: Project,
+    session: LoadedConversation,
+    ledger: Loaded<InjectionLedger>,
+    ledger_before: InjectionLedger,
+    /// What the agent receives, if it receives anything now.
+    knowledge: Option<Knowledge>,
+}
+
+struct Knowledge {
+    kind: InjectionKind,
+    reasons: Vec<InjectionReason>,
+    snapshot: KnowledgeSnapshot,
+    position: u64,
+}
+
+/// Processes the due deadline of an agent's injections.
+///
+/// # Errors
+/// [`Problem::VersionConflict`] after too many write conflicts, and errors of the store.
+pub async fn inject_due(app: &App, agent: ProjectAgentId) -> Result<(), Problem> {
+    inject(app, agent, Trigger::Due).await
+}
+
+pub(super) async fn inject(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) -> Result<(), Problem> {
+    let load = async || InjectionState::load(app, id, trigger).await;
+    let decide = |state: Option<InjectionState>, ctx: &mut DomainContext<'_>| match state {
+        Some(state) => state.decide(app, ctx),
+        None => Ok(Decision::Unchanged(())),
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+impl InjectionState {
+    /// Reads as little as shows that there is nothing to do.
+    async fn load(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) -> Result<Option<Self>, Problem> {
+        let now = app.now();
+        let mut ledger = None;
+        if matches!(trigger, Trigger::TurnStarted | Trigger::Due) {
+            let loaded = app.store.injection_ledger(id).await?;
+            let is_idle = match trigger {
+                Trigger::TurnStarted => loaded.value.has_checks(),
+                _ => loaded.value.due_at().is_none_or(|at| at > now),
+            };
+            if is_idle {
+                return Ok(None);
+            }
+            ledger = Some(loaded);
+        }
+        let Some(mut agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
+        let project = match trigger {
+            Trigger::InWorkstream { project, workstream, .. } => {
+                if !KnowledgeScope::of_brief(agent.value.brief()).may_read(workstream) {
+                    return Ok(None);
+                }
+                project.clone()
+            }
+            _ => match app.store.any_aggregate::<Project>(agent.value.project_id()).await? {
+                Some(project) => project.value,
+                None => return Ok(None),
+            },
+        };
+        let policy = agent.value.injection_policy(&project);
+        if let Trigger::Event(reason) | Trigger::InWorkstream { reason, .. } = trigger
+            && !policy.includes(reason)
+        {
+            return Ok(None);
+        }
+        let Some(session) = app.store.conversation(agent.value.current_session_id()).await? else {
+            return Ok(None);
+        };
+        let ledger = match ledger {
+            Some(ledger) => ledger,
+            None => app.store.injection_ledger(id).await?,
+        };
+        let mut agent_events = Vec::new();
+        if let Trigger::ProjectBriefChanged(changed) = trigger
+            && session.conversation.takes_injections()
+        {
+            let mut ids = pilothouse_app::FreshIds;
+            agent_events = agent.value.project_brief_changed(changed, &app.domain_context(&mut ids));
+        }
+        let ledger_before = ledger.value.clone();
+        let mut state =
+            Self { agent, agent_events, project, session, ledger, ledger_before, knowledge: None };
+        state.plan(app, trigger, now).await?;
+        Ok(Some(state))
+    }
+
+    /// Decides whether the agent receives knowledge now, and reads it.
+    async fn plan(&mut self, app: &App, trigger: Trigger<'_>, now: Timestamp) -> Result<(), Problem> {
+        let policy = self.agent.value.injection_policy(&self.project);
+        let conversation = &self.session.conversation;
+        let (kind, reasons) = match trigger {
+            Trigger::TurnStarted => {
+                self.ledger.value.start_checks(&policy, now);
+                return Ok(());
+            }
+            Trigger::Event(reason) | Trigger::InWorkstream { reason, .. } => {
+                (InjectionKind::Delta, vec![reason.clone()])
+            }
+            Trigger::ProjectBriefChanged(_) => (InjectionKind::Delta, vec![InjectionReason::BriefChanged {}]),
+            Trigger::Due => {
+                let works = AgentStatus::of(&conversation.session) == AgentStatus::Running;
+                let position = if works {
+                    Some(position_of(app, &self.project, &self.agent.value).await?)
+                } else {
+                    None
+                };
+                match self.ledger.value.take_due(&policy, position, now) {
+                    Some(due) => due,
+                    None => return Ok(()),
+                }
+            }
+        };
+        let misses_brief = self.agent.value.brief_sync(&conversation.session) == BriefSync::Pending;
+        if reasons == [InjectionReason::BriefChanged {}] && !misses_brief {
+            // The agent receives it with its next run, or has it.
+            return Ok(());
+        }
+        let priority = priority_of(&reasons);
+        if !conversation.takes_injections() {
+            return Ok(());
+        }
+        match self.ledger.value.timing(priority, &policy, conversation.queue.injection_slot(), now) {
+            Timing::Dropped => {}
+            Timing::Later(until) => {
+                self.ledger.value.postpone(kind, &reasons, until);
+            }
+            Timing::Now => {
+                let snapshot =
+                    snapshot_of(app, &self.project, &self.agent.value, TokenBudget::DEFAULT).await?;
+                let position = position_of(app, &self.project, &self.agent.value).await?;
+                self.knowledge = Some(Knowledge { kind, reasons, snapshot, position });
+                // The session of a working agent changes often, and reading the snapshot takes long.
+                let id = conversation.session.id();
+                if let Some(session) = app.store.conversation(id).await? {
+                    self.session = session;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decide(mut self, app: &App, ctx: &mut DomainContext<'_>) -> Result<Decision<()>, Problem> {
+        let mut commit = Commit::new();
+        if let Some(knowledge) = self.knowledge.take() {
+            self.send(app, &mut commit, knowledge, ctx)?;
+        }
+        if self.ledger.value != self.ledger_before {
+            commit.injection_ledger(self.agent.value.id(), &self.ledger)?;
+        }
+        if !self.agent_events.is_empty() {
+            app.record_aggregate(&mut commit, &self.agent, cause(), self.agent_events)?;
+        }
+        Ok(if commit.is_empty() { Decision::Unchanged(()) } else { Decision::Commit(commit, ()) })
+    }
+
+    /// Gives the session the injection, unless the agent knows its content or is about to.
+    fn send(
+        &mut self,
+        app: &App,
+        commit: &mut Commit,
+        Knowledge { kind, reasons, snapshot, position }: Knowledge,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<(), Problem> {
+        let (agent, ledger) = (&self.agent.value, &mut self.ledger.value);
+        let conversation = &mut self.session.conversation;
+        let session_id = conversation.session.id();
+        let misses_brief = agent.brief_sync(&conversation.session) == BriefSync::Pending;
+        let brief_of = agent.brief_changed_at().filter(|_| misses_brief);
+        let brief = brief_of.map(|_| brief_prompt(&self.project, agent));
+        let replaced = conversation.queue.pending_injection().map(|pending| pending.message_id);
+        let reasons = ledger.reasons_with(replaced, &reasons);
+        let known = ledger.known_in(session_id);
+        let Some(composed) = compose(&snapshot, kind, known, brief.as_deref(), &reasons) else {
+            return Ok(());
+        };
+        if ledger.is_under_way(session_id, &composed.known, brief_of) {
+            return Ok(());
+        }
+        let message_id = ctx.message_id();
+        let events = conversation.inject(message_id, composed.content, ctx);
+        if events.is_empty() {
+            return Ok(());
+        }
+        let sent = SentInjection {
+            message_id,
+            session_id,
+            snapshot_version: snapshot.snapshot_version,
+            estimated_tokens: composed.estimated_tokens,
+            priority: priority_of(&reasons),
+            reasons,
+            brief_of,
+            known: composed.known,
+            at: ctx.now,
+        };
+        ledger.record_sent(sent, replaced, position);
+        let events = app.with_consequences(conversation, events, ctx);
+        app.record(commit, &mut self.session, cause(), events)
+    }
+}
+
+/// The most important one.
+fn priority_of(reasons: &[InjectionReason]) -> InjectionPriority {
+    let priorities = reasons.iter().map(InjectionReason::priority);
+    priorities.min().unwrap_or(InjectionPriority::Supplementary)
+}
