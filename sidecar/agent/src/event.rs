@@ -63,6 +63,8 @@ pub enum SessionEvent {
         /// Size of the model's context window.
         context_window: u64,
     },
+    /// The context window is nearly full, so the agent was asked for its handoff document.
+    HandoffRequested,
     /// A compaction starts (S1 4.2).
     CompactionStart {
         reason: CompactionReason,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::agents::{Advertised, Resumption, Steering, UNKNOWN};
 use super::meter::{Meter, Totals};
-use super::translator::{Translator, UpdateMode};
+use super::translator::{Handoff, Translator, UpdateMode};
 use crate::kit::json::text;
 
 fn said() -> Vec<Value> {
@@ -192,6 +192,7 @@ fn handoff_document_is_reported_after_its_message() {
     let mut translator =
         Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
     translator.begin_turn(TurnId::parse("t.1").unwrap());
+    translator.handoff = Handoff::Requested;
     let words =
         "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
     let update = serde_json::json!({ "sessionId": SESSION, "update": {

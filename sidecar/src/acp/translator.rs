@@ -41,6 +41,19 @@ pub(super) struct Translator {
     pub(super) unknown: HashSet<String>,
     /// The agent has asked its owner a question of its own.
     pub(super) asks: bool,
+    pub(super) handoff: Handoff,
+}
+
+/// Whether the agent hands its work over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Handoff {
+    /// A document in the agent's text does not count.
+    #[default]
+    NotDue,
+    /// The agent was asked for its document.
+    Requested,
+    /// The document was published.
+    Documented,
 }
 
 impl Translator {
@@ -60,6 +73,7 @@ impl Translator {
             settings: Settings::default(),
             unknown: HashSet::new(),
             asks: false,
+            handoff: Handoff::NotDue,
         }
     }
 
@@ -266,15 +280,21 @@ impl Translator {
         events
     }
 
-    /// Adds the turn to messages. A handoff document is published after the message that contains it.
-    fn stamp(&self, events: &mut Vec<RawEvent>) {
+    /// Adds the turn to messages. A handoff document that the agent was asked for is published after the message that
+    /// contains it.
+    fn stamp(&mut self, events: &mut Vec<RawEvent>) {
         for mut event in std::mem::take(events) {
             let mut document = None;
             if let RawEvent::AssistantMessage { turn_id, content } = &mut event {
                 turn_id.clone_from(&self.turn);
-                if let AssistantContent::Text { text } = content {
+                if let AssistantContent::Text { text } = content
+                    && self.handoff != Handoff::NotDue
+                {
                     document = handoff::document(&text.text());
                 }
+            }
+            if document.is_some() {
+                self.handoff = Handoff::Documented;
             }
             events.push(event);
             events.extend(document.map(RawEvent::HandoffDocument));

@@ -1,15 +1,16 @@
 //! Turns: from the prompt to its response and the end of its subagents.
 
 use agent_client_protocol::Error;
-use pilothouse_domain::value::SessionOutcome;
+use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::SessionEnd;
 use serde_json::Value;
 
 use super::driver::Driver;
 use super::session;
-use super::translator::UpdateMode;
+use super::translator::{Handoff, UpdateMode};
 use super::work::{Interrupt, Turn};
+use crate::kit::handoff;
 use crate::kit::json::text;
 use crate::kit::messages::HeldMessage;
 use crate::kit::notices::notice;
@@ -17,6 +18,8 @@ use crate::kit::turns::{DriverExit, turn_id};
 
 /// In percent of the context window. If a turn ends at a token limit above it, the window counts as full.
 const FULL: u64 = 97;
+/// In percent of the context window. The agent is then asked for its handoff document at the end of its turn.
+const HANDOFF_AT: u64 = 90;
 
 impl Driver {
     /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running.
@@ -123,7 +126,7 @@ impl Driver {
                 SessionOutcome::MaxIterations
             }
             "max_tokens" => {
-                if self.translator.meter.percent().is_some_and(|percent| percent >= FULL) {
+                if self.window_is_at(FULL) && !self.handoff_is_due() {
                     self.events.emit(RawEvent::ContextExhausted {}).await?;
                 }
                 self.events
@@ -152,9 +155,17 @@ impl Driver {
     pub(super) async fn end_turn_when_subagents_have(&mut self) -> Result<(), DriverExit> {
         let answered = self.turn.as_ref().and_then(|turn| turn.answered);
         let Some(outcome) = answered.filter(|_| !self.translator.subagents_work()) else { return Ok(()) };
-        let Some(turn) = self.turn.take() else { return Ok(()) };
         let events = self.translator.end_turn("the turn ended without its result");
         self.emit(events).await?;
+        if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none()) {
+            if self.translator.handoff != Handoff::NotDue {
+                return self.hand_over().await;
+            }
+            if self.handoff_is_due() {
+                return self.ask_for_document().await;
+            }
+        }
+        let Some(turn) = self.turn.take() else { return Ok(()) };
         self.terminals.forget_released();
         self.events.emit(RawEvent::TurnCompleted { turn_id: turn.id.clone(), output: None, outcome }).await?;
         if let Some(interrupt) = turn.interrupt {
@@ -174,6 +185,10 @@ impl Driver {
             // Some agents respond to a cancelled prompt with an error.
             return self.interrupted().await;
         }
+        if self.translator.handoff != Handoff::NotDue {
+            // The window may have no room for the document. One is then synthesized (decision 34).
+            return self.hand_over().await;
+        }
         let again = self.turn.as_mut().and_then(|turn| turn.again.take());
         if let Some(texts) = again.filter(|_| session::refuses_conversation(error)) {
             return self.prompt_elsewhere(texts).await;
@@ -192,6 +207,39 @@ impl Driver {
         Err(DriverExit::Over)
     }
 
+    fn window_is_at(&self, percent: u64) -> bool {
+        self.translator.meter.percent().is_some_and(|level| level >= percent)
+    }
+
+    /// Whether the agent must be asked for its handoff document at the end of its turn.
+    fn handoff_is_due(&self) -> bool {
+        self.config.options.context_policy == ContextPolicy::Handoff
+            && self.translator.handoff == Handoff::NotDue
+            && self.window_is_at(HANDOFF_AT)
+    }
+
+    /// Continues the turn with the request for the handoff document.
+    async fn ask_for_document(&mut self) -> Result<(), DriverExit> {
+        let percent = self.translator.meter.percent().map(|percent| percent.to_string());
+        self.prompts += 1;
+        let number = self.prompts;
+        if let Some(turn) = &mut self.turn {
+            (turn.number, turn.answered) = (number, None);
+            self.translator.begin_turn(turn.id.clone());
+        }
+        self.translator.handoff = Handoff::Requested;
+        self.prompt(number, vec![handoff::request(percent.as_deref())]).await
+    }
+
+    /// Ends a conversation whose agent was asked for its handoff document.
+    async fn hand_over(&mut self) -> Result<(), DriverExit> {
+        self.turn = None;
+        let end =
+            SessionEnd { is_error: false, reason: handoff::EXHAUSTED.into(), message: None, output: None };
+        self.events.emit_all(vec![RawEvent::ContextExhausted {}, RawEvent::SessionEnd(end)]).await?;
+        Err(DriverExit::Over)
+    }
+
     fn close(&mut self, why: &str) -> Vec<RawEvent> {
         self.cancel_requests();
         self.translator.end_turn(why)
@@ -203,6 +251,7 @@ impl Driver {
         events.extend(self.translator.end_subagents("the turn was interrupted"));
         self.emit(events).await?;
         self.translator.update_mode = UpdateMode::Ignored;
+        self.translator.handoff = Handoff::NotDue;
         self.terminals.forget_released();
         let Some(interrupt) = turn.interrupt else {
             // The agent cancelled the turn on its own. The control plane expects an end of the turn.

@@ -94,7 +94,9 @@ pub(super) struct Driver {
     pub said: String,
     /// The agent was asked for its handoff document in this turn.
     pub handoff_asked: bool,
-    /// In percent. Set once the context window has passed the threshold.
+    /// The agent was asked for its handoff document, or its context window is full. Only then does a document count.
+    pub document_due: bool,
+    /// The fill level in percent, while the context window is so full that a handoff is due.
     pub nearly_full: Option<String>,
     pub version_emitted: bool,
     /// The conversation has ended.
@@ -197,6 +199,7 @@ impl Driver {
             unmetered: Unmetered::default(),
             said: String::new(),
             handoff_asked: false,
+            document_due: false,
             nearly_full: None,
             version_emitted: false,
             over: false,

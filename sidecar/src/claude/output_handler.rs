@@ -110,7 +110,7 @@ impl Driver {
             }
             Signal::Compacted(why) => {
                 if why.is_none() {
-                    self.nearly_full = None;
+                    (self.nearly_full, self.document_due) = (None, false);
                 }
                 if let Some(reply) = self.compacting.take() {
                     match why {

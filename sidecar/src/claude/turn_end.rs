@@ -3,18 +3,20 @@
 
 use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::event::{AssistantContent, SessionEnd};
+use pilothouse_wire::event::{AssistantContent, HandoffDocument, SessionEnd, UsageUpdate};
 
 use super::conversation::Conversation;
 use super::driver::Driver;
 use crate::adapter::AdapterError;
 use crate::kit::conversation_summary::{ConversationSummary, MAX_LAST_TEXT, end_of};
 use crate::kit::handoff;
+use crate::kit::usage::Window;
 
+/// Fill level of the context window at which the agent is asked for its handoff document. Claude Code refuses prompts
+/// that leave less than 23,000 tokens free, which is 88.5 % of a window of 200,000.
+const HANDOFF_AT_PERCENT: u8 = 86;
 /// In bytes. The text is kept for finding the handoff document.
 const MAX_TURN_TEXT: usize = 256 * 1024;
-/// The reason of `session_end` after a handoff.
-const EXHAUSTED: &str = "context_exhausted";
 
 impl Driver {
     /// Publishes events and reacts to them.
@@ -33,10 +35,16 @@ impl Driver {
                     self.record_text(&text.text());
                     heard = true;
                 }
-                RawEvent::UsageUpdate(_) => spent = true,
+                RawEvent::UsageUpdate(usage) => {
+                    spent = true;
+                    self.record_window(usage);
+                }
                 RawEvent::SessionEnd(_) => self.over = true,
-                RawEvent::ContextNearingLimit { usage_percent } => {
-                    self.nearly_full = Some(usage_percent.clone());
+                RawEvent::ContextExhausted {} => {
+                    self.document_due = true;
+                    emitted.push(event);
+                    emitted.extend(self.document().map(RawEvent::HandoffDocument));
+                    continue;
                 }
                 RawEvent::TurnCompleted { outcome, .. } => {
                     if *outcome == SessionOutcome::BudgetExceeded {
@@ -47,7 +55,7 @@ impl Driver {
                         emitted.extend([RawEvent::ContextExhausted {}, RawEvent::HandoffDocument(document)]);
                         emitted.push(RawEvent::SessionEnd(SessionEnd {
                             is_error: false,
-                            reason: EXHAUSTED.into(),
+                            reason: handoff::EXHAUSTED.into(),
                             message: None,
                             output: None,
                         }));
@@ -109,22 +117,32 @@ impl Driver {
         self.said.drain(..from);
     }
 
-    /// The handoff document in the agent's text of this turn.
-    fn document(&self) -> Option<pilothouse_wire::event::HandoffDocument> {
-        handoff::document(&self.said)
+    const fn hands_over(&self) -> bool {
+        matches!(self.config.options.context_policy, ContextPolicy::Handoff)
     }
 
-    /// If the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
-    /// while there is room for it. If the turn has just ended, asks in the next one.
+    /// Records whether the window of the main agent is so full that a handoff is due.
+    fn record_window(&mut self, usage: &UsageUpdate) {
+        let Some(reported) = usage.context_window.as_ref().filter(|_| usage.subagent_id.is_none()) else {
+            return;
+        };
+        let window = Window { tokens: reported.usage.total(), limit: reported.model_context_limit };
+        self.nearly_full = window.is_at(HANDOFF_AT_PERCENT).then(|| window.percent());
+    }
+
+    /// The handoff document in the agent's text of this turn, if the agent was asked for it or its window is full.
+    fn document(&self) -> Option<HandoffDocument> {
+        handoff::document(&self.said).filter(|_| self.hands_over() && self.document_due)
+    }
+
+    /// If the window is nearly full and the policy is a handoff, asks the agent for its handoff document while there
+    /// is room for it. If the turn has just ended, asks in the next one.
     async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
-        if self.config.options.context_policy != ContextPolicy::Handoff
-            || self.handoff_asked
-            || !self.translator.main_loop_is_open()
-        {
+        if !self.hands_over() || self.handoff_asked || !self.translator.main_loop_is_open() {
             return Ok(());
         }
         let Some(percent) = self.nearly_full.clone() else { return Ok(()) };
-        self.handoff_asked = true;
+        (self.handoff_asked, self.document_due) = (true, true);
         self.say(&handoff::request(Some(&percent)), "next").await
     }
 }

@@ -5,6 +5,8 @@ use pilothouse_wire::command::Handoff;
 use pilothouse_wire::event::HandoffDocument;
 use serde::Deserialize;
 
+/// The reason of `session_end` after a handoff.
+pub(crate) const EXHAUSTED: &str = "context_exhausted";
 const BEGIN: &str = "<handoff_document>";
 const END: &str = "</handoff_document>";
 

@@ -84,12 +84,15 @@ impl Window {
         self.hundredths() >= u128::from(percent) * 100
     }
 
+    /// Fill level in percent, with two digits after the point.
+    pub(crate) fn percent(self) -> String {
+        let hundredths = self.hundredths();
+        format!("{}.{:02}", hundredths / 100, hundredths % 100)
+    }
+
     /// The event that warns of a nearly full window.
     pub(crate) fn nearing(self) -> RawEvent {
-        let hundredths = self.hundredths();
-        RawEvent::ContextNearingLimit {
-            usage_percent: format!("{}.{:02}", hundredths / 100, hundredths % 100),
-        }
+        RawEvent::ContextNearingLimit { usage_percent: self.percent() }
     }
 
     /// A warning once the window is filled to at least `percent`, and again only after it was emptier, as `warned`

@@ -52,6 +52,8 @@ pub(super) struct Driver {
     /// Running compactions, each with the reply of the command that requested it.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
     pub turn: Option<TurnId>,
+    /// The agent was asked for its handoff document. Only then does a document count.
+    pub document_due: bool,
     pub paused: bool,
     pub pausing: PendingReplies,
     pub allowance: Allowance,
@@ -114,6 +116,7 @@ impl Driver {
             executing: false,
             compacting: JoinSet::new(),
             turn: None,
+            document_due: false,
             paused: false,
             pausing: PendingReplies::default(),
             allowance,

@@ -29,6 +29,10 @@ impl Driver {
                 let window = Window { tokens: *context_tokens, limit: *context_window };
                 return self.record_usage(&format!("{provider}/{model}"), window).await;
             }
+            SessionEvent::HandoffRequested => {
+                self.document_due = true;
+                return Ok(());
+            }
             SessionEvent::ModelChange { .. } | SessionEvent::ThinkingLevelChange(_) => {
                 let settings = self.setup.settings(self.session()?);
                 return Ok(self.events.emit(settings).await?);
@@ -40,11 +44,11 @@ impl Driver {
             match message {
                 AgentMessage::ToolResult(result) => events.extend(self.logs.end(&result.tool_call_id)),
                 AgentMessage::BashExecution(_) => events.extend(self.logs.end("")),
-                AgentMessage::Assistant(message) => {
+                AgentMessage::Assistant(message) if self.document_due => {
                     let document = handoff::document(&message.text());
                     events.extend(document.map(RawEvent::HandoffDocument));
                 }
-                AgentMessage::User(_) => {}
+                AgentMessage::Assistant(_) | AgentMessage::User(_) => {}
             }
         }
         // The document is published after the message that contains it.

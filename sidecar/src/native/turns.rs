@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::driver::{Driver, InjectingMessage};
 use crate::adapter::AdapterError;
+use crate::kit::handoff;
 use crate::kit::messages::HeldMessage;
 use crate::kit::notices::detailed_notice;
 use crate::kit::turns::DriverExit;
@@ -128,7 +129,7 @@ impl Driver {
             }
             AgentOutcome::ContextExhausted => {
                 self.events.emit(RawEvent::ContextExhausted {}).await?;
-                self.end(false, "context_exhausted", None).await
+                self.end(false, handoff::EXHAUSTED, None).await
             }
             AgentOutcome::Failed(message) => self.failed("model_error", message).await,
         }

@@ -4,7 +4,7 @@ use pilothouse_domain::value::ContextPolicy;
 
 use super::call::ReplyError;
 use super::{End, RunLoop};
-use crate::event::CompactionReason;
+use crate::event::{CompactionReason, SessionEvent};
 use crate::message::user_message;
 use crate::session::status::SessionError;
 
@@ -79,6 +79,7 @@ impl RunLoop {
         };
         self.window = Window::HandingOff(settings.handoff_turns);
         self.shared.state().append(user_message(prompt, Vec::new()), &self.shared.events)?;
+        self.shared.events.emit(SessionEvent::HandoffRequested);
         Ok(false)
     }
 

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 mod gated;
 
 const SESSION: &str = "fake-session";
+const DOCUMENT: &str =
+    "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
 
 struct Fake {
     lines: std::io::Lines<std::io::StdinLock<'static>>,
@@ -334,6 +336,13 @@ impl Fake {
                     Self::result(&call, "completed", step);
                 }
             }
+            // Fills its window to this percentage.
+            "fill" => {
+                let percent: u64 = rest.parse().unwrap();
+                Self::update(&json!({"sessionUpdate": "usage_update", "used": percent, "size": 100}));
+                Self::say("filled");
+            }
+            "document" => Self::say(DOCUMENT),
             "limit" => return Some("max_turn_requests"),
             _ => return Some(self.play_ends(direction, id)),
         }
@@ -397,6 +406,7 @@ impl Fake {
                 Self::write(&response);
                 exit(5);
             }
+            "Your" if direction.contains("write the handoff document") => Self::say(DOCUMENT),
             other => Self::say(&format!("unknown direction {other}")),
         }
         "end_turn"

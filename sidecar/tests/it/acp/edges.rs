@@ -1,8 +1,9 @@
 //! Failing agents, and corner cases of the protocol.
 
 use nix::sys::signal::Signal;
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{ContextPolicy, MessagePriority};
 use pilothouse_wire::Command;
+use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
 use super::{Stage, fake, workspace};
@@ -47,6 +48,38 @@ async fn agent_error_ends_the_conversation_with_its_text() {
     let end = stage.event("session_end").await;
     assert_eq!((&end["isError"], end["reason"].as_str()), (&true.into(), Some("prompt_failed")));
     assert!(end["message"].as_str().unwrap().contains("the model said no"));
+}
+
+#[tokio::test]
+async fn nearly_full_window_produces_the_handoff_document() {
+    let stage = Stage::playing("", "fill 95").await;
+    let end = stage.event("session_end").await;
+    assert_eq!((&end["isError"], end["reason"].as_str()), (&false.into(), Some("context_exhausted")));
+    let story = stage.told();
+    let at = |what: &str| {
+        story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what} {story:#?}"))
+    };
+    assert!(at("handoff_document") < at("context_exhausted"));
+    assert_eq!(stage.event("handoff_document").await["remainingWork"], "Do b.");
+    assert!(!story.iter().any(|line| line.starts_with("turn_completed")), "{story:#?}");
+}
+
+#[tokio::test]
+async fn document_counts_only_when_the_agent_was_asked() {
+    let compact = |begin: &mut Begin| begin.config.options.context_policy = ContextPolicy::Compact;
+    for (prompt, change) in [("fill 86", None), ("fill 95", Some(compact))] {
+        let stage = Stage::empty().await;
+        stage.begin(fake(""), false, Some(prompt), |begin| {
+            if let Some(change) = change {
+                change(begin);
+            }
+        });
+        stage.gateway.sees("turn_completed").await;
+        stage.gateway.send(message("document", MessagePriority::Queued));
+        stage.gateway.sees_nth("turn_completed", 2).await;
+        let story = stage.told();
+        assert!(!story.iter().any(|line| line.starts_with("handoff_document")), "{prompt}: {story:#?}");
+    }
 }
 
 #[tokio::test]

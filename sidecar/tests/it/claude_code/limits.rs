@@ -1,6 +1,8 @@
 //! Limits: budget, model calls of a turn, context window, refusals, provider errors (decisions 32, 34, 39).
 
+use pilothouse_domain::value::ContextPolicy;
 use pilothouse_model_server::{Failure, Script, Step, Stop, Tokens};
+use pilothouse_wire::command::Begin;
 use serde_json::json;
 
 use super::{Agent, bash, begun, let_go, waiting};
@@ -155,12 +157,36 @@ async fn refusal_ends_the_turn_or_conversation_and_never_hangs() {
     agent.gateway.until("an end", ended).await;
 }
 
+const DOCUMENT: &str = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\", \
+                        \"keyDecisions\": \"c\"}</handoff_document>";
+
+/// Tokens of a window of 200,000.
+fn filled(input: u64) -> Tokens {
+    Tokens { input, output: 10, ..Tokens::default() }
+}
+
+#[tokio::test]
+async fn warning_alone_hands_nothing_over() {
+    let steps = [bash("echo one").taking(filled(165_000)), Step::text(DOCUMENT)];
+    let Some(agent) = Agent::says(steps).await else { return };
+    agent.gateway.sees("turn_completed").await;
+    assert_eq!(agent.events("context_nearing_limit").len(), 1);
+    assert!(agent.events("context_exhausted").is_empty() && agent.events("handoff_document").is_empty());
+    assert!(!agent.prompts()[1].to_string().contains("Your context window is"), "it was not asked");
+}
+
+#[tokio::test]
+async fn document_under_the_compact_policy_is_only_text() {
+    let steps = [bash("echo one").taking(filled(173_000)), Step::text(DOCUMENT)];
+    let compact = |begin: &mut Begin| begin.config.options.context_policy = ContextPolicy::Compact;
+    let Some(agent) = Agent::with(steps, compact).await else { return };
+    agent.gateway.sees("turn_completed").await;
+    assert!(agent.events("context_exhausted").is_empty() && agent.events("handoff_document").is_empty());
+}
+
 #[tokio::test]
 async fn nearly_full_window_produces_the_handoff_document() {
-    let nearly = Tokens { input: 165_000, output: 10, ..Tokens::default() };
-    let document = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\", \
-                    \"keyDecisions\": \"c\"}</handoff_document>";
-    let steps = [bash("echo one").taking(nearly), Step::text(document)];
+    let steps = [bash("echo one").taking(filled(173_000)), Step::text(DOCUMENT)];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("session_end context_exhausted").await;
     let story = agent.story();

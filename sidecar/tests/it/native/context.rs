@@ -37,6 +37,17 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
 }
 
 #[tokio::test]
+async fn document_that_nobody_asked_for_is_only_text() {
+    let document = "<handoff_document>{\"summary\": \"a\", \"remainingWork\": \"b\"}</handoff_document>";
+    let agent =
+        Agent::idle(pilothouse_model_server::Script::of([Step::text(document).taking(filled(82))])).await;
+    agent.begin(|begin| begin.config.options.context_policy = ContextPolicy::Handoff);
+    agent.gateway.sees("turn_completed").await;
+    let told = agent.gateway.delivered();
+    assert!(!told.iter().any(|event| event.kind() == "handoff_document"), "{:#?}", agent.gateway.story());
+}
+
+#[tokio::test]
 async fn first_message_contains_the_handoff_of_the_predecessor() {
     let agent = Agent::idle(pilothouse_model_server::Script::of([Step::text("I know.")])).await;
     agent.begin(|begin| {
