@@ -19,7 +19,7 @@ use super::conversation_file::Conversation;
 use super::mcp;
 use super::options::Launch;
 use crate::kit::json::{list, one_line, text};
-use crate::kit::notices::notice;
+use crate::kit::notices::{notice, sub_agents_left_out};
 
 /// The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
@@ -74,12 +74,7 @@ pub(super) async fn open(
         let summary = format!("the agent cannot reach these MCP servers: {}", left_out.join(", "));
         notices.push(notice("mcp_servers_left_out", summary));
     }
-    if !config.sub_agents.is_empty() {
-        let names: Vec<_> = config.sub_agents.iter().map(|agent| agent.name.as_str()).collect();
-        let summary =
-            format!("the protocol does not support defining subagents; skipped: {}", names.join(", "));
-        notices.push(notice("sub_agents_left_out", summary));
-    }
+    notices.extend(sub_agents_left_out(config, "the protocol does not support defining subagents"));
     let mut parameters = json!({ "cwd": folder, "mcpServers": servers });
     let instructions = config.composed_system_prompt.trim();
     if agent.profile.instructions == Instructions::AppendedByMeta && !instructions.is_empty() {

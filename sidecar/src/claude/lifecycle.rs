@@ -59,7 +59,7 @@ impl Driver {
 
     async fn try_to_start(&mut self) -> Result<StartOutcome, AdapterError> {
         let own_tools = self.serve_own_tools()?;
-        let servers = servers::command_lines(&servers::mcp_config(&self.config, own_tools.clone()));
+        let servers = servers::command_lines(&self.config, own_tools.clone());
         let arguments = arguments::of(&Start {
             own_tools,
             config: &self.config,

@@ -10,26 +10,28 @@ use serde_json::{Map, Value, json};
 use crate::own_tools::SERVER_NAME;
 use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
-/// `--mcp-config`: the sidecar's own tools and the configuration's servers.
+/// `--mcp-config`: the sidecar's own tools and the servers of the main agent. The servers of a subagent are in its
+/// definition, so that only the subagent has its tools.
 pub(super) fn mcp_config(config: &AgentSessionConfig, own_tools: Value) -> Value {
-    let mut servers: Map<String, Value> =
-        by_name(config).into_iter().map(|(name, uri)| (name, server(uri))).collect();
+    let mut servers = servers_of(config, &config.custom_tools);
     servers.insert(SERVER_NAME.to_owned(), own_tools);
     json!({ "mcpServers": servers })
 }
 
-/// The command lines of the servers that are programs.
-pub(super) fn command_lines(config: &Value) -> Vec<String> {
-    let servers = config.get("mcpServers").and_then(Value::as_object).into_iter().flatten();
+/// The command lines of the servers that are programs, also of subagents.
+pub(super) fn command_lines(config: &AgentSessionConfig, own_tools: Value) -> Vec<String> {
+    let mut servers: Map<String, Value> =
+        by_name(config).into_iter().map(|(name, uri)| (name, server(uri))).collect();
+    servers.insert(SERVER_NAME.to_owned(), own_tools);
     let line = |server: &Value| {
         let words = server.get("args").and_then(Value::as_array).into_iter().flatten();
         let words = std::iter::once(server.get("command")?).chain(words).filter_map(Value::as_str);
         Some(words.collect::<Vec<_>>().join(" "))
     };
-    servers.filter_map(|(_, server)| line(server)).collect()
+    servers.values().filter_map(line).collect()
 }
 
-/// Claude Code's names of the configuration's tools. They are allowed, because the owner configured them.
+/// Claude Code's names of the configuration's tools, also of subagents. They are allowed, because the owner configured them.
 pub(super) fn custom_tool_names(config: &AgentSessionConfig) -> Vec<String> {
     let names: BTreeMap<&str, String> = by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
     all_tools(config)
@@ -46,15 +48,35 @@ pub(super) fn agents(config: &AgentSessionConfig) -> Option<Value> {
         .sub_agents
         .iter()
         .map(|agent| {
-            let definition = json!({
+            let mut definition = json!({
                 "description": agent.description.to_string(),
                 "prompt": agent.instructions.to_string(),
                 "model": agent.model_id.to_string(),
             });
+            let servers = sub_agent_servers(config, &agent.tool_definitions);
+            if !servers.is_empty() {
+                definition["mcpServers"] = servers.into();
+            }
             (agent.name.to_string(), definition)
         })
         .collect();
     (!agents.is_empty()).then(|| agents.into())
+}
+
+/// The servers of a subagent's tools: a name if the main agent has the server, too, else a definition.
+fn sub_agent_servers(config: &AgentSessionConfig, tools: &[McpToolDefinition]) -> Vec<Value> {
+    let of_main = servers_of(config, &config.custom_tools);
+    let servers = servers_of(config, tools).into_iter();
+    servers
+        .map(|(name, server)| if of_main.contains_key(&name) { name.into() } else { json!({ name: server }) })
+        .collect()
+}
+
+/// The servers of these tools, by name.
+fn servers_of(config: &AgentSessionConfig, tools: &[McpToolDefinition]) -> Map<String, Value> {
+    let named = by_name(config).into_iter();
+    let used = named.filter(|(_, uri)| tools.iter().any(|tool| tool.server_uri.as_str() == *uri));
+    used.map(|(name, uri)| (name, server(uri))).collect()
 }
 
 fn all_tools(config: &AgentSessionConfig) -> impl Iterator<Item = &McpToolDefinition> {
@@ -144,7 +166,7 @@ mod tests {
             })
         );
         assert_eq!(
-            command_lines(&servers),
+            command_lines(&config, json!("own")),
             ["/usr/bin/lint --fast a b"],
             "servers that are programs, as the system lists them"
         );
@@ -152,6 +174,29 @@ mod tests {
             custom_tool_names(&config),
             ["mcp__lint__lint", "mcp__lint__fix", "mcp__tools-example-com__search"]
         );
+    }
+
+    #[test]
+    fn a_subagent_alone_has_the_servers_of_its_tools() {
+        let mut config = config(json!({}));
+        config.custom_tools =
+            serde_json::from_value(json!([tool("search", "https://tools.example.com/mcp")])).unwrap();
+        config.sub_agents =
+            serde_json::from_value(json!([{ "name": "tester", "description": "d", "modelId": "m",
+            "instructions": "i", "toolDefinitions": [
+                tool("run-tests", "stdio:///usr/bin/tests"), tool("search", "https://tools.example.com/mcp"),
+            ] }]))
+            .unwrap();
+        let main = mcp_config(&config, json!("own"));
+        let names: Vec<_> = main["mcpServers"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["tools-example-com", "pilothouse"]);
+        let own = json!({ "type": "stdio", "command": "/usr/bin/tests", "args": [],
+            "env": { MCP_SERVER_VARIABLE: "1" } });
+        assert_eq!(
+            agents(&config).unwrap()["tester"]["mcpServers"],
+            json!([{ "tests": own }, "tools-example-com"])
+        );
+        assert_eq!(command_lines(&config, json!("own")), ["/usr/bin/tests"], "also the subagent's program");
     }
 
     #[test]

@@ -1,10 +1,18 @@
 //! Notices: events that inform the owner.
 
 use pilothouse_wire::RawEvent;
+use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::Value;
 
 pub(crate) fn notice(name: &str, summary: impl Into<String>) -> RawEvent {
     RawEvent::Notice { name: name.to_owned(), summary: summary.into(), detail: None }
+}
+
+/// The notice for subagents that the adapter cannot offer to its agent, if the configuration has any.
+pub(crate) fn sub_agents_left_out(config: &AgentSessionConfig, why: &str) -> Option<RawEvent> {
+    let names: Vec<_> = config.sub_agents.iter().map(|agent| agent.name.as_str()).collect();
+    (!names.is_empty())
+        .then(|| notice("sub_agents_left_out", format!("{why}; skipped: {}", names.join(", "))))
 }
 
 pub(crate) fn detailed_notice(name: &str, summary: impl Into<String>, detail: Value) -> RawEvent {

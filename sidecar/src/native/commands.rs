@@ -79,7 +79,7 @@ impl Driver {
         let notice = notice("config_reloaded", summary);
         let settings = self.setup.settings(self.session()?);
         let mut events = vec![notice, settings];
-        events.extend(self.setup.notices());
+        events.extend(self.setup.notices(&self.config));
         self.events.emit_all(events).await?;
         Ok(reply.done().await?)
     }

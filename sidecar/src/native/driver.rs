@@ -157,7 +157,7 @@ impl Driver {
 
     async fn begin(&mut self, opening: Option<String>) -> Result<(), DriverExit> {
         let mut events = vec![self.setup.settings(self.session()?)];
-        events.extend(self.setup.notices());
+        events.extend(self.setup.notices(&self.config));
         self.events.emit_all(events).await?;
         match opening {
             Some(text) => self.begin_turn(text, None).await,

@@ -29,7 +29,7 @@ use super::toolbox::Toolbox;
 use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::kit::handoff;
 use crate::kit::models;
-use crate::kit::notices::notice;
+use crate::kit::notices::{notice, sub_agents_left_out};
 use crate::own_tools::{Destination, OwnTools, PlanMode, Requests, SubmitTool, Submitted, submit_output};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
@@ -229,10 +229,11 @@ impl Setup {
         folders.into_iter().fold(environment, |environment, (name, path)| environment.with(name, path))
     }
 
-    /// Returns and clears the problems of assembling the agent.
-    pub(super) fn notices(&self) -> Vec<RawEvent> {
+    /// The problems of assembling the agent with this configuration. Clears those of reading files.
+    pub(super) fn notices(&self, config: &AgentSessionConfig) -> Vec<RawEvent> {
         let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
-        notices.into_iter().map(|summary| notice("agent_setup", summary)).collect()
+        let notices = notices.into_iter().map(|summary| notice("agent_setup", summary));
+        notices.chain(sub_agents_left_out(config, "the native agent starts no subagents")).collect()
     }
 
     fn bash(&self, folder: &Path) -> BashRunner {

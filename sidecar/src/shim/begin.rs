@@ -21,6 +21,7 @@ use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::deferral::while_commands_wait;
 use crate::kit::messages::MessageQueue;
+use crate::kit::notices::sub_agents_left_out;
 use crate::kit::turns::{DriverExit, state_error};
 use crate::kit::{handoff, models};
 use crate::own_tools::OwnTools;
@@ -68,6 +69,9 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         }
     };
     reply.done().await?;
+    if let Some(left_out) = sub_agents_left_out(&config, "the protocol does not support defining subagents") {
+        events.emit(left_out).await?;
+    }
     let mut introduction: Vec<String> = config.handoff.as_ref().map(handoff::received).into_iter().collect();
     if nothing_kept {
         // The earlier conversation is lost. The agent gets its task again.

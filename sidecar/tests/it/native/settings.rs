@@ -94,3 +94,14 @@ async fn requested_summary_replaces_the_conversation() {
     assert!(agent.last_request().to_string().contains("mind the sails"));
     agent.gateway.sees("notice auto_compaction_end").await;
 }
+
+#[tokio::test]
+async fn subagents_of_skills_are_left_out_with_a_notice() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([Step::text("done")])).await;
+    agent.begin(|begin| {
+        begin.config.sub_agents = serde_json::from_value(serde_json::json!([{ "name": "tester",
+            "description": "d", "modelId": "m", "instructions": "i" }]))
+        .unwrap();
+    });
+    agent.gateway.sees("notice sub_agents_left_out").await;
+}
