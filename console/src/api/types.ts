@@ -28,7 +28,10 @@ export type InboxMessage =
   | { type: 'decision'; data: DecisionView }
   | { type: 'changed'; data: { id: string } }
 
-export type SessionListMessage = { type: 'caught_up'; data: unknown } | { type: 'session'; data: SessionSummary }
+export type SessionListMessage =
+  | { type: 'caught_up'; data: unknown }
+  | { type: 'session'; data: SessionSummary }
+  | { type: 'pool'; data: { activeCount: number; maxCount: number } }
 
 export type NotificationMessage = { cursor: string } & (
   | { type: 'caught_up'; data: unknown }

@@ -37,8 +37,9 @@ async function list(): Promise<void> {
 }
 
 export function followRoster(): () => void {
-  return followList<SessionListMessage>('/ws/sessions', list, ({ data }) => {
-    changed.set(data.id, data)
+  return followList<SessionListMessage>('/ws/sessions', list, (message) => {
+    if (message.type !== 'session') return
+    changed.set(message.data.id, message.data)
     flush()
   })
 }

@@ -4,8 +4,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent, UserId};
+use pilothouse_domain::{AgentSessionId, DomainContext, RunId, SessionEvent, UserId};
 use pilothouse_store::{Commit, LineScope, LoadedConversation, LoadedPool};
 
 /// Most sessions that one reaction gives slots to.
@@ -36,13 +35,10 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
         | SessionEvent::StartBraked { .. }
         | SessionEvent::PoolConfigured { .. } => fill(app, owner).await,
         SessionEvent::RunEnded { run_id, .. } => {
-            let release = |pool: &mut SessionPool| !pool.release(entry.session_id, *run_id).is_empty();
-            change_pool(app, owner, LineScope::Nothing, release).await?;
+            release(app, entry, *run_id).await?;
             fill(app, owner).await
         }
-        SessionEvent::Cancelled {} => {
-            change_pool(app, owner, LineScope::Whole, |pool| pool.stop_waiting(entry.session_id)).await
-        }
+        SessionEvent::Cancelled {} => stop_waiting(app, owner, entry.session_id).await,
         _ => Ok(()),
     }
 }
@@ -56,15 +52,10 @@ pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn change_pool(
-    app: &App,
-    owner: &UserId,
-    line: LineScope,
-    change: impl Fn(&mut SessionPool) -> bool,
-) -> Result<(), Problem> {
-    let load = async || Ok(app.store.pool_with(owner, line).await?);
+async fn stop_waiting(app: &App, owner: &UserId, session: AgentSessionId) -> Result<(), Problem> {
+    let load = async || Ok(app.store.pool_with(owner, LineScope::Whole).await?);
     let decide = |mut pool: LoadedPool, _: &mut DomainContext<'_>| {
-        if !change(&mut pool.value) {
+        if !pool.value.stop_waiting(session) {
             return Ok(Decision::Unchanged(()));
         }
         let mut commit = Commit::new();
@@ -72,6 +63,35 @@ async fn change_pool(
         Ok(Decision::Commit(commit, ()))
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+/// Frees the slot of an ended run, and records that in the journal of its session (S0 8.12 `ReleaseAsync`).
+async fn release(app: &App, entry: &JournalEntry, run: RunId) -> Result<(), Problem> {
+    let id = entry.session_id;
+    let load = async || {
+        let pool = app.store.pool_with(&entry.owner_id, LineScope::Nothing).await?;
+        let holds = pool.value.leases().get(&id).is_some_and(|lease| lease.run_id == run);
+        let session = if holds { app.store.conversation(id).await? } else { None };
+        Ok(SlotState { pool, session })
+    };
+    let decide = |SlotState { mut pool, session }: SlotState, _: &mut DomainContext<'_>| {
+        let events = pool.value.release(id, run);
+        if events.is_empty() {
+            return Ok(Decision::Unchanged(()));
+        }
+        let mut commit = Commit::new();
+        commit.pool(&entry.owner_id, &pool)?;
+        // A deleted session has no journal.
+        if let Some(mut session) = session {
+            app.record(&mut commit, &mut session, cause(), events)?;
+        }
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+fn cause() -> Cause {
+    Cause::Reaction { function: "hand-on-slots".to_owned() }
 }
 
 struct SlotState {
@@ -140,8 +160,7 @@ fn allocate_in(
         // The session leaves the line, because it needs no slot. It must not need one again meanwhile.
         commit.unchanged_session(&loaded);
     } else {
-        let cause = Cause::Reaction { function: "hand-on-slots".to_owned() };
-        app.record(&mut commit, &mut loaded, cause, events)?;
+        app.record(&mut commit, &mut loaded, cause(), events)?;
     }
     Ok(Some(commit))
 }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
+use pilothouse_api::pool::PoolCounts;
 use pilothouse_api::sessions::{SessionListMessage, SessionSummary};
 use pilothouse_app::App;
 use pilothouse_app::change_notifier::ChangedSessions;
@@ -14,6 +15,7 @@ use pilothouse_app::function::requirements::EMBEDDED;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Owner, Problem};
 use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_store::LineScope;
 
 use crate::realtime::socket::{next_change, send, serve};
 
@@ -27,7 +29,7 @@ pub const FUNCTION: HttpFunction =
 /// How long changes are collected, so that a busy session is sent at most five times a second.
 const COLLECT: Duration = Duration::from_millis(200);
 
-/// Sends `caught_up`, and then each session that changes. A client that lists the sessions after `caught_up` misses none.
+/// Sends `caught_up` and the counts of the pool, and then each session that changes, and new counts. A client that lists the sessions after `caught_up` misses none.
 async fn stream_sessions(
     State(app): State<App>,
     Owner(owner): Owner,
@@ -39,6 +41,8 @@ async fn stream_sessions(
 async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), Problem> {
     let mut changes = app.change_notifier.subscribe_to_sessions();
     send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
+    let mut counts = pool_counts(app, owner).await?;
+    send(&mut socket, &SessionListMessage::Pool(counts)).await?;
     while let Some(first) = next_change(&mut socket, changes.next()).await? {
         let mut ids = BTreeSet::new();
         let mut missed = collect(first, &mut ids);
@@ -52,6 +56,10 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
             send(&mut socket, &SessionListMessage::CaughtUp {}).await?;
             continue;
         }
+        let now = pool_counts(app, owner).await?;
+        if std::mem::replace(&mut counts, now) != now {
+            send(&mut socket, &SessionListMessage::Pool(now)).await?;
+        }
         for id in ids {
             if let Some(session) = app.store.session_of(owner, id).await? {
                 let summary = SessionSummary::of(&session);
@@ -60,6 +68,10 @@ async fn follow(app: &App, owner: &UserId, mut socket: WebSocket) -> Result<(), 
         }
     }
     Ok(())
+}
+
+async fn pool_counts(app: &App, owner: &UserId) -> Result<PoolCounts, Problem> {
+    Ok(PoolCounts::of(&app.store.pool_with(owner, LineScope::Nothing).await?.value))
 }
 
 /// Adds the ids of the changed sessions. Returns whether changes were missed.

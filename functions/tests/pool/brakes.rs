@@ -9,7 +9,7 @@ use pilothouse_store::AggregateRef;
 use super::*;
 
 impl PoolFixture {
-    async fn tell(&self, id: AgentSessionId, fact: AgentFact) {
+    pub(super) async fn tell(&self, id: AgentSessionId, fact: AgentFact) {
         let mut loaded = self.app.store.conversation(id).await.unwrap().unwrap();
         let mut ids = FreshIds;
         let mut ctx = self.app.domain_context(&mut ids);
@@ -21,7 +21,7 @@ impl PoolFixture {
     }
 
     /// A session whose agent waits for a message.
-    async fn idle(&self) -> AgentSessionId {
+    pub(super) async fn idle(&self) -> AgentSessionId {
         let id = self.start(201).await;
         let turn = TurnId::parse("t").unwrap();
         let can = Capabilities { pause: true, resume_conversation: true, ..Capabilities::default() };

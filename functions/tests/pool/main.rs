@@ -9,6 +9,8 @@ use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds};
 use pilothouse_broker::{Receipt, Received};
+use pilothouse_domain::announcement::publishes;
+use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::{AgentSession, AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::reactions;
@@ -155,4 +157,52 @@ async fn long_line_keeps_its_order_and_its_limit() {
     ids.pop();
     assert_eq!(fixture.line().await, ids);
     fixture.start(202).await;
+}
+
+impl PoolFixture {
+    /// Ends the run of a session, and reacts to it.
+    async fn end_run(&self, id: AgentSessionId) {
+        let mut loaded = self.app.store.conversation(id).await.unwrap().unwrap();
+        let run = loaded.conversation.session.run().unwrap().id;
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let events = loaded.conversation.run_ended(run, true, None, &mut ctx).unwrap();
+        let events = self.app.with_consequences(&mut loaded.conversation, events, &mut ctx);
+        let mut commit = Commit::new();
+        self.app.record(&mut commit, &mut loaded, Cause::Clock, events).unwrap();
+        self.app.store.commit(commit).await.unwrap();
+        self.react(id).await;
+    }
+}
+
+/// The end of a run frees its slot, and the journal of the session has the counts of the pool, once.
+#[tokio::test]
+async fn slot_of_an_ended_run_is_released_in_the_journal() {
+    let fixture = PoolFixture::open().await;
+    let id = fixture.idle().await;
+    fixture.end_run(id).await;
+    fixture.react(id).await;
+    let entries = fixture.app.store.journal(id, 0, 100).await.unwrap();
+    let released = SessionEvent::SlotReleased { active_count: 0, max_count: SessionPool::DEFAULT_MAX };
+    let released: Vec<_> = entries.iter().filter(|entry| entry.events.contains(&released)).collect();
+    assert_eq!(released.len(), 1, "{entries:#?}");
+    assert!(publishes(released[0]), "other contexts learn of the free slot");
+}
+
+/// A session that wakes up and finds no free slot says why it does not run.
+#[tokio::test]
+async fn wake_without_a_slot_shows_its_reason() {
+    let fixture = PoolFixture::open().await;
+    let id = fixture.idle().await;
+    fixture.end_run(id).await;
+    fixture.set_slots(1).await;
+    fixture.start(201).await;
+    let view = async || fixture.call("GET", &format!("/sessions/{id}"), Value::Null).await.1;
+    assert_eq!(view().await["queuedReason"], Value::Null, "it rests");
+    let message = json!({ "content": "Go on", "priority": "Queued" });
+    let (status, body) = fixture.call("POST", &format!("/sessions/{id}/messages/queue"), message).await;
+    assert!(status < 300, "{body}");
+    fixture.react(id).await;
+    let view = view().await;
+    assert_eq!(view["queuedReason"], "pool-exhausted", "{view:#}");
 }

@@ -29,6 +29,23 @@ pub struct PoolView {
     pub version: u64,
 }
 
+/// How many slots of the pool are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolCounts {
+    /// The number of slots in use.
+    pub active_count: usize,
+    /// The number of slots in the pool.
+    pub max_count: u32,
+}
+
+impl PoolCounts {
+    /// The counts of a pool.
+    pub fn of(pool: &SessionPool) -> Self {
+        Self { active_count: pool.active_count(), max_count: pool.max_concurrent_sessions() }
+    }
+}
+
 /// A slot that a run holds.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -89,7 +89,7 @@ pub struct SessionView {
     /// Whether the turn has ended and its validation criteria are being checked (decision 36).
     #[serde(default)]
     pub validating: bool,
-    /// Why the session is Queued: `pool-exhausted`, `launching`, `placement-unavailable` when no available worker can run it,
+    /// Why the session is Queued, or waits for a run to wake up: `pool-exhausted`, `launching`, `placement-unavailable` when no available worker can run it,
     /// `braked` when an emergency brake stops it, or `budget-exhausted` when the earlier sessions of its chain spent the whole
     /// budget (decision 33).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,6 +341,8 @@ pub struct SessionSummary {
 pub enum SessionListMessage {
     /// A session as it is now: it is new, or it changed. The same state may be sent more than once.
     Session(Box<SessionSummary>),
+    /// The slots of the pool, when a session received or released one. The same counts may be sent more than once.
+    Pool(super::pool::PoolCounts),
     /// Each change from now on is sent. It is also sent when the client was too slow and missed changes.
     CaughtUp {},
 }
@@ -412,6 +414,19 @@ pub struct OutputDecision {
 impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
     fn from(subagent: pilothouse_domain::session::SubAgentSession) -> Self {
         Self {
+/// Why the session has no running agent although it needs one.
+fn queued_reason(session: &AgentSession) -> Option<&'static str> {
+    let is_queued = session.status() == AgentSessionStatus::Queued;
+    match session.run() {
+        None if !is_queued && session.slot_wanted().is_none() => None,
+        None if session.is_held() => Some("braked"),
+        None if session.waits_for_budget() => Some("budget-exhausted"),
+        None => Some("pool-exhausted"),
+        Some(run) if run.unplaced_at.is_some() => Some("placement-unavailable"),
+        Some(_) => is_queued.then_some("launching"),
+    }
+}
+
             id: subagent.id,
             model_id: subagent.model_id,
             objective: subagent.objective,
@@ -436,16 +451,7 @@ impl SessionView {
     /// The view of a session.
     pub fn of(session: &AgentSession) -> Self {
         let settings = session.settings();
-        let queued_reason = (session.status() == AgentSessionStatus::Queued).then(|| {
-            let reason = match session.run() {
-                None if session.is_held() => "braked",
-                None if session.waits_for_budget() => "budget-exhausted",
-                None => "pool-exhausted",
-                Some(run) if run.unplaced_at.is_some() => "placement-unavailable",
-                Some(_) => "launching",
-            };
-            reason.to_owned()
-        });
+        let queued_reason = queued_reason(session).map(str::to_owned);
         Self {
             id: session.id(),
             owner_id: session.owner_id().clone(),

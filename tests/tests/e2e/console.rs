@@ -192,8 +192,11 @@ async fn list_of_sessions_is_followed_live() {
             return value;
         }
     };
+    let pool = |active: u64| json!({ "type": "pool", "data": { "activeCount": active, "maxCount": 20 } });
     assert_eq!(next().await, json!({ "type": "caught_up", "data": {} }));
+    assert_eq!(next().await, pool(0));
     let session = started(&server, &with_output()).await;
+    assert_eq!(next().await, pool(1));
     loop {
         let message = next().await;
         assert_eq!((&message["type"], &message["data"]["id"]), (&json!("session"), &json!(session.id)));
@@ -201,11 +204,18 @@ async fn list_of_sessions_is_followed_live() {
             break;
         }
     }
+    let output = json!({ "outputId": session.view().await["output"]["outputId"] });
+    session.post("/approve", output).await.expect(200);
+    while next().await != pool(0) {}
     let caught_up = timeout(PATIENCE, other.next()).await.unwrap().unwrap().unwrap();
     assert!(caught_up.to_text().unwrap().contains("caught_up"));
     // The other stream shows the session of its owner first.
     let own = server.api_of("someone-else");
     let theirs = own.post("/api/agents/sessions", work(&server, &short())).await.expect(201).body;
+    for active in 0..2 {
+        let counts = timeout(PATIENCE, other.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(counts.to_text().unwrap()).unwrap(), pool(active));
+    }
     let first = timeout(PATIENCE, other.next()).await.unwrap().unwrap().unwrap();
     let first: Value = serde_json::from_str(first.to_text().unwrap()).unwrap();
     assert_eq!(first["data"]["id"], theirs["session"]["id"]);

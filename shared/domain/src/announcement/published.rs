@@ -40,6 +40,7 @@ pub const ANNOUNCED_EVENTS: &[&str] = &[
     "SessionAfterStopActivityEvent",
     "SessionEventsLostEvent",
     "SessionPoolExhaustedEvent",
+    "SessionReleasedEvent",
     "AgentApiTaskCreatedEvent",
     "AgentLearningRecordedEvent",
     "AgentSessionEventClassifiedEvent",
