@@ -309,11 +309,11 @@ fn table() -> Vec<(Value, Vec<F>)> {
         (json!({ "type": "question_asked", "requestId": "call-1", "questions": [] }), vec![F::Noted]),
         (
             json!({ "type": "budget_exceeded", "neededUsd": "0.4", "leftUsd": "0.1" }),
-            vec![F::BudgetExceeded { needed: "0.4".parse().ok() }],
+            vec![F::BudgetExceeded { needed: "0.4".parse().ok(), left: "0.1".parse().ok() }],
         ),
         (
             json!({ "type": "budget_exceeded", "neededUsd": "much", "leftUsd": "" }),
-            vec![F::BudgetExceeded { needed: None }],
+            vec![F::BudgetExceeded { needed: None, left: None }],
         ),
         (
             json!({ "type": "quota_exceeded", "message": " ", "resetAt": now() }),
@@ -331,11 +331,13 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::TasksReplaced(vec![task("Do it", SessionTaskStatus::Completed)])],
         ),
         (
-            json!({ "type": "subagent_started", "subagentId": "sub-1", "modelId": "x", "objective": "Look" }),
+            json!({ "type": "subagent_started", "subagentId": "sub-1", "modelId": "x", "objective": "Look",
+                "toolCallId": "call-1" }),
             vec![F::SubAgentStarted {
                 subagent: sub(),
                 model: Some("x".to_owned()),
                 objective: "Look".to_owned(),
+                call: Some(call()),
             }],
         ),
         (

@@ -140,8 +140,8 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
             turn_completed::map(turn_id, output.as_ref(), *outcome)
         }
         RawEvent::TaskList { tasks } => task_list::map(tasks, now),
-        RawEvent::SubagentStarted { subagent_id, model_id, objective, .. } => {
-            subagent_started::map(subagent_id, model_id.as_deref(), objective, now)
+        RawEvent::SubagentStarted { subagent_id, model_id, objective, tool_call_id } => {
+            subagent_started::map(subagent_id, model_id.as_deref(), objective, tool_call_id.as_ref(), now)
         }
         RawEvent::SubagentEnded { subagent_id, failure } => {
             subagent_ended::map(subagent_id, failure.as_deref(), now)
@@ -155,7 +155,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::AgentSettings { model_id, thinking_level, available_models } => {
             agent_settings::map(model_id, *thinking_level, available_models)
         }
-        RawEvent::BudgetExceeded { needed_usd, .. } => budget_exceeded::map(needed_usd),
+        RawEvent::BudgetExceeded { needed_usd, left_usd } => budget_exceeded::map(needed_usd, left_usd),
         RawEvent::QuotaExceeded { message, reset_at } => quota_exceeded::map(message.as_deref(), *reset_at),
         RawEvent::Deliverables { deliverables } => deliverables::map(deliverables),
         RawEvent::Heartbeat { .. } | RawEvent::RunExited(_) => return None,

@@ -382,6 +382,9 @@ pub struct SubAgentView {
     /// The model, when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// The tool call that started the subagent, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<pilothouse_domain::ToolCallId>,
     /// The objective of the subagent.
     pub objective: String,
     /// The status of the subagent.
@@ -411,9 +414,6 @@ pub struct OutputDecision {
     pub reason: Option<String>,
 }
 
-impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
-    fn from(subagent: pilothouse_domain::session::SubAgentSession) -> Self {
-        Self {
 /// Why the session has no running agent although it needs one.
 fn queued_reason(session: &AgentSession) -> Option<&'static str> {
     let is_queued = session.status() == AgentSessionStatus::Queued;
@@ -427,8 +427,12 @@ fn queued_reason(session: &AgentSession) -> Option<&'static str> {
     }
 }
 
+impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
+    fn from(subagent: pilothouse_domain::session::SubAgentSession) -> Self {
+        Self {
             id: subagent.id,
             model_id: subagent.model_id,
+            tool_call_id: subagent.tool_call_id,
             objective: subagent.objective,
             status: subagent.status,
             started_at: subagent.started_at,

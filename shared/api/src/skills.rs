@@ -28,7 +28,8 @@ pub struct SkillView {
     pub tool_definitions: Vec<McpToolDefinition>,
     /// The subagents that the skill defines.
     pub sub_agent_definitions: Vec<SkillSubAgentDefinition>,
-    /// The Active memory pills, newest first. All others are listed at `…/memory-pills`.
+    /// The Active memory pills, newest first. The response to `GET` also has the latest 100 of each other status; all are listed at
+    /// `…/memory-pills`.
     pub memory_pills: Vec<MemoryPill>,
     /// The consolidation in progress, with the agent's proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]

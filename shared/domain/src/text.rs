@@ -209,6 +209,13 @@ impl ModelId {
     }
 }
 
+impl Feedback {
+    /// A fixed text of this program, known to be within the limits.
+    pub(crate) fn from_static(text: &'static str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 impl HandoffText {
     /// A fixed text of this program, known to be within the limits.
     pub(crate) fn from_static(text: &'static str) -> Self {

@@ -318,12 +318,11 @@ impl<'a> Batch<'a> {
         if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
             (&mut mapping.view, event)
         {
-            *called_at = self
-                .loaded
-                .conversation
-                .session
-                .open_tool_call(tool_call_id)
-                .map(|call| call.journal_sequence);
+            let call = self.loaded.conversation.session.open_tool_call(tool_call_id);
+            *called_at = call.map(|call| call.journal_sequence);
+            if let (Some(call), Some(line)) = (call, &mut mapping.line) {
+                line.tool_name = Some(call.name.clone());
+            }
         }
         let (observed, ignored) = self.observe(run, mapping.facts);
         let mut events = first;

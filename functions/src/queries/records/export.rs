@@ -52,13 +52,15 @@ async fn export_session(
     let conversation = &loaded.conversation;
     let session = &conversation.session;
     let (entries, rest) = journal(&app, session).await?;
+    let mut tool_calls = tool_calls::pair(&entries, session);
+    entries.iter().for_each(|entry| tool_calls::record_ends(&mut tool_calls, entry));
     let export = SessionExport {
         schema_version: SCHEMA_VERSION,
         session: SessionView::of(session),
         runs: runs(session),
         queue: QueueView::of(&conversation.queue, session.control_version()),
         messages: entries.iter().flat_map(journal_views::messages).collect(),
-        tool_calls: tool_calls::pair(&entries, session),
+        tool_calls,
         activity: entries.iter().flat_map(journal_views::activity).collect(),
         logs: entries.iter().filter_map(journal_views::log_chunk).collect(),
         metrics: metrics::of(&app, session).await?,

@@ -29,9 +29,14 @@ async fn list_logs(
 ) -> Result<Json<Page<LogChunkView>>, Problem> {
     app.session_of(&owner, id).await?;
     let scope = Scope::new("logs", layout::logs_partition(id));
-    let listing = app.store.logs(id, page.limit, scope.decode(&page)?).await?;
-    Ok(Json(Page {
-        items: listing.items.iter().filter_map(journal_views::log_chunk).collect(),
-        next_cursor: listing.next.map(|position| scope.encode(&position)),
-    }))
+    let mut after = scope.decode(&page)?;
+    loop {
+        let listing = app.store.logs(id, page.limit, after).await?;
+        let items: Vec<_> = listing.items.iter().filter_map(journal_views::log_chunk).collect();
+        after = listing.next;
+        // Some entries have no chunk any more. An empty page would look like the end of the list.
+        if !items.is_empty() || after.is_none() {
+            return Ok(Json(Page { items, next_cursor: after.map(|position| scope.encode(&position)) }));
+        }
+    }
 }

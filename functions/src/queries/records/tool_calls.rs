@@ -12,7 +12,7 @@ use pilothouse_app::journal_views;
 use pilothouse_app::paging::Scope;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::value::ToolCallStatus;
-use pilothouse_domain::{AgentSession, RunId};
+use pilothouse_domain::{AgentSession, AgentSessionId, RunId, SessionEvent};
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
@@ -58,10 +58,9 @@ async fn list_tool_calls(
             listing.next = more.next;
         }
     }
-    Ok(Json(Page {
-        items: pair(&listing.items, &session),
-        next_cursor: listing.next.map(|position| scope.encode(&position)),
-    }))
+    let mut items = pair(&listing.items, &session);
+    find_ends(&app, id, &listing.items, &mut items).await?;
+    Ok(Json(Page { items, next_cursor: listing.next.map(|position| scope.encode(&position)) }))
 }
 
 /// Pairs the tool calls of journal entries with their results.
@@ -80,6 +79,10 @@ pub(super) fn pair(entries: &[JournalEntry], session: &AgentSession) -> Vec<Tool
             calls.push(call);
         } else if let Some((id, subagent, result)) = journal_views::tool_result(entry) {
             let known = calls.iter_mut().rev().find(|call| call.id == id);
+            if known.as_ref().is_some_and(|call| call.completed_at.is_some()) {
+                // The first result of a call counts.
+                continue;
+            }
             let mut orphan = journal_views::orphan(id, subagent, entry);
             let call = known.unwrap_or(&mut orphan);
             call.status = if result.is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
@@ -91,6 +94,51 @@ pub(super) fn pair(entries: &[JournalEntry], session: &AgentSession) -> Vec<Tool
         }
     }
     calls
+}
+
+/// Most journal entries that are read to find the ends of calls without a result.
+const MAX_ENTRIES_READ: usize = 1000;
+
+/// Whether a call ended with its turn or run, at a time that is not known yet.
+fn ended_without_result(call: &ToolCallView) -> bool {
+    call.result.is_some() && call.completed_at.is_none()
+}
+
+/// Adds the times at which calls without a result ended.
+pub(super) fn record_ends(calls: &mut [ToolCallView], entry: &JournalEntry) {
+    for event in &entry.events {
+        let SessionEvent::ToolCallCompleted { tool_call_id, .. } = event else { continue };
+        let mut open = calls.iter_mut().filter(|call| ended_without_result(call));
+        if let Some(call) = open.find(|call| call.id == *tool_call_id) {
+            call.completed_at = Some(entry.at);
+        }
+    }
+}
+
+/// Finds the ends of calls without a result in the journal.
+async fn find_ends(
+    app: &App,
+    id: AgentSessionId,
+    entries: &[JournalEntry],
+    calls: &mut [ToolCallView],
+) -> Result<(), Problem> {
+    let ended = |entry: &&JournalEntry| {
+        let started = journal_views::tool_call(entry);
+        started.is_some_and(|started| {
+            calls.iter().any(|call| call.id == started.id && ended_without_result(call))
+        })
+    };
+    let Some(mut after) = entries.iter().filter(ended).map(|entry| entry.sequence).min() else {
+        return Ok(());
+    };
+    let mut entries_read = 0;
+    while entries_read < MAX_ENTRIES_READ && calls.iter().any(ended_without_result) {
+        let entries = app.store.journal(id, after, 100).await?;
+        let Some(last) = entries.last() else { break };
+        (after, entries_read) = (last.sequence, entries_read + entries.len());
+        entries.iter().for_each(|entry| record_ends(calls, entry));
+    }
+    Ok(())
 }
 
 fn run_of(entry: &JournalEntry) -> Option<RunId> {

@@ -45,7 +45,8 @@ fn parse_status(text: &str) -> Result<AgentSessionStatus, Problem> {
     })
 }
 
-/// The largest number of index pages that one request reads. It bounds the cost of a filter with few matches.
+/// The number of index pages after which a request returns the matches that it has. It goes on until the first match, because an
+/// empty page would look like the end of the list.
 const MAX_PAGES_READ: usize = 5;
 
 pub(super) async fn summaries(
@@ -58,7 +59,9 @@ pub(super) async fn summaries(
 ) -> Result<Page<SessionSummary>, Problem> {
     let mut after = scope.decode(page)?;
     let mut items = Vec::new();
-    for _ in 0..MAX_PAGES_READ {
+    let mut pages_read = 0;
+    while pages_read < MAX_PAGES_READ || items.is_empty() {
+        pages_read += 1;
         // Never reads past the page, so that the position is that of the last item that was read.
         let listing = app.store.sessions_between(owner, from, to, page.limit - items.len(), after).await?;
         items.extend(listing.items.iter().filter(|session| keep(session)).map(SessionSummary::of));

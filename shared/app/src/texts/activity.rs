@@ -83,8 +83,8 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
             (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
         }
-        E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
-            (T::Notice, budget_exhausted(*spent_usd, *cap_usd, *needed_usd))
+        E::BudgetExhausted { spent_usd, cap_usd, needed_usd, left_usd } => {
+            (T::Notice, budget_exhausted(*spent_usd, *cap_usd, *needed_usd, *left_usd))
         }
         E::QuotaExceeded { message, reset_at } => (T::Notice, quota_exceeded(message.as_deref(), *reset_at)),
         E::QuotaReset {} => (T::Notice, "The quota can be used again".to_owned()),
@@ -314,10 +314,10 @@ const fn outcome_text(outcome: SessionOutcome) -> &'static str {
 }
 
 /// Why no more may be spent, as a sentence without a full stop.
-pub(super) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> String {
+pub(super) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>, left: Option<Usd>) -> String {
     match needed {
         Some(needed) => {
-            let left = cap.excess_over(spent);
+            let left = left.unwrap_or_else(|| cap.excess_over(spent));
             format!("The next model call may cost {needed} dollars, but only {left} of {cap} are left")
         }
         None => format!("The budget is spent: {spent} of {cap} dollars"),

@@ -68,8 +68,8 @@ impl NotificationText for SessionEvent {
             E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
                 format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars.")
             }
-            E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
-                format!("{}.", budget_exhausted(*spent_usd, *cap_usd, *needed_usd))
+            E::BudgetExhausted { spent_usd, cap_usd, needed_usd, left_usd } => {
+                format!("{}.", budget_exhausted(*spent_usd, *cap_usd, *needed_usd, *left_usd))
             }
             E::SpendUnmetered { allowed } => format!("{}.", spend_unmetered(*allowed)),
             E::QuotaExceeded { message, reset_at } => {

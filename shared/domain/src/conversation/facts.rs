@@ -52,10 +52,12 @@ impl Conversation {
             events.extend(self.session.end_open_tools());
         }
         if fact.waits_for_requests() && self.must_wait(&fact) {
-            let outcome = if self.session.defer(fact) {
-                FactOutcome::Deferred
-            } else {
-                FactOutcome::Ignored("too many facts are deferred already".to_owned())
+            let outcome = match self.session.defer(fact) {
+                Ok(()) => FactOutcome::Deferred,
+                Err(request) => {
+                    events.extend(self.deny(request, ctx));
+                    FactOutcome::Ignored("too many requests are deferred already; it was denied".to_owned())
+                }
             };
             return FactResult { events, outcome };
         }
@@ -67,6 +69,17 @@ impl Conversation {
             Err(refusal) => FactOutcome::Ignored(Self::reason(&refusal)),
         };
         FactResult { events, outcome }
+    }
+
+    /// Denies a request that cannot be deferred.
+    fn deny(&mut self, request: AgentFact, ctx: &mut DomainContext<'_>) -> Events {
+        match request {
+            AgentFact::QuestionAsked { request, questions, approval, .. } => {
+                self.session.deny(request, &questions, approval.as_ref(), ctx)
+            }
+            AgentFact::PlanShown { request, .. } => self.session.deny_plan(request, ctx),
+            _ => Vec::new(),
+        }
     }
 
     fn after_stop(
@@ -193,7 +206,7 @@ impl Conversation {
                 session.ask(request, questions, (approval, proposal), timeout.as_deref(), ctx)?
             }
             AgentFact::SettingsTold(settings) => session.record_settings(settings),
-            AgentFact::BudgetExceeded { needed } => session.exceed_budget(needed),
+            AgentFact::BudgetExceeded { needed, left } => session.exceed_budget(needed, left),
             AgentFact::QuotaExceeded { message, reset_at } => {
                 session.exceed_quota(message.as_deref(), reset_at, ctx)
             }
@@ -210,7 +223,7 @@ impl Conversation {
             AgentFact::HandedOver { reason } => session.hand_over(&reason, ctx)?,
             AgentFact::Said { subagent } => vec![SessionEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
-                session.open_tool(call.clone(), &name);
+                session.open_tool(call.clone(), &name, subagent.clone());
                 vec![SessionEvent::ToolCallStarted {
                     tool_call_id: call,
                     tool_name: name,
@@ -229,12 +242,13 @@ impl Conversation {
                 events.extend(session.close_request_of(&call, ctx.now));
                 events
             }
-            AgentFact::SubAgentStarted { subagent, model, objective } => {
+            AgentFact::SubAgentStarted { subagent, model, objective, call } => {
                 let event =
                     SessionEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
                 self.subagents
                     .entry(subagent.clone())
-                    .or_insert_with(|| SubAgentSession::start(subagent, model, &objective, ctx.now));
+                    .or_insert_with(|| SubAgentSession::start(subagent, model, &objective, ctx.now))
+                    .started_by(call);
                 vec![event]
             }
             AgentFact::SubAgentEnded { subagent, failure } => {

@@ -11,18 +11,35 @@ use crate::value::{Answer, FailureReason, OptionProposal, Question, ToolApproval
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most text of one request's questions, in bytes: open requests are part of the session's item.
+/// Most questions of a request.
+const MAX_QUESTIONS: usize = 20;
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 
 /// Why a request is denied at once.
-const TOO_MANY_REQUESTS: &str = "too many requests of this session wait for their owner; ask again later";
+pub(super) const TOO_MANY_REQUESTS: &str =
+    "too many requests of this session wait for their owner; ask again later";
 
 /// Shortens questions to the limits (decision 6). The journal has them in full.
+/// Adds the texts of questions beyond the limit to the last one that fits, which then has no options.
+fn merge_excess(questions: &mut Vec<Question>) {
+    if questions.len() > MAX_QUESTIONS {
+        let excess = questions.split_off(MAX_QUESTIONS - 1);
+        let texts: Vec<_> = excess.into_iter().map(|question| question.question).collect();
+        questions.push(Question {
+            question: texts.join("\n"),
+            header: None,
+            options: Vec::new(),
+            multi_select: false,
+        });
+    }
+}
+
 fn fit(
     questions: &mut Vec<Question>,
     approval: Option<&mut ToolApproval>,
     proposal: Option<&mut OptionProposal>,
 ) {
-    questions.truncate(20);
+    merge_excess(questions);
     let mut left = MAX_QUESTION_BYTES;
     let mut take = |text: &mut String, most: usize| {
         let characters = most.min(left / 4);
@@ -127,7 +144,18 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         self.check(Operation::RecordUserQuestionAsked)?;
-        let Some(command) = self.run_state.command(ctx) else { return Ok(Vec::new()) };
+        Ok(self.deny(id, questions, approval, ctx))
+    }
+
+    /// Denies a request for which there is no place.
+    pub(crate) fn deny(
+        &mut self,
+        id: ToolCallId,
+        questions: &[Question],
+        approval: Option<&ToolApproval>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Events {
+        let Some(command) = self.run_state.command(ctx) else { return Vec::new() };
         let denial = approval.map_or_else(
             || TOO_MANY_REQUESTS.to_owned(),
             |approval| approval.denial(Some(TOO_MANY_REQUESTS)),
@@ -142,7 +170,7 @@ impl AgentSession {
             attempt: command.attempt,
             sent_at: ctx.now,
         });
-        Ok(vec![SessionEvent::RequestDenied { request_id: id, answers, command }])
+        vec![SessionEvent::RequestDenied { request_id: id, answers, command }]
     }
 
     /// Answers a question: `WaitingForInput` → Running, or waiting for the next request (S0 8.4 `RecordUserQuestionAnswered`).
@@ -260,7 +288,7 @@ impl AgentSession {
             return vec![SessionEvent::RequestClosed { request_id: call.clone() }];
         }
         self.record_withdrawn(call, now);
-        if !self.requests.close(call) {
+        if !self.requests.withdraw(call) {
             return Vec::new();
         }
         if self.check(Operation::CloseRequest).is_ok() {

@@ -10,7 +10,8 @@ use super::{AgentFact, AgentSession, AgentSessionStatus, Turn};
 use crate::text::cut;
 use crate::value::ToolCallStatus;
 use crate::{
-    CommandId, CommandRef, DomainContext, Events, MessageId, RunId, SessionEvent, Timestamp, ToolCallId,
+    CommandId, CommandRef, DomainContext, Events, MessageId, RunId, SessionEvent, SubAgentId, Timestamp,
+    ToolCallId,
 };
 
 /// The state of the delivery to the agent, and of what it reports.
@@ -67,6 +68,9 @@ pub struct OpenToolCall {
     pub name: String,
     /// Journal entry that recorded the call.
     pub journal_sequence: u64,
+    /// The subagent that made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_agent_id: Option<SubAgentId>,
 }
 
 impl Delivery {
@@ -197,20 +201,22 @@ impl Delivery {
 
 /// Facts that wait until a request is resolved (decision 17).
 impl Delivery {
-    /// Most facts that may be deferred.
-    const MAX_DEFERRED: usize = 12;
+    /// Most bytes of deferred facts. They are part of the session's item.
+    const MAX_DEFERRED_BYTES: usize = 128 * 1024;
 
     pub(super) const fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
     }
 
-    /// Defers a fact. Returns `false` if too many are deferred already.
-    pub(super) fn defer(&mut self, fact: AgentFact) -> bool {
-        let fits = self.deferred.len() < Self::MAX_DEFERRED;
-        if fits {
-            self.deferred.push(fact);
+    /// Defers a fact. Gives a request back for which there is no place: it can be denied. Other facts are small.
+    pub(super) fn defer(&mut self, fact: AgentFact) -> Result<(), AgentFact> {
+        let is_request = matches!(fact, AgentFact::QuestionAsked { .. } | AgentFact::PlanShown { .. });
+        let bytes = || serde_json::to_vec(&(&self.deferred, &fact)).map_or(usize::MAX, |json| json.len());
+        if is_request && bytes() > Self::MAX_DEFERRED_BYTES {
+            return Err(fact);
         }
-        fits
+        self.deferred.push(fact);
+        Ok(())
     }
 
     /// Defers facts before the others, because they happened first.
@@ -303,14 +309,14 @@ impl Delivery {
         self.open_tool_calls.get(call)
     }
 
-    pub(super) fn open_tool(&mut self, call: ToolCallId, name: &str, journal_sequence: u64) {
+    pub(super) fn open_tool(&mut self, id: ToolCallId, call: OpenToolCall) {
         if self.open_tool_calls.len() >= Self::MAX_OPEN_TOOL_CALLS
             && let Some(oldest) =
                 self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
         {
             self.open_tool_calls.remove(&oldest);
         }
-        self.open_tool_calls.insert(call, OpenToolCall { name: cut(name, 200), journal_sequence });
+        self.open_tool_calls.insert(id, call);
     }
 
     pub(super) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
@@ -325,7 +331,7 @@ impl Delivery {
                 tool_call_id,
                 tool_name: Some(call.name),
                 status: ToolCallStatus::Error,
-                sub_agent_id: None,
+                sub_agent_id: call.sub_agent_id,
             })
             .collect()
     }
@@ -341,7 +347,7 @@ impl AgentSession {
         self.delivery.has_deferred()
     }
 
-    pub(crate) fn defer(&mut self, fact: AgentFact) -> bool {
+    pub(crate) fn defer(&mut self, fact: AgentFact) -> Result<(), AgentFact> {
         self.delivery.defer(fact)
     }
 
@@ -388,9 +394,10 @@ impl AgentSession {
         self.delivery.forget_in_flight();
     }
 
-    pub(crate) fn open_tool(&mut self, call: ToolCallId, name: &str) {
+    pub(crate) fn open_tool(&mut self, id: ToolCallId, name: &str, sub_agent_id: Option<SubAgentId>) {
         // The next journal entry records this call.
-        self.delivery.open_tool(call, name, self.journal_sequence + 1);
+        let journal_sequence = self.journal_sequence + 1;
+        self.delivery.open_tool(id, OpenToolCall { name: cut(name, 200), journal_sequence, sub_agent_id });
     }
 
     pub(crate) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {

@@ -16,8 +16,8 @@ use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
-    Adjustment, Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
-    SessionOutcome, ThinkingLevel, ToolCallStatus,
+    Adjustment, Answer, AutoContinueEnd, CommitSha, ExecutionMode, FailureReason, MessagePriority,
+    MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
     AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId,
@@ -36,7 +36,16 @@ aggregate_events! {
         /// The session was created, with or without a slot.
         Created = "AgentSessionCreatedEvent" { objective: String, model_id: String },
         /// The agent started.
-        Started = "AgentSessionStartedEvent" { working_directory: String, objective: String, model_id: String },
+        Started = "AgentSessionStartedEvent" {
+            working_directory: String,
+            objective: String,
+            model_id: String,
+            #[serde(default)]
+            enabled_skill_ids: Vec<AgentSkillId>,
+            /// Absent in journals of earlier versions.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            execution_mode: Option<ExecutionMode>,
+        },
         /// A turn ended. `turn_count` is the number of completed turns.
         TurnCompleted = "AgentSessionTurnCompletedEvent" {
             turn_count: u32,
@@ -129,6 +138,8 @@ aggregate_events! {
             cap_usd: Usd,
             #[serde(default, skip_serializing_if = "Option::is_none")]
             needed_usd: Option<Usd>,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            left_usd: Option<Usd>,
         },
         /// The budget was changed. `allow_unmetered` is absent if it did not change.
         BudgetChanged = "SessionBudgetChangedEvent" {

@@ -56,6 +56,9 @@ pub enum AgentFact {
     BudgetExceeded {
         /// Highest possible cost of the call, if known.
         needed: Option<Usd>,
+        /// Rest of the run's allowance.
+        #[serde(default)]
+        left: Option<Usd>,
     },
     /// The agent's subscription quota is used up, and it waits (decision 39).
     QuotaExceeded {
@@ -108,6 +111,9 @@ pub enum AgentFact {
         subagent: SubAgentId,
         model: Option<String>,
         objective: String,
+        /// The tool call that started it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<ToolCallId>,
     },
     SubAgentEnded {
         subagent: SubAgentId,

@@ -23,6 +23,8 @@ impl AgentSession {
             working_directory: self.definition.working_directory.as_str().to_owned(),
             objective: self.definition.objective.as_str().to_owned(),
             model_id: self.definition.model_id.as_str().to_owned(),
+            enabled_skill_ids: self.enabled_skill_ids().to_vec(),
+            execution_mode: Some(self.execution_mode()),
         }])
     }
 

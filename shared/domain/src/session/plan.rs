@@ -1,5 +1,7 @@
 //! Plans of the agent and the owner's decision on them (S0 8.4).
 
+use super::answers::TOO_MANY_REQUESTS;
+use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, Operation, RequestAnswer, RequestKind, SessionError};
 use crate::decision::{ResolvedBy, TimeoutTerms};
 use crate::text::{Feedback, PlanContent};
@@ -19,10 +21,14 @@ impl AgentSession {
         id: ToolCallId,
         content: Option<PlanContent>,
         terms: Option<&TimeoutTerms>,
-        ctx: &DomainContext<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let requires_approval = self.definition.settings.agent.plan_approval_required;
         let version = self.requests.next_plan_version();
+        if requires_approval && self.requests.is_full_for(&id) {
+            self.check(Operation::RecordPlanPendingApproval)?;
+            return Ok(self.deny_plan(id, ctx));
+        }
         if requires_approval {
             let kind = RequestKind::Plan { version };
             self.open_request(Operation::RecordPlanPendingApproval, &id, kind, terms, ctx)?;
@@ -31,6 +37,21 @@ impl AgentSession {
         }
         self.requests.submit_plan(content, version, requires_approval, ctx.now);
         Ok(vec![SessionEvent::PlanPendingApproval { request_id: id, requires_approval, version }])
+    }
+
+    /// Rejects a plan for which there is no place among the open requests, so that the agent does not wait for ever.
+    pub(crate) fn deny_plan(&mut self, id: ToolCallId, ctx: &mut DomainContext<'_>) -> Events {
+        let Some(command) = self.run_state.command(ctx) else { return Events::new() };
+        let feedback = Feedback::from_static(TOO_MANY_REQUESTS);
+        self.requests.record_answer(UnacknowledgedAnswer {
+            request_id: id.clone(),
+            answer: RequestAnswer::Rejected(feedback.clone()),
+            resolves: None,
+            command_id: command.command_id,
+            attempt: command.attempt,
+            sent_at: ctx.now,
+        });
+        vec![SessionEvent::PlanRejected { request_id: id, feedback, command: Some(command) }]
     }
 
     fn ensure_plan_request(&self, id: &ToolCallId) -> Result<(), SessionError> {

@@ -90,11 +90,11 @@ impl AgentSession {
 
     /// The agent waits before a call that the budget does not cover, so no more is spent until the cap is raised (decision 32). It
     /// checks again when it receives a new allowance.
-    pub(crate) fn exceed_budget(&mut self, needed_usd: Option<Usd>) -> Events {
+    pub(crate) fn exceed_budget(&mut self, needed_usd: Option<Usd>, left_usd: Option<Usd>) -> Events {
         if self.is_allowance_under_way() {
             return Vec::new();
         }
-        let Some(exhausted) = self.spending.hold(needed_usd) else { return Vec::new() };
+        let Some(exhausted) = self.spending.hold(needed_usd, left_usd) else { return Vec::new() };
         self.touch_control();
         vec![exhausted]
     }

@@ -201,18 +201,25 @@ impl Requests {
         self.pending.len() != before
     }
 
+    /// Closes a request that ends without a decision. Returns whether it was open.
+    pub(super) fn withdraw(&mut self, id: &ToolCallId) -> bool {
+        let was_open = self.close(id);
+        self.withdraw_plan();
+        was_open
+    }
+
     /// Closes all requests, at the end of a turn or session or at an interrupt.
     pub(super) fn close_all(&mut self) -> Events {
         self.made_by.clear();
-        std::mem::take(&mut self.pending)
-            .into_iter()
-            .map(|request| SessionEvent::RequestClosed { request_id: request.id })
-            .collect()
+        let open = std::mem::take(&mut self.pending);
+        self.withdraw_plan();
+        open.into_iter().map(|request| SessionEvent::RequestClosed { request_id: request.id }).collect()
     }
 
     pub(super) fn forget(&mut self) {
         self.pending.clear();
         self.made_by.clear();
+        self.withdraw_plan();
     }
 
     /// The oldest request that has timed out.
@@ -335,6 +342,17 @@ impl Requests {
         if let Some(plan) = &mut self.plan {
             plan.status = PlanStatus::Approved;
             plan.approved_at = Some(now);
+        }
+    }
+
+    /// The request of a plan ended without a decision: nobody can approve the plan any more, and the agent drafts the next one.
+    fn withdraw_plan(&mut self) {
+        let is_open = self.pending.iter().any(|request| matches!(request.kind, RequestKind::Plan { .. }));
+        if let Some(plan) = self.plan.as_mut().filter(|plan| plan.status == PlanStatus::PendingApproval)
+            && !is_open
+        {
+            plan.status = PlanStatus::Draft;
+            plan.version += 1;
         }
     }
 

@@ -111,16 +111,17 @@ impl Spending {
             cap_usd,
             percent_used: percent_used(),
         });
-        let exhausted = SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd: None };
+        let exhausted =
+            SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd: None, left_usd: None };
         let exhausted = effect.exhausted.then_some(exhausted);
         warning.into_iter().chain(exhausted).collect()
     }
 
     /// Holds the budget before a call that it does not cover. `None` if it was held before.
-    pub(super) fn hold(&mut self, needed_usd: Option<Usd>) -> Option<SessionEvent> {
+    pub(super) fn hold(&mut self, needed_usd: Option<Usd>, left_usd: Option<Usd>) -> Option<SessionEvent> {
         let held = self.budget.hold();
         let (spent_usd, cap_usd) = (self.budget.account_usd(), self.budget.hard_cap_usd());
-        held.then_some(SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd })
+        held.then_some(SessionEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd, left_usd })
     }
 
     pub(super) fn ensure_budget(&self) -> Result<(), SessionError> {

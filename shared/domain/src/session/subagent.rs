@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::session::{MeterTotals, UsageReport};
 use crate::text::cut;
 use crate::value::{ContextWindowSnapshot, TokenUsage};
-use crate::{SubAgentId, Timestamp, Usd};
+use crate::{SubAgentId, Timestamp, ToolCallId, Usd};
 
 /// Status of a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,9 @@ pub enum SubAgentStatus {
 pub struct SubAgentSession {
     pub id: SubAgentId,
     pub model_id: Option<String>,
+    /// Tool call of the parent that started the subagent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<ToolCallId>,
     /// Objective, cut to 2,000 characters.
     pub objective: String,
     pub status: SubAgentStatus,
@@ -44,6 +47,7 @@ impl SubAgentSession {
         Self {
             id,
             model_id: model_id.map(|m| cut(&m, 200)),
+            tool_call_id: None,
             objective: cut(objective, 2000),
             status: SubAgentStatus::Running,
             started_at: now,
@@ -53,6 +57,11 @@ impl SubAgentSession {
             context_window: None,
             meters: BTreeMap::new(),
         }
+    }
+
+    /// Records the tool call that started the subagent, once.
+    pub fn started_by(&mut self, call: Option<ToolCallId>) {
+        self.tool_call_id = self.tool_call_id.take().or(call);
     }
 
     /// Ends the subagent. Returns whether it was running.

@@ -56,6 +56,9 @@ pub struct ActivityItem {
     /// More text, if one line is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Whether `detail` is truncated. The journal entry or its blob has the full text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// The tool, for the start and end of a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
@@ -76,11 +79,20 @@ impl ActivityItem {
     pub fn new(kind: ActivityItemType, summary: &str, timestamp: Timestamp) -> Self {
         let line: String = summary.split_whitespace().collect::<Vec<_>>().join(" ");
         let line = if line.is_empty() { kind.to_string() } else { cut(&line, Self::MAX_SUMMARY) };
-        Self { kind, summary: line, detail: None, tool_name: None, sub_agent_id: None, timestamp }
+        Self {
+            kind,
+            summary: line,
+            detail: None,
+            truncated: false,
+            tool_name: None,
+            sub_agent_id: None,
+            timestamp,
+        }
     }
 
     #[must_use]
     pub fn with_detail(mut self, detail: &str) -> Self {
+        self.truncated = detail.chars().count() > Self::MAX_DETAIL;
         self.detail = Some(cut(detail, Self::MAX_DETAIL)).filter(|d| !d.is_empty());
         self
     }

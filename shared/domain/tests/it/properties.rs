@@ -314,6 +314,7 @@ impl Life {
                 subagent: SubAgentId::parse(format!("s{}", n % 3)).unwrap(),
                 model: None,
                 objective: String::new(),
+                call: None,
             },
             F::SubAgentEnded => AgentFact::SubAgentEnded {
                 subagent: SubAgentId::parse(format!("s{}", n % 3)).unwrap(),
@@ -356,7 +357,9 @@ impl Life {
                 let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
                 AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
             }
-            F::OverBudget => AgentFact::BudgetExceeded { needed: Some(crate::scenario::usd("0.5")) },
+            F::OverBudget => {
+                AgentFact::BudgetExceeded { needed: Some(crate::scenario::usd("0.5")), left: None }
+            }
             F::OverQuota => AgentFact::QuotaExceeded {
                 message: None,
                 reset_at: (!n.is_multiple_of(3))

@@ -9,7 +9,9 @@ mod walk;
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentStatus};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, PendingRequest, RequestKind, SubAgentStatus,
+};
 use pilothouse_domain::value::PlanStatus;
 use pilothouse_domain::{SessionEvent as E, SubAgentId, Timestamp};
 
@@ -215,7 +217,7 @@ impl Reference {
         );
     }
 
-    fn compare(&self, scenario: &Scenario) {
+    fn compare(&mut self, scenario: &Scenario) {
         let session = &scenario.conv.session;
         assert_eq!(session.status(), self.walk.status, "status, after {:?}", scenario.last);
         assert_eq!(session.retry_count(), self.retries);
@@ -224,6 +226,13 @@ impl Reference {
         assert_eq!(session.completed_at(), self.ended_at, "CompletedAt");
         assert_eq!(session.has_pending_review(), self.reviewable, "HasPendingReview");
         assert_eq!(session.turn().map(|turn| &turn.id), self.walk.turn.as_ref(), "the open turn");
+        let waits = |request: &PendingRequest| matches!(request.kind, RequestKind::Plan { .. });
+        if let Some((version, status @ PlanStatus::PendingApproval)) = &mut self.plan
+            && !session.pending_requests().iter().any(waits)
+        {
+            // Its request ended without a decision.
+            (*version, *status) = (*version + 1, PlanStatus::Draft);
+        }
         let plan = session.plan().map(|plan| (plan.version, plan.status));
         assert_eq!(plan, self.plan, "the plan");
         let subagents =

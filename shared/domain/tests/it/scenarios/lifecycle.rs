@@ -4,12 +4,13 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
 };
-use pilothouse_domain::value::{Capabilities, FailureReason, SessionOutcome};
-use pilothouse_domain::{CommandId, OutputId};
+use pilothouse_domain::value::{Capabilities, ExecutionMode, FailureReason, SessionOutcome};
+use pilothouse_domain::{CommandId, OutputId, SessionEvent};
 use uuid::Uuid;
 
 use crate::scenario::{
-    Scenario, asks, calls, can_all, completes, ends, message, output, said, starts, starts_with, turn, used,
+    Scenario, asks, calls, can_all, completes, ends, message, output, said, skill, starts, starts_with, turn,
+    used,
 };
 
 #[test]
@@ -29,6 +30,17 @@ fn session_is_created_launched_started_and_closed() {
         .when(|s| s.die(true))
         .then_events(&["RunEnded", "Released"])
         .then_status(S::Completed);
+}
+
+#[test]
+fn start_records_what_the_agent_works_with() {
+    let mut scenario = Scenario::launching();
+    scenario.conv.session.set_skills(&[skill(1)]).unwrap();
+    let scenario = scenario.told(AgentFact::SidecarReady(can_all()));
+    let SessionEvent::Started { enabled_skill_ids, execution_mode, .. } = &scenario.last[0] else {
+        panic!("{:?}", scenario.last)
+    };
+    assert_eq!((&enabled_skill_ids[..], *execution_mode), (&[skill(1)][..], Some(ExecutionMode::Standalone)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pilothouse_domain::value::{Capabilities, DeliverableCounts};
 use crate::scenario::{Scenario, asks, starts, usd, used};
 
 fn too_dear() -> AgentFact {
-    AgentFact::BudgetExceeded { needed: Some(usd("0.4")) }
+    AgentFact::BudgetExceeded { needed: Some(usd("0.4")), left: Some(usd("0.3")) }
 }
 
 fn used_up(scenario: &Scenario, seconds: Option<u64>) -> AgentFact {
@@ -31,6 +31,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
         .told(used("0.7"))
         .told(too_dear())
         .then_events(&["BudgetExhausted", "PauseRequested"])
+        .then(|s| matches!(s.last[0], SessionEvent::BudgetExhausted { left_usd: Some(left), .. } if left == usd("0.3")), &true)
         .then(|s| s.conv.session.budget().exhausted(), &true)
         .then(|s| s.conv.session.budget().remaining_usd(), &usd("0.3"))
         .told(too_dear())

@@ -1,11 +1,14 @@
 //! Questions and plans by id (decision 26).
 
 use pilothouse_domain::SessionEvent;
+use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::session::{
-    AgentFact, AgentOptions, AgentSessionStatus as S, ProcessState, SessionSettings,
+    AgentFact, AgentOptions, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
 };
-use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus, ToolApproval};
+use pilothouse_domain::value::{
+    Capabilities, FailureReason, MessageSource, PlanStatus, Question, ToolApproval,
+};
 
 use crate::scenario::{Scenario, asks, call, completes, results, shows, starts};
 
@@ -219,4 +222,49 @@ fn answer_fits_into_a_full_queue() {
         .then_event("MessageEnqueued");
     let next = scenario.conv.queue.next_pending().unwrap();
     assert!(next.content.as_str().contains("q1?: yes"));
+}
+
+fn plan_status(scenario: &Scenario) -> PlanStatus {
+    scenario.conv.session.plan().unwrap().status
+}
+
+#[test]
+fn a_plan_stops_waiting_when_its_request_ends() {
+    Scenario::running()
+        .told(shows("p1"))
+        .then(plan_status, &PlanStatus::PendingApproval)
+        .told(results("p1"))
+        .then_status(S::Running)
+        .then(plan_status, &PlanStatus::Draft);
+    Scenario::running().told(shows("p1")).when(Scenario::force_cancel).then(plan_status, &PlanStatus::Draft);
+}
+
+#[test]
+fn a_plan_beyond_twenty_requests_is_rejected() {
+    let full = (1..=20).fold(Scenario::running(), |s, n| s.told(asks(&format!("q{n}"))));
+    let rejected = full.told(shows("p1")).then_events(&["PlanRejected"]);
+    assert_eq!(rejected.conv.session.pending_requests().len(), 20);
+}
+
+#[test]
+fn questions_beyond_twenty_are_part_of_the_last_one() {
+    let AgentFact::QuestionAsked { request, questions, .. } = asks("q") else { panic!("a question") };
+    let number = |n: usize| Question { question: format!("Question {n}?"), ..questions[0].clone() };
+    let questions = (1..=22).map(number).collect();
+    let asked =
+        AgentFact::QuestionAsked { request, questions, approval: None, proposal: None, timeout: None };
+    let scenario = Scenario::running().told(asked);
+    let SessionEvent::WaitingForInput { questions, .. } = &scenario.last[0] else {
+        panic!("{:?}", scenario.last)
+    };
+    assert_eq!(questions.len(), 20);
+    assert_eq!(questions[19].question, "Question 20?\nQuestion 21?\nQuestion 22?");
+}
+
+#[test]
+fn no_deferred_request_is_dropped() {
+    let paused = (1..=15)
+        .fold(Scenario::paused(), |s, n| s.told(asks(&format!("q{n}"))).then_taken(FactOutcome::Deferred));
+    let resumed = paused.when(Scenario::resume).told_done(LifecycleCommand::Resume);
+    assert_eq!(resumed.conv.session.pending_requests().len(), 15);
 }

@@ -5,7 +5,7 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, SubAgentStatus};
 use pilothouse_domain::value::FailureReason;
 
-use crate::scenario::{Scenario, completes, ends, output, starts, usd, used, used_by};
+use crate::scenario::{Scenario, call, completes, ends, output, starts, usd, used, used_by};
 
 #[test]
 fn the_end_of_another_turn_ends_nothing() {
@@ -86,14 +86,19 @@ fn session_that_ended_while_suspended_is_idle_after_resume() {
 #[test]
 fn subagent_usage_counts_for_it_and_its_parents() {
     let sub = SubAgentId::parse("sub").unwrap();
-    let started =
-        AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
+    let started = AgentFact::SubAgentStarted {
+        subagent: sub.clone(),
+        model: None,
+        objective: "Look".to_owned(),
+        call: Some(call("task-1")),
+    };
     let scenario = Scenario::running()
         .told(started)
         .told(used("0.1"))
         .told(used_by(Some("sub"), "0.2"))
         .told(used_by(Some("sub"), "0.3"));
     assert_eq!(scenario.conv.subagents[&sub].total_cost_usd, usd("0.3"));
+    assert_eq!(scenario.conv.subagents[&sub].tool_call_id, Some(call("task-1")));
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.4"));
     let scenario = scenario
         .told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
