@@ -1,6 +1,7 @@
 //! Conversions and limits of fields that several inputs share.
 
 use pilothouse_api::input::{FieldError, distinct_ids, parse};
+use pilothouse_domain::session::SessionSettings;
 use pilothouse_domain::value::SessionBudget;
 use pilothouse_domain::{AgentSkillId, Usd};
 use serde_json::Value;
@@ -38,6 +39,14 @@ pub(crate) fn idle_time(value: Option<u64>) -> Result<Option<u64>, FieldError> {
         Some(seconds) if seconds > MONTH => Err(FieldError(format!("must be 0 to {MONTH} seconds"))),
         other => Ok(other),
     }
+}
+
+pub(crate) fn retries(value: Option<u64>) -> Result<Option<u32>, FieldError> {
+    const MAX: u32 = SessionSettings::MAX_RETRIES;
+    let fits = |n: u64| {
+        u32::try_from(n).ok().filter(|n| *n <= MAX).ok_or_else(|| FieldError(format!("must be 0 to {MAX}")))
+    };
+    value.map(fits).transpose()
 }
 
 pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, FieldError> {

@@ -3,7 +3,7 @@
 use pilothouse_api::input::FieldError;
 use pilothouse_api::patch::Patch;
 
-use crate::fields::{idle_time, percent, present, timeout};
+use crate::fields::{idle_time, percent, present, retries, timeout};
 
 /// Declares the input of a request for a new session or template, whose fields include the options of a session. `Deserr` cannot
 /// flatten a struct.
@@ -24,6 +24,7 @@ macro_rules! input_with_session_options {
                     context_policy: self.context_policy,
                     idle_timeout_seconds: self.idle_timeout_seconds,
                     paused_timeout_seconds: self.paused_timeout_seconds,
+                    max_retries: self.max_retries,
                 }
             }
         }
@@ -49,6 +50,7 @@ macro_rules! input_with_session_option_changes {
                     context_policy: self.context_policy.apply_to(&before.context_policy),
                     idle_timeout_seconds: self.idle_timeout_seconds.apply_to(&before.idle_timeout_seconds),
                     paused_timeout_seconds: self.paused_timeout_seconds.apply_to(&before.paused_timeout_seconds),
+                    max_retries: self.max_retries.apply_to(&before.max_retries),
                 }
             }
         }
@@ -121,6 +123,19 @@ macro_rules! struct_with_option_groups {
             $($rest)*
         }
     };
+    ([$($head:tt)*] { $($done:tt)* } ..retries, $($rest:tt)*) => {
+        $crate::session_options::struct_with_option_groups! {
+            [$($head)*]
+            {
+                $($done)*
+                /// How often a failed session can be retried. Default: 3.
+                #[deserr(default, try_from(Option<u64>) = crate::fields::retries -> FieldError)]
+                #[schemars(range(min = 0, max = 100))]
+                pub max_retries: Option<u32>,
+            }
+            $($rest)*
+        }
+    };
     ([$($head:tt)*] { $($done:tt)* } ..plan_approval_changes, $($rest:tt)*) => {
         $crate::session_options::struct_with_option_groups! {
             [$($head)*]
@@ -178,6 +193,18 @@ macro_rules! struct_with_option_groups {
             $($rest)*
         }
     };
+    ([$($head:tt)*] { $($done:tt)* } ..retry_changes, $($rest:tt)*) => {
+        $crate::session_options::struct_with_option_groups! {
+            [$($head)*]
+            {
+                $($done)*
+                /// How often a failed session can be retried.
+                #[deserr(default, try_from(Patch<u64>) = crate::session_options::patched_retries -> FieldError)]
+                pub max_retries: Patch<u32>,
+            }
+            $($rest)*
+        }
+    };
     ([$($head:tt)*] { $($done:tt)* } $(#[$meta:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
         $crate::session_options::struct_with_option_groups! {
             [$($head)*]
@@ -194,6 +221,10 @@ pub(crate) fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, FieldErro
 
 pub(crate) fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
     patch.try_map(present(idle_time))
+}
+
+pub(crate) fn patched_retries(patch: Patch<u64>) -> Result<Patch<u32>, FieldError> {
+    patch.try_map(present(retries))
 }
 
 pub(crate) fn patched_percent(patch: Patch<u64>) -> Result<Patch<u8>, FieldError> {

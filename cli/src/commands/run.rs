@@ -94,6 +94,9 @@ pub struct Work {
     /// The same for a paused session [default: 1h]
     #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
     pub paused_timeout: Option<u64>,
+    /// How often the session can be retried after a failure [default: 3]
+    #[arg(long, value_name = "N")]
+    pub max_retries: Option<u32>,
     /// Let it work although its agent's spend is unknown; its cap then cannot be enforced. Without it the first
     /// session of such an agent is held before its first model call or after its first turn, and later starts are refused
     #[arg(long)]
@@ -187,6 +190,7 @@ impl Work {
                 context_policy: self.context_policy,
                 idle_timeout_seconds: self.idle_timeout,
                 paused_timeout_seconds: self.paused_timeout,
+                max_retries: self.max_retries,
                 ..SessionOptions::default()
             },
             ..StartSession::new(dir.to_string_lossy(), objective, budget)
@@ -232,8 +236,9 @@ mod tests {
 
     #[test]
     fn options_thinking_criteria_and_idle_times_are_sent() {
-        let sent = serde_json::to_value(input(&["x", "--allow-unmetered"]).unwrap()).unwrap();
-        assert_eq!(sent["allowUnmetered"], true);
+        let line = ["x", "--allow-unmetered", "--max-retries", "7"];
+        let sent = serde_json::to_value(input(&line).unwrap()).unwrap();
+        assert_eq!((&sent["allowUnmetered"], &sent["maxRetries"]), (&json!(true), &json!(7)));
         let line = [
             "x",
             "--thinking",

@@ -65,6 +65,9 @@ pub struct TemplateView {
     pub idle_timeout_seconds: Option<u64>,
     /// Seconds without activity after which a Paused session hibernates; 0 disables this.
     pub paused_timeout_seconds: Option<u64>,
+    /// How often a failed session can be retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
     /// Whether sessions can be started from the template.
     pub is_active: bool,
     /// When the template was created.
@@ -192,6 +195,7 @@ impl TemplateView {
             context_policy: content.options.context_policy,
             idle_timeout_seconds: content.options.idle_timeout_seconds,
             paused_timeout_seconds: content.options.paused_timeout_seconds,
+            max_retries: content.options.max_retries,
             is_active: template.is_active(),
             created_at: template.created_at(),
             updated_at: template.updated_at(),

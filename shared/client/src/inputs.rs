@@ -411,6 +411,9 @@ pub struct UpdateTemplate {
     /// The same for a Paused session.
     #[serde(skip_serializing_if = "Patch::is_keep")]
     pub paused_timeout_seconds: Patch<u64>,
+    /// How often a failed session can be retried.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub max_retries: Patch<u32>,
 }
 
 #[derive(Debug, Serialize)]

@@ -90,6 +90,7 @@ input_with_session_options! {
         ..plan_approval,
         ..request_options,
         ..idle_timeouts,
+        ..retries,
         ..context_policy,
         /// The chain that the session continues. The chain's current session must be over. The budget cap then applies to the chain.
         #[deserr(default)]

@@ -94,6 +94,7 @@ input_with_session_options! {
         ..request_options,
         ..context_policy,
         ..idle_timeouts,
+        ..retries,
     }
 }
 

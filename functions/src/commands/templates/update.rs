@@ -78,6 +78,7 @@ input_with_session_option_changes! {
         ..request_option_changes,
         ..context_policy_changes,
         ..idle_timeout_changes,
+        ..retry_changes,
     }
 }
 

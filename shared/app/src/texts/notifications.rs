@@ -77,6 +77,9 @@ impl NotificationText for SessionEvent {
             }
             E::DiskFull { disk } => format!("{}.", disk_full(*disk)),
             E::ContextExhausted { .. } => "The context window is full.".to_owned(),
+            E::VoluntaryHandoff { reason, .. } => {
+                format!("The agent hands its work over: {}.", reason.trim_end_matches('.'))
+            }
             E::AfterStopActivity { what } => {
                 format!("The agent acted after it had been stopped: {what}.")
             }

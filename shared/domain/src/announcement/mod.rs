@@ -172,6 +172,13 @@ mod tests {
     }
 
     #[test]
+    fn voluntary_handoff_notifies_as_a_forced_one() {
+        let handoff = SessionEvent::VoluntaryHandoff { reason: "noise".to_owned(), chain_id: None };
+        let told = FeedEntry::of(&entry(vec![handoff]), |event| event.name().to_owned());
+        assert_eq!(told[0].notification(1).unwrap().kind, NotificationKind::ContextExhausted);
+    }
+
+    #[test]
     fn table_names_are_those_of_events() {
         let known: Vec<_> =
             [SessionEvent::NAMES, ChainEvent::NAMES, SkillEvent::NAMES, TemplateEvent::NAMES].concat();

@@ -82,7 +82,7 @@ impl NotificationKind {
             E::SpendUnmetered { .. } => Self::SpendUnmetered,
             E::QuotaExceeded { .. } => Self::QuotaExceeded,
             E::DiskFull { .. } => Self::DiskFull,
-            E::ContextExhausted { .. } => Self::ContextExhausted,
+            E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => Self::ContextExhausted,
             E::AfterStopActivity { .. } => Self::AfterStopActivity,
             E::EventsLost { .. } => Self::EventsLost,
             E::AutoContinueStopped { .. } => Self::AutoContinueStopped,

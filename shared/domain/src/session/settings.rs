@@ -34,6 +34,9 @@ pub struct SessionOptions {
     /// See [`SessionSettings::paused_timeout_seconds`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_timeout_seconds: Option<u64>,
+    /// See [`SessionSettings::max_retries`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
 }
 
 impl SessionOptions {
@@ -48,6 +51,7 @@ impl SessionOptions {
             context_policy: self.context_policy.or(base.context_policy),
             idle_timeout_seconds: self.idle_timeout_seconds.or(base.idle_timeout_seconds),
             paused_timeout_seconds: self.paused_timeout_seconds.or(base.paused_timeout_seconds),
+            max_retries: self.max_retries.or(base.max_retries),
         }
     }
 }
@@ -108,6 +112,9 @@ pub struct SessionSettings {
 }
 
 impl SessionSettings {
+    /// Largest value of [`Self::max_retries`].
+    pub const MAX_RETRIES: u32 = 100;
+
     const fn default_idle_timeout() -> u64 {
         15 * 60
     }
@@ -154,6 +161,7 @@ impl From<SessionOptions> for SessionSettings {
             default_answer: options.default_answer.map(Into::into),
             idle_timeout_seconds: options.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
             paused_timeout_seconds: options.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
+            max_retries: options.max_retries.unwrap_or(usual.max_retries),
             ..usual
         }
     }
