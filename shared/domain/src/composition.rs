@@ -203,9 +203,10 @@ pub fn consolidation_prompt(skill: &AgentSkill, pills: &[MemoryPill]) -> String 
          Write new instructions that hold what the current ones say and what the pills teach. Merge what says the same, \
          resolve what contradicts itself in favour of the newer, leave out what is true only of one task, and keep it as \
          short as it can be understood: at most {max} characters.\n\n\
-         Then hand them in with the agent API: POST /api/agent/skills/{id}/consolidation with the JSON body \
-         {{\"pillIds\": [the ids of the pills that the new instructions hold or that you found to be covered already], \
-         \"updatedInstructions\": \"the whole new instructions\"}}. Leave out pills that you do not trust; their owner \
+         Then hand them in with the tool `propose_consolidation`. Without it, use the agent API: POST \
+         /api/agent/skills/{id}/consolidation with the JSON body {{\"pillIds\": [the ids of the pills that the new \
+         instructions hold or that you found to be covered already], \"updatedInstructions\": \"the whole new \
+         instructions\"}}. Leave out pills that you do not trust; their owner \
          decides about them. A later call replaces an earlier one. Nothing is applied before the skill's owner has closed or \
          approved this session, so end by saying in a few sentences what you changed and why.",
         name = skill.name(),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`deliverable`], [`handoff`] | tools that the sidecar implements itself |
 //! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | tools that call the agent API |
+//! | [`propose_consolidation`] | proposes new instructions of a skill |
 //! | [`submit_output`] | reports what the agent produced |
 //! | `knowledge` | tools for agents of a project: artifacts, search, decisions |
 //! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
@@ -27,6 +28,7 @@ pub mod memory_pill;
 pub(crate) mod open_question;
 pub mod plan;
 mod proposal;
+pub mod propose_consolidation;
 pub mod record_learning;
 pub mod request_decision;
 pub mod requests;
@@ -57,7 +59,7 @@ pub const SERVER_NAME: &str = "pilothouse";
 pub struct OwnTools {
     shared: Vec<SharedTool>,
     /// For agents that are served over MCP.
-    submit: Option<SharedTool>,
+    submit: SharedTool,
     /// Of the served tools that wait for the owner.
     requests: Requests,
     deliverables: Deliverables,
@@ -88,17 +90,15 @@ impl OwnTools {
             Arc::new(create_task::CreateTaskTool::new(api.clone())),
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
             Arc::new(log_decision::LogDecisionTool::new(api.clone())),
+            Arc::new(propose_consolidation::ProposeConsolidationTool::new(api.clone())),
         ];
-        // A brief may ask for a result, and gives access to the knowledge of a project. Without a project there is no brief.
-        let submit = if launch.request.authorize_tools {
-            let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
+        let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
+        if launch.request.authorize_tools {
+            // A brief gives access to the knowledge of a project.
             shared.extend(knowledge::tools(&api, thread.as_ref(), folder));
-            let destination = Destination::AgentApi(api);
-            let tool = SubmitTool::new(destination, processes.clone(), thread, folder.to_owned());
-            Some(Arc::new(tool) as SharedTool)
-        } else {
-            None
-        };
+        }
+        let destination = Destination::AgentApi(api);
+        let submit = Arc::new(SubmitTool::new(destination, processes.clone(), thread, folder.to_owned()));
         Ok(Self {
             shared,
             submit,
@@ -142,7 +142,7 @@ impl OwnTools {
     pub fn served(&self) -> Vec<SharedTool> {
         let mut tools = self.shared();
         tools.push(self.request_decision(&self.requests));
-        tools.extend(self.submit.clone());
+        tools.push(self.submit.clone());
         tools
     }
 

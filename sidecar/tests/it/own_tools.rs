@@ -179,7 +179,9 @@ async fn agent_sees_tools_with_schemas_that_every_provider_accepts() {
         "create_task",
         "record_learning",
         "log_decision",
+        "propose_consolidation",
         "request_decision",
+        "submit_output",
     ];
     assert_eq!(names, all);
     for tool in listed {
@@ -255,6 +257,12 @@ async fn agent_api_calls_use_a_key_hidden_from_the_agent() {
     let learning = json!({ "kind": "Person", "subject": "Ada", "content": "Prefers short mails." });
     assert!(!agent.call("record_learning", learning.clone()).await.0);
     assert!(!agent.call("log_decision", json!({ "content": "SQLite, since one process writes." })).await.0);
+    let proposal = json!({ "pillIds": [Uuid::now_v7()], "updatedInstructions": "Run the linter first." });
+    let mut proposes = proposal.clone();
+    proposes["skillId"] = json!(skill);
+    assert!(!agent.call("propose_consolidation", proposes).await.0);
+    let output = json!({ "allTestsPassing": true, "testsAdded": 2 });
+    assert!(!agent.call("submit_output", output).await.0);
     let asked = given.asked();
     let paths: Vec<_> = asked.iter().map(|(path, ..)| path.clone()).collect();
     assert_eq!(
@@ -264,10 +272,13 @@ async fn agent_api_calls_use_a_key_hidden_from_the_agent() {
             "/api/agent/tasks".to_owned(),
             "/api/agent/learnings".to_owned(),
             format!("/api/agent/sessions/{session}/log"),
+            format!("/api/agent/skills/{skill}/consolidation"),
+            format!("/api/agent/sessions/{session}/output"),
         ]
     );
     assert_eq!(asked[0].3, json!({ "content": "Run the linter first.", "category": "Tip" }));
     assert_eq!((&asked[1].3, &asked[2].3), (&task, &learning));
+    assert_eq!((&asked[4].3, &asked[5].3["testsAdded"]), (&proposal, &json!(2)));
     assert!(asked.iter().all(|(_, key, id, _)| *key == Some(format!("Bearer {KEY}")) && id.is_some()));
 }
 

@@ -98,6 +98,7 @@ pub(super) const OWN_TOOLS: &[(&str, Rule)] = &[
     ("create_task", Rule::Fixed(CREATES_TASK)),
     ("record_learning", Rule::Fixed(RECORDS)),
     ("log_decision", Rule::Fixed(RECORDS)),
+    ("propose_consolidation", Rule::Fixed(RECORDS)),
     ("request_decision", Rule::Fixed(INERT)),
     ("submit_output", Rule::Fixed(RECORDS)),
     ("report_artifact", Rule::Fixed(REPORTS)),
