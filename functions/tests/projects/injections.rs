@@ -1,4 +1,4 @@
-//! Injections of knowledge into the sessions of agents (S2, "ContextInjection timing policy"; decision 90).
+//! Injections of knowledge into the sessions of agents (S2, "`ContextInjection` timing policy"; decision 90).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{ProjectFixture, permission};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 impl ProjectFixture {
     async fn view(&self) -> Value {

@@ -1,4 +1,4 @@
-//! Gives agents knowledge of their project while they work (S2, "ContextInjection timing policy"; decision 90).
+//! Gives agents knowledge of their project while they work (S2, "`ContextInjection` timing policy"; decision 90).
 //!
 //! | module | contents |
 //! |---|---|
@@ -180,12 +180,13 @@ async fn each(app: &App, agents: &[ProjectAgentId], trigger: Trigger<'_>) -> Res
 
 /// Counts an injection that the agent received, once.
 async fn delivered(app: &App, id: ProjectAgentId, message: MessageId) -> Result<(), Problem> {
+    type State = Option<(Loaded<InjectionLedger>, LoadedAggregate<ProjectAgent>)>;
+
     let load = async || {
         let ledger = app.store.injection_ledger(id).await?;
         let agent = app.store.any_aggregate::<ProjectAgent>(id).await?;
         Ok::<_, Problem>(agent.map(|agent| (ledger, agent)))
     };
-    type State = Option<(Loaded<InjectionLedger>, LoadedAggregate<ProjectAgent>)>;
     let decide = |state: State, ctx: &mut DomainContext<'_>| {
         let Some((mut ledger, mut agent)) = state else { return Ok(Decision::Unchanged(())) };
         let Some(delivered) = ledger.value.record_delivered(message, ctx.now) else {

@@ -1,6 +1,7 @@
 //! The text of an injection (S2 `ContextInjection`): the items of a snapshot that the agent does not know, one in a line.
 
 use std::collections::BTreeMap;
+use std::fmt::{Arguments, Write as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,14 +72,14 @@ pub fn compose(
         snapshot.snapshot_version
     );
     for reason in reasons {
-        text.push_str(&format!("\n{reason}"));
+        write_to(&mut text, format_args!("\n{reason}"));
     }
     if let Some(brief) = brief {
-        text.push_str(&format!("\n\n# Your current brief\n\n{}\n", cut(brief, MAX_BRIEF)));
+        write_to(&mut text, format_args!("\n\n# Your current brief\n\n{}\n", cut(brief, MAX_BRIEF)));
     }
     let is_complete = known.is_none() || kind == InjectionKind::All;
     let heading = if is_complete { "# Your project now" } else { "# What changed" };
-    text.push_str(&format!("\n\n{heading}\n"));
+    write_to(&mut text, format_args!("\n\n{heading}\n"));
     let mut now_known = known.cloned().unwrap_or_default();
     for key in &closed {
         push_line(&mut text, &format!("- The {key} is not open any more."));
@@ -94,11 +95,19 @@ pub fn compose(
         }
     }
     if omitted > 0 {
-        text.push_str(&format!("\n{omitted} further entries are omitted. Use the tool `search_knowledge`."));
+        write_to(
+            &mut text,
+            format_args!("\n{omitted} further entries are omitted. Use the tool `search_knowledge`."),
+        );
     }
     let content = MessageContent::parse(cut(&text, MessageContent::MAX)).ok()?;
     let estimated_tokens = estimated_tokens(content.as_str());
     Some(Composed { content, estimated_tokens, known: now_known })
+}
+
+fn write_to(text: &mut String, part: Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = text.write_fmt(part);
 }
 
 /// Adds a line if it fits.

@@ -104,7 +104,7 @@ impl InjectionLedger {
     const MAX_UNDER_WAY: usize = 3;
     /// Reasons that an injection names.
     const MAX_REASONS: usize = 5;
-    const HOUR: Duration = Duration::from_secs(60 * 60);
+    const HOUR: Duration = Duration::from_hours(1);
 
     /// When an injection may be sent. One that still waits is replaced at any time, because it has cost nothing.
     pub fn timing(

@@ -220,5 +220,5 @@ impl ContextInjectionPolicy {
 }
 
 const fn minutes(count: u32) -> Duration {
-    Duration::from_secs(count as u64 * 60)
+    Duration::from_mins(count as u64)
 }

@@ -1,4 +1,4 @@
-//! When agents receive knowledge, and what (S2, "ContextInjection timing policy"; decision 90).
+//! When agents receive knowledge, and what (S2, "`ContextInjection` timing policy"; decision 90).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 const SESSION: AgentSessionId = AgentSessionId::new(Uuid::from_u128(1));
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn at(minutes: u32) -> Timestamp {
     Timestamp::from_millis(0) + MINUTE * minutes
@@ -34,7 +34,7 @@ fn sent(n: u128, minute: u32) -> SentInjection {
     SentInjection {
         message_id: message(n),
         session_id: SESSION,
-        snapshot_version: n as u64,
+        snapshot_version: 1,
         estimated_tokens: 100,
         priority: InjectionPriority::Recommended,
         reasons: Vec::new(),
@@ -98,6 +98,8 @@ fn default_policies_follow_the_control_mode() {
 
 #[test]
 fn policy_names_every_violation() {
+    use PolicyViolation as V;
+
     let wrong = ContextInjectionPolicy {
         periodic_interval_minutes: Some(0),
         reactive_events: BTreeSet::new(),
@@ -105,7 +107,6 @@ fn policy_names_every_violation() {
         max_injections_per_hour: 61,
         cooldown_minutes: 1441,
     };
-    use PolicyViolation as V;
     assert_eq!(wrong.check(), Err(vec![V::Interval, V::Staleness, V::PerHour, V::Cooldown]));
 }
 
@@ -273,7 +274,7 @@ proptest! {
                 Timing::Later(until) => prop_assert!(until > now && until.since(now) <= policy.cooldown()),
                 Timing::Now | Timing::Dropped => {}
             }
-            let recent = deliveries.iter().filter(|at| now.since(**at) < Duration::from_secs(3600));
+            let recent = deliveries.iter().filter(|at| now.since(**at) < Duration::from_hours(1));
             prop_assert!(recent.count() <= max as usize);
         }
     }
