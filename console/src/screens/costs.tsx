@@ -5,7 +5,8 @@ import { api, data } from '../api/client'
 import type { SessionSummary } from '../api/types'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
-import { Button, Card, Empty, s } from '../ui'
+import { Button, Card, Choice, Empty, s } from '../ui'
+import { download } from '../ui/download'
 import { add, compareAmounts, dollars, share } from '../ui/money'
 import c from './screens.module.css'
 
@@ -25,16 +26,12 @@ function quoted(text: string): string {
   return `"${safe.replaceAll('"', '""')}"`
 }
 
-function download(sessions: readonly SessionSummary[]): void {
+function exportCsv(sessions: readonly SessionSummary[]): void {
   const lines = sessions.map(({ id, name, status, createdAt, totalCostUsd, hardCapUsd }) =>
     [id, name, status, createdAt, totalCostUsd, hardCapUsd].map(quoted).join(','),
   )
   const text = ['session,name,status,created,spent_usd,cap_usd', ...lines].join('\n')
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }))
-  link.download = 'pilothouse-costs.csv'
-  link.click()
-  URL.revokeObjectURL(link.href)
+  download(new Blob([text], { type: 'text/csv' }), 'pilothouse-costs.csv')
 }
 
 const DAYS = [7, 30, 90] as const
@@ -69,26 +66,18 @@ export function CostsScreen() {
       <div className={c.head} style={{ marginBottom: 0 }}>
         <h1>Costs</h1>
         <span className={s.row}>
-          <label>
-            <span className={s.visuallyHidden}>Period</span>
-            <select
-              className={s.input}
-              value={days}
-              onChange={({ target }) => {
-                setDays(Number(target.value))
-              }}
-            >
-              {DAYS.map((days) => (
-                <option key={days} value={days}>
-                  Last {days} days
-                </option>
-              ))}
-            </select>
-          </label>
+          <Choice
+            label="Period"
+            options={DAYS.map((days) => [String(days), `Last ${String(days)} days`])}
+            value={String(days)}
+            onChange={(days) => {
+              setDays(Number(days))
+            }}
+          />
           <Button
             disabled={chosen.length === 0}
             onClick={() => {
-              download(chosen)
+              exportCsv(chosen)
             }}
           >
             Export CSV

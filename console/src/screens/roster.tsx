@@ -7,7 +7,7 @@ import { useKeys } from '../app/keyboard'
 import { inbox } from '../live/inbox'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
-import { Button, Dialog, Empty, Meter, s } from '../ui'
+import { Button, Choice, Dialog, Empty, Meter, s } from '../ui'
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago } from '../ui/time'
@@ -136,23 +136,15 @@ export function RosterScreen() {
             }}
           />
         </label>
-        <label>
-          <span className={s.visuallyHidden}>State</span>
-          <select
-            className={s.input}
-            value={group}
-            onChange={({ target }) => {
-              setGroup(target.value as Group | '')
-            }}
-          >
-            <option value="">All states</option>
-            {ORDER.map((name) => (
-              <option key={name} value={name}>
-                {GROUPS[name]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice
+          label="State"
+          any="All states"
+          options={Object.entries(GROUPS)}
+          value={group}
+          onChange={(value) => {
+            setGroup(value as Group | '')
+          }}
+        />
         {BULK.map((action) => {
           const count = shown.filter((session) => possibleRequests(session).includes(action)).length
           return (

@@ -77,6 +77,41 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
   )
 }
 
+/** A list to choose one value from; `any` is the text of the empty value. */
+export function Choice({
+  label,
+  any,
+  options,
+  value,
+  onChange,
+}: {
+  label: string
+  any?: string
+  options: readonly (readonly [value: string, text: string])[]
+  value: string
+  onChange: (value: string) => void
+}) {
+  return (
+    <label>
+      <span className={s.visuallyHidden}>{label}</span>
+      <select
+        className={s.input}
+        value={value}
+        onChange={({ target }) => {
+          onChange(target.value)
+        }}
+      >
+        {any !== undefined && <option value="">{any}</option>}
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
 /** A text that a person writes after a click. Ctrl and Enter submits it, Escape cancels. */
 export function TextForm({
   label,
@@ -168,9 +203,9 @@ export function Dialog({
   )
 }
 
-/** A bar of a share in percent, with its text beside it. */
+/** A bar of a share in percent, with its text beside it. With a `warnAt` above 100, more is not worse. */
 export function Meter({ percent, warnAt = 80, label }: { percent: number; warnAt?: number; label: string }) {
-  const tone = percent >= 100 ? 'bad' : percent >= warnAt ? 'warn' : undefined
+  const tone = percent < warnAt ? undefined : percent >= 100 ? 'bad' : 'warn'
   return (
     <div
       className={s.meter}
