@@ -15,6 +15,10 @@ for (const theme of ['light', 'dark'] as const) {
 async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Promise<void> {
   test.setTimeout(300_000)
   const project = await server.shop()
+  const guide = { path: 'docs/tea.md', kind: 'document', workstream: 'docs', tags: ['guide'], text: '# Tea\n\nTea costs **two** dollars.' }
+  const { artifactId } = await server.api<{ artifactId: string }>('POST', 'artifacts', guide)
+  await server.api('POST', 'artifacts', { path: 'src/price.ts', kind: 'code', workstream: 'api', text: 'export const cents = 100\n' })
+  const { id: issue } = await server.issue('Units differ')
   await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
   const tour = await server.session(
     'tour',
@@ -62,6 +66,11 @@ async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Pro
     ['session', `/sessions/${tour}`, 'Which currency?'],
     ['projects', '/projects', 'Shop'],
     ['project', `/projects/${project}`, 'Decision log'],
+    ['artifacts', `/projects/${project}/artifacts`, 'src/price.ts'],
+    ['artifact', `/projects/${project}/artifacts?artifact=${artifactId}`, 'Tea costs'],
+    ['coherence', `/projects/${project}/coherence`, 'Units differ'],
+    ['issue', `/projects/${project}/coherence?issue=${issue}`, 'local reported it.'],
+    ['knowledge', `/projects/${project}/knowledge?query=order`, 'Workstreams that it may read'],
     ['costs', '/costs', /in 4 sessions/],
     ['library', '/library', 'formatting'],
     ['settings', '/settings', 'local'],

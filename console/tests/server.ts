@@ -143,12 +143,33 @@ export class Server {
     return started.session.id
   }
 
-  /** A project with three agents, each of which waits for a decision. Returns its id. */
-  async shop(): Promise<string> {
+  /** A project without agents. Returns its id. */
+  async project(): Promise<string> {
     const { id } = await this.json<{ id: string }>(
       ...['project', 'create', 'Shop', '--goal', 'Sell tea', '--rule', 'Never log card numbers'],
       ...['--workstream', 'api=The HTTP API', '--workstream', 'docs=Guides'],
     )
+    return id
+  }
+
+  /** An agent of the only project that plays steps. Returns the id of its session. */
+  async agent(role: string, workstream: string, steps: Steps): Promise<string> {
+    const file = join(this.folder, `${role}.json`)
+    await writeFile(file, JSON.stringify({ role, workstream, adapter: 'script', providerConfig: { script: { steps } } }))
+    await this.cli('agent', 'spawn', `Do the work of the ${role}`, '--brief', file, '--dir', this.work)
+    const { items } = await this.api<{ items: { sessionId: string; brief: { role: string } }[] }>('GET', 'agents')
+    return items.find(({ brief }) => brief.role === role)?.sessionId ?? ''
+  }
+
+  /** An issue of the only project that a person reported. */
+  async issue(title: string): Promise<{ id: string }> {
+    const description = 'The guide says cents, the code says dollars.'
+    return this.api('POST', 'coherence', { title, description, category: 'contradiction', affectedWorkstreams: ['docs'] })
+  }
+
+  /** A project with three agents, each of which waits for a decision. Returns its id. */
+  async shop(): Promise<string> {
+    const id = await this.project()
     const briefs = { builder: 'Build the order service', tester: 'Test the order service', writer: 'Write the guides' }
     for (const [brief, objective] of Object.entries(briefs)) {
       const file = join(ROOT, 'tests/fixtures/shop', `${brief}.json`)

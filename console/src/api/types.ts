@@ -50,6 +50,7 @@ export type AgentEvent = { agentId: string } & (
   | { type: 'guardrail'; guardrailName: string; tripped: boolean; message: string }
   | { type: 'lifecycle'; action: string; reason: string }
   | { type: 'progress'; description: string; progressPct?: number }
+  | { type: 'coherence'; issueId: string; title: string }
   | { type: 'raw_provider'; eventType: string }
 )
 

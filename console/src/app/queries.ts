@@ -1,6 +1,7 @@
-import { QueryClient, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, QueryClient, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
 import { ApiProblem } from '../api/client'
+import type { Page } from '../api/pages'
 import { sessionChanges } from '../live/roster'
 import { useStore } from '../live/store'
 import { throttled } from '../live/throttle'
@@ -36,4 +37,22 @@ export function useReadAgain(key: readonly unknown[], changes: number): void {
 /** Reads a query again when sessions change, because no stream reports its own changes. */
 export function useReadWithSessions(key: readonly unknown[]): void {
   useReadAgain(key, useStore(sessionChanges))
+}
+
+/** A list of the API, page by page. While another list of the same kind is read, the former one stays. */
+export function usePages<T extends { id: string }>(key: readonly unknown[], read: (cursor: string | undefined) => Promise<Page<T>>) {
+  const { data, error, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam }) => read(pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
+    placeholderData: keepPreviousData,
+  })
+  const items = useMemo(() => {
+    // An entry that changes between two pages is on both.
+    const byId = new Map(data?.pages.flatMap(({ items }) => items.map((item) => [item.id, item] as const)))
+    return [...byId.values()]
+  }, [data])
+  const more = hasNextPage && !isFetchingNextPage ? () => void fetchNextPage() : undefined
+  return { items, error, isLoaded: data !== undefined && !isPlaceholderData, hasMore: hasNextPage, more }
 }

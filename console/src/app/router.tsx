@@ -25,6 +25,18 @@ const shell = createRoute({
   },
 })
 
+/** The texts of these names in an address. */
+function texts<N extends string>(...names: readonly N[]) {
+  return (search: Record<string, unknown>): Partial<Record<N, string>> => {
+    const found = names.map((name) => [name, search[name]] as const)
+    return Object.fromEntries(
+      found.flatMap(([name, value]) =>
+        typeof value === 'string' || typeof value === 'number' ? [[name, String(value)] as const] : [],
+      ),
+    ) as Partial<Record<N, string>>
+  }
+}
+
 const screens = [
   createRoute({ getParentRoute: () => shell, path: '/', component: InboxScreen }),
   createRoute({
@@ -46,6 +58,24 @@ const screens = [
     getParentRoute: () => shell,
     path: '/projects/$id',
     component: lazyRouteComponent(() => import('../screens/project'), 'ProjectScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects/$id/artifacts',
+    validateSearch: texts('artifact', 'workstream', 'kind', 'state', 'agentId'),
+    component: lazyRouteComponent(() => import('../screens/artifacts'), 'ArtifactsScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects/$id/coherence',
+    validateSearch: texts('issue', 'workstream', 'category', 'severity', 'state'),
+    component: lazyRouteComponent(() => import('../screens/coherence'), 'CoherenceScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects/$id/knowledge',
+    validateSearch: texts('query', 'agentId', 'tokens'),
+    component: lazyRouteComponent(() => import('../screens/knowledge'), 'KnowledgeScreen'),
   }),
   createRoute({
     getParentRoute: () => shell,

@@ -1,4 +1,4 @@
-import type { ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
+import type { AgentEvent, ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
 import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
@@ -11,18 +11,20 @@ export interface LiveProject {
   events: readonly RoutedEvent[]
   /** The latest score of each agent. */
   trust: Readonly<Record<string, number>>
-  /** Counts messages after which the list of agents, or the decision log, is read again. */
-  changes: { agents: number; log: number }
+  /** Counts messages after which the list of agents, the decision log, the artifacts or the coherence issues are read again. */
+  changes: { agents: number; log: number; artifacts: number; issues: number }
 }
 
 const KEPT = 200
+
+const NONE = { agents: 0, log: 0, artifacts: 0, issues: 0 }
 
 /** Types of events that are not in the decision log. */
 const UNLOGGED = ['status', 'progress', 'raw_provider']
 
 /** Follows a project. A new connection continues after the last message. */
 export class ProjectFollower {
-  readonly state = new Store<LiveProject>({ state: undefined, events: [], trust: {}, changes: { agents: 0, log: 0 } })
+  readonly state = new Store<LiveProject>({ state: undefined, events: [], trust: {}, changes: NONE })
   private socket: LiveSocket<ProjectMessage> | undefined
   private cursor: string | undefined
   private incoming: ProjectMessage[] = []
@@ -55,27 +57,39 @@ export class ProjectFollower {
   })
 }
 
+/** Whether an agent has reported an artifact. The stream has no event of artifacts, but of the tool that reports them. */
+function isReport(event: AgentEvent): boolean {
+  return event.type === 'tool_call' && event.phase === 'completed' && event.toolName?.endsWith('report_artifact') !== false
+}
+
 /** The project after a message. */
 function apply(live: LiveProject, message: ProjectMessage): LiveProject {
-  const { agents, log } = live.changes
+  const { agents, log, artifacts, issues } = live.changes
   switch (message.type) {
     case 'state_sync': {
       if (!('project' in message)) return live
       const scores = message.trustScores.map(({ agentId, score }) => [agentId, score] as const)
-      return { ...live, state: message, trust: Object.fromEntries(scores), changes: { agents: agents + 1, log: log + 1 } }
+      return { ...live, state: message, trust: Object.fromEntries(scores), changes: { agents: agents + 1, log: log + 1, artifacts: artifacts + 1, issues: issues + 1 } }
     }
     case 'event': {
-      const isLogged = !UNLOGGED.includes(message.envelope.event.type)
+      const { event } = message.envelope
+      const isLogged = !UNLOGGED.includes(event.type)
       const events = message.workspace == null ? live.events : [message, ...live.events].slice(0, KEPT)
-      return { ...live, events, changes: { agents: agents + 1, log: isLogged ? log + 1 : log } }
+      const changes = {
+        agents: agents + 1,
+        log: isLogged ? log + 1 : log,
+        artifacts: isReport(event) ? artifacts + 1 : artifacts,
+        issues: event.type === 'coherence' ? issues + 1 : issues,
+      }
+      return { ...live, events, changes }
     }
     case 'trust_update': {
       const trust = { ...live.trust, [message.agentId]: Math.round(message.newScore) }
-      return { ...live, trust, changes: { agents, log: log + 1 } }
+      return { ...live, trust, changes: { ...live.changes, log: log + 1 } }
     }
     case 'brake':
     case 'decision_resolved':
-      return { ...live, changes: { agents: agents + 1, log: log + 1 } }
+      return { ...live, changes: { ...live.changes, agents: agents + 1, log: log + 1 } }
   }
 }
 

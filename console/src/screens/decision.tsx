@@ -49,7 +49,7 @@ const REASON: Partial<Record<DecisionView['kind'], string>> = {
   autonomy: 'Why? (optional)',
 }
 
-const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
+export const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
 
 /** The command that a call runs, or else its whole input. */
 function callText(input: string): string {

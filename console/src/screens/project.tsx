@@ -1,18 +1,18 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent } from '../api/types'
 import { BrakeDialog } from '../app/brake'
 import { useReadAgain } from '../app/queries'
 import { inbox } from '../live/inbox'
-import { useProjectFollower } from '../live/project'
 import { useStore } from '../live/store'
 import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s } from '../ui'
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
 import { DecisionCard, KIND } from './decision'
+import { ProjectHead, useProject } from './projectFrame'
 import c from './screens.module.css'
 
 const MODES = {
@@ -28,22 +28,9 @@ export function ProjectScreen() {
 }
 
 function Project({ id }: { id: string }) {
-  const live = useStore(useProjectFollower(id).state)
-  const client = useQueryClient()
-  const project = useQuery({
-    queryKey: ['project', id],
-    queryFn: () => data(api.GET('/api/projects/{id}', { params: { path: { id } } })),
-  })
-  useEffect(() => {
-    if (live.state !== undefined) client.setQueryData(['project', id], live.state.project)
-  }, [client, id, live.state])
-  useReadAgain(['agents', id], live.changes.agents)
+  const { live, project, agents } = useProject(id)
   useReadAgain(['decision-log', id], live.changes.log)
   useReadAgain(['trust'], live.changes.log)
-  const agents = useQuery({
-    queryKey: ['agents', id],
-    queryFn: () => data(api.GET('/api/agents', { params: { query: { projectId: id } as never } })),
-  })
   const { open } = useStore(inbox)
   const [isBraking, setBraking] = useState(false)
   if (project.isError) return <Problem error={project.error} />
@@ -52,8 +39,7 @@ function Project({ id }: { id: string }) {
   const decisions = open.filter((decision) => decision.project?.projectId === id)
   return (
     <div className={s.stack}>
-      <div className={c.head} style={{ marginBottom: 0 }}>
-        <h1>{name}</h1>
+      <ProjectHead id={id} title={name}>
         <Button
           look="stop"
           onClick={() => {
@@ -62,7 +48,7 @@ function Project({ id }: { id: string }) {
         >
           Stop all agents of {name}
         </Button>
-      </div>
+      </ProjectHead>
       {description != null && <p>{description}</p>}
       <div className={c.columns}>
         <ControlMode project={project.data} />
@@ -299,6 +285,8 @@ function eventText(event: AgentEvent): string | undefined {
       return `${event.guardrailName}: ${event.message}`
     case 'progress':
       return event.progressPct === undefined ? event.description : `${event.description} (${String(event.progressPct)} %)`
+    case 'coherence':
+      return `does not fit the work of others: ${event.title}`
     case 'raw_provider':
       return undefined
   }
