@@ -28,6 +28,9 @@ pub(super) struct Kill {
     /// The decisions that the agent waited for when it was asked to stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pending: Vec<DecisionId>,
+    /// Whether the runtime was ordered to end a process, also if that completed another request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_enforced: bool,
     /// Whether the agent stopped, so that nothing had to be ended. `None` until the session is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     is_clean: Option<bool>,
@@ -85,6 +88,7 @@ impl AgentSession {
         if let Some(kill) = &mut self.kill {
             kill.deadline = None;
         }
+        self.record_enforcement();
         self.enforce_stop(ctx)
     }
 
@@ -93,6 +97,13 @@ impl AgentSession {
         if self.project().is_some() {
             let pending = self.open_decision_ids();
             self.kill.get_or_insert_default().pending = pending;
+        }
+    }
+
+    /// Records that the process of the agent is ended, if it has one.
+    pub(super) fn record_enforcement(&mut self) {
+        if self.project().is_some() && self.run_state.current().is_some() {
+            self.kill.get_or_insert_default().is_enforced = true;
         }
     }
 
@@ -107,7 +118,7 @@ impl AgentSession {
     /// Records whether the agent stopped without its process being ended.
     pub(super) fn record_stop(&mut self, is_clean: bool) {
         if let Some(kill) = &mut self.kill {
-            *kill = Kill { is_clean: Some(is_clean), ..Kill::default() };
+            *kill = Kill { is_clean: Some(is_clean && !kill.is_enforced), ..Kill::default() };
         }
     }
 }

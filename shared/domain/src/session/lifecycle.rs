@@ -158,6 +158,7 @@ impl AgentSession {
             }
         }
         if force {
+            self.record_enforcement();
             events.extend(self.order_kill(true, ctx));
         }
         Ok(events)

@@ -278,3 +278,15 @@ fn restart_ends_with_the_process_in_every_status() {
         assert_ne!(stored["processRestart"]["isPending"], true, "{status}");
     }
 }
+
+/// The end of its process completes the pause, and then nothing is left to stop.
+#[test]
+fn agent_that_is_ended_in_a_pause_did_not_stop_by_itself() {
+    let scenario = working()
+        .when(Scenario::pause)
+        .when(|s| s.kill(Grace::None))
+        .when(|s| s.die(true))
+        .then_status(S::Cancelled);
+    let outcome = scenario.conv.session.kill_outcome().unwrap();
+    assert_eq!((outcome.is_clean, outcome.state), (false, None));
+}
