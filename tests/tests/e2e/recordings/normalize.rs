@@ -41,6 +41,8 @@ impl Normalizer {
                 // The acknowledgements before it may be received in one batch or in several.
                 (r#"("lastSequence":)\d+"#, "${1}<sequence>"),
                 (r#"("estimatedSizeBytes":)\d+"#, "${1}<bytes>"),
+                // A reaction records the release of a slot, before or after the response.
+                (r#"("cursor":"j)\d+"#, "${1}<entry>"),
                 (r"('d':')[A-Za-z0-9_-]{16}'", "${1}<digest>'"),
             ]
             .map(|(pattern, with)| (regex(pattern), with))

@@ -18,7 +18,8 @@ async fn notifications() {
     let published = async || {
         let page = session.api.get(feed).await.expect(200).body;
         let items = page["items"].as_array().unwrap();
-        items.iter().any(|item| item["type"] == "AgentSessionApprovedEvent").then_some(())
+        let ends = ["AgentSessionApprovedEvent", "SessionReleasedEvent"];
+        ends.iter().all(|end| items.iter().any(|item| item["type"] == *end)).then_some(())
     };
     session.until_within(PATIENCE, "the end in the feed", published).await;
 

@@ -68,6 +68,12 @@ async fn projects() {
     let mut changed = brief;
     changed["constraints"] = json!([]);
     on.patch(&format!("{agent}/brief"), changed).await.expect(200);
+    working
+        .until_within(PATIENCE, "the agent has its changed brief", async || {
+            let shown = owner.get(&agent).await.expect(200).body;
+            (shown["contextUse"]["injections"] == 1).then_some(())
+        })
+        .await;
     on.patch(&project, json!({ "workstreams": [] })).await.expect(409);
     on.post(&format!("{agent}/pause"), json!({})).await.expect(202);
     working.until_status("Paused").await;
