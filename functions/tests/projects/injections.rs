@@ -1,4 +1,4 @@
-//! Injections of knowledge into the sessions of agents (S2, "`ContextInjection` timing policy"; decision 90).
+//! Injections of knowledge into the sessions of agents (S2, "`ContextInjection` timing policy"; decision 89).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Checkpoints of an agent, its end by its owner, and restarts under a changed control mode (decision 91).
+//! Checkpoints of an agent, its end by its owner, and restarts under a changed control mode (decision 90).
 
 use std::time::Duration;
 

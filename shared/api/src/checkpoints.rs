@@ -1,4 +1,4 @@
-//! Checkpoints of the agents of projects, and how agents were ended (S2, "Session management and checkpointing"; decision 91).
+//! Checkpoints of the agents of projects, and how agents were ended (S2, "Session management and checkpointing"; decision 90).
 
 use pilothouse_domain::session::{AgentSession, Checkpoint, CheckpointCause};
 use pilothouse_domain::text::AdapterName;

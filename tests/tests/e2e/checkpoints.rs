@@ -1,4 +1,4 @@
-//! Checkpoints of the agents of projects, their recovery, their end, and restarts under a changed control mode (decision 91), through
+//! Checkpoints of the agents of projects, their recovery, their end, and restarts under a changed control mode (decision 90), through
 //! real processes.
 
 use pilothouse_tests::processes::Sidecar;

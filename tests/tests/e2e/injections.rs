@@ -1,4 +1,4 @@
-//! Agents of a project learn of each other's results while they work (S2, "`ContextInjection` timing policy"; decision 90).
+//! Agents of a project learn of each other's results while they work (S2, "`ContextInjection` timing policy"; decision 89).
 
 use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};

@@ -44,10 +44,12 @@ async fn spawn(server: &ServerProcess, project: &Value, adapter: &str, options: 
     std::fs::create_dir_all(&folder).unwrap();
     let guardrail = json!({ "name": "the zebra's rule", "action": "block", "condition": { "tool": "Bash*",
         "arguments": [{ "at": "/command", "matches": "zebra *" }] } });
+    // The scripts have no step for what an agent learns of the others' decisions.
+    let quiet = json!({ "reactiveEvents": [], "periodicIntervalMinutes": null, "stalenessThreshold": null });
     let body = json!({
         "projectId": project["id"],
         "brief": { "role": "Builder", "workstream": "shop", "adapter": adapter, "providerConfig": options,
-            "escalationProtocol": { "alwaysEscalate": ["pattern:zebra-mail"] },
+            "contextInjectionPolicy": quiet, "escalationProtocol": { "alwaysEscalate": ["pattern:zebra-mail"] },
             "guardrailPolicy": { "toolGuardrails": [guardrail] } },
         "objective": format!("Tidy the shop. [[script:{adapter}]]"),
         "workingDirectory": folder,

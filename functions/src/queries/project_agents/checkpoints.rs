@@ -1,4 +1,4 @@
-//! `GET /api/agents/{id}/checkpoints`: lists where an agent can continue from (S2, "Session management and checkpointing"; decision 91).
+//! `GET /api/agents/{id}/checkpoints`: lists where an agent can continue from (S2, "Session management and checkpointing"; decision 90).
 
 use axum::Json;
 use axum::extract::State;

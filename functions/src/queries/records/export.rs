@@ -53,7 +53,9 @@ async fn export_session(
     let session = &conversation.session;
     let (entries, rest) = journal(&app, session).await?;
     let mut tool_calls = tool_calls::pair(&entries, session);
-    entries.iter().for_each(|entry| tool_calls::record_ends(&mut tool_calls, entry));
+    for entry in &entries {
+        tool_calls::record_ends(&mut tool_calls, entry);
+    }
     let export = SessionExport {
         schema_version: SCHEMA_VERSION,
         session: SessionView::of(session),

@@ -136,7 +136,9 @@ async fn find_ends(
         let entries = app.store.journal(id, after, 100).await?;
         let Some(last) = entries.last() else { break };
         (after, entries_read) = (last.sequence, entries_read + entries.len());
-        entries.iter().for_each(|entry| record_ends(calls, entry));
+        for entry in entries {
+            record_ends(calls, &entry);
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Gives agents knowledge of their project while they work (S2, "`ContextInjection` timing policy"; decision 90).
+//! Gives agents knowledge of their project while they work (S2, "`ContextInjection` timing policy"; decision 89).
 //!
 //! | module | contents |
 //! |---|---|

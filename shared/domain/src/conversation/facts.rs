@@ -5,7 +5,7 @@ use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentFact, RunPhase, SessionError, SubAgentSession};
 use crate::text::cut;
 use crate::value::{FailureReason, MessageSource, ToolCallStatus};
-use crate::{DomainContext, Events, SessionEvent};
+use crate::{DomainContext, Events, SessionEvent, SubAgentId, ToolCallId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactResult {
@@ -55,7 +55,7 @@ impl Conversation {
             let outcome = match self.session.defer(fact) {
                 Ok(()) => FactOutcome::Deferred,
                 Err(request) => {
-                    events.extend(self.deny(request, ctx));
+                    events.extend(self.deny(*request, ctx));
                     FactOutcome::Ignored("too many requests are deferred already; it was denied".to_owned())
                 }
             };
@@ -231,16 +231,7 @@ impl Conversation {
                 }]
             }
             AgentFact::ToolEnded { call, is_error, subagent } => {
-                let open = session.close_tool(&call);
-                let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
-                let mut events = vec![SessionEvent::ToolCallCompleted {
-                    tool_call_id: call.clone(),
-                    tool_name: open.map(|open| open.name),
-                    status,
-                    sub_agent_id: subagent,
-                }];
-                events.extend(session.close_request_of(&call, ctx.now));
-                events
+                self.tool_ended(&call, is_error, subagent, ctx)
             }
             AgentFact::SubAgentStarted { subagent, model, objective, call } => {
                 let event =
@@ -287,6 +278,25 @@ impl Conversation {
             AgentFact::TurnLost => self.continue_lost_turn(ctx),
             AgentFact::Noted => Vec::new(),
         })
+    }
+
+    fn tool_ended(
+        &mut self,
+        call: &ToolCallId,
+        is_error: bool,
+        subagent: Option<SubAgentId>,
+        ctx: &DomainContext<'_>,
+    ) -> Events {
+        let open = self.session.close_tool(call);
+        let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
+        let mut events = vec![SessionEvent::ToolCallCompleted {
+            tool_call_id: call.clone(),
+            tool_name: open.map(|open| open.name),
+            status,
+            sub_agent_id: subagent,
+        }];
+        events.extend(self.session.close_request_of(call, ctx.now));
+        events
     }
 
     /// Lets a resumed agent go on whose process ended during the pause. An open request does so with its answer.

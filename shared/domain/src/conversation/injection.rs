@@ -1,4 +1,4 @@
-//! Delivering knowledge to the agent (S2 `injectContext`; decision 90). An injection waits for a running turn, or for the message that
+//! Delivering knowledge to the agent (S2 `injectContext`; decision 89). An injection waits for a running turn, or for the message that
 //! starts the next one. It never starts a turn itself, and requests no run.
 
 use super::Conversation;

@@ -1,4 +1,4 @@
-//! Context injection: the knowledge of a project that its working agents receive (S2, "`ContextInjection` timing policy"; decision 90).
+//! Context injection: the knowledge of a project that its working agents receive (S2, "`ContextInjection` timing policy"; decision 89).
 //!
 //! | module | contents |
 //! |---|---|

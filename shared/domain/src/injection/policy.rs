@@ -121,7 +121,7 @@ impl std::fmt::Display for InjectionReason {
     }
 }
 
-/// When an agent receives knowledge. S2 counts ticks here; this policy counts minutes (decision 90).
+/// When an agent receives knowledge. S2 counts ticks here; this policy counts minutes (decision 89).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ContextInjectionPolicy {

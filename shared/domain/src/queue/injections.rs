@@ -1,4 +1,4 @@
-//! Context injections in the queue of a session (decision 90). They are apart from the messages, so that nothing that concerns messages
+//! Context injections in the queue of a session (decision 89). They are apart from the messages, so that nothing that concerns messages
 //! (the next one, holds, wakes, the order of the owner) regards them.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Checkpoints of the agents of projects (S2 `SerializedAgentState`; decision 91): where an agent continues from.
+//! Checkpoints of the agents of projects (S2 `SerializedAgentState`; decision 90): where an agent continues from.
 //!
 //! A checkpoint refers to the conversation, which the sidecar of the agent keeps at each step. It holds no copy of it.
 

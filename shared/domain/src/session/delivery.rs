@@ -209,11 +209,11 @@ impl Delivery {
     }
 
     /// Defers a fact. Gives a request back for which there is no place: it can be denied. Other facts are small.
-    pub(super) fn defer(&mut self, fact: AgentFact) -> Result<(), AgentFact> {
+    pub(super) fn defer(&mut self, fact: AgentFact) -> Result<(), Box<AgentFact>> {
         let is_request = matches!(fact, AgentFact::QuestionAsked { .. } | AgentFact::PlanShown { .. });
         let bytes = || serde_json::to_vec(&(&self.deferred, &fact)).map_or(usize::MAX, |json| json.len());
         if is_request && bytes() > Self::MAX_DEFERRED_BYTES {
-            return Err(fact);
+            return Err(Box::new(fact));
         }
         self.deferred.push(fact);
         Ok(())
@@ -347,7 +347,7 @@ impl AgentSession {
         self.delivery.has_deferred()
     }
 
-    pub(crate) fn defer(&mut self, fact: AgentFact) -> Result<(), AgentFact> {
+    pub(crate) fn defer(&mut self, fact: AgentFact) -> Result<(), Box<AgentFact>> {
         self.delivery.defer(fact)
     }
 

@@ -123,7 +123,7 @@ aggregate_events! {
         HoldReleased = "SessionHoldReleasedEvent" { brake_id: BrakeId },
         /// The owner stopped a session that a brake holds: the release of the brake does not resume it.
         HoldKept = "SessionHoldKeptEvent" {},
-        /// The process of the agent restarts under a changed control mode, and continues the conversation (decision 91).
+        /// The process of the agent restarts under a changed control mode, and continues the conversation (decision 90).
         ProcessRestartRequested = "SessionProcessRestartRequestedEvent" { mode_revision: ModeRevision },
         /// The session waits in line because a brake lets it not start.
         StartBraked = "SessionStartBrakedEvent" { brake_id: BrakeId },

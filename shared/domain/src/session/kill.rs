@@ -1,4 +1,4 @@
-//! The end of an agent of a project by its owner (S2 `KillRequest`, `KillResponse`; decision 91).
+//! The end of an agent of a project by its owner (S2 `KillRequest`, `KillResponse`; decision 90).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The restart of an agent's process under a changed control mode (S2, "Mode Transitions"; decision 91).
+//! The restart of an agent's process under a changed control mode (S2, "Mode Transitions"; decision 90).
 //!
 //! | status | effect |
 //! |---|---|

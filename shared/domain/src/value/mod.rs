@@ -106,8 +106,7 @@ pub enum MessageSource {
     System,
     /// An external system.
     Webhook,
-    /// Knowledge of the project, which neither starts a turn nor asks for work ([decision
-    /// 90](../../../../docs/decisions/0090-context-injection.md)).
+    /// Knowledge of the project, which neither starts a turn nor asks for work (decision 89).
     ContextInjection,
 }
 

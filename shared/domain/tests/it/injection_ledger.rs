@@ -1,4 +1,4 @@
-//! When agents receive knowledge, and what (S2, "`ContextInjection` timing policy"; decision 90).
+//! When agents receive knowledge, and what (S2, "`ContextInjection` timing policy"; decision 89).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -238,21 +238,24 @@ impl Fake {
         }
     }
 
+    fn play_ask(&mut self) -> &'static str {
+        Self::call("c1", "pending");
+        let chosen = self.permission("c1");
+        Self::result("c1", if chosen == "yes" { "completed" } else { "failed" }, &chosen);
+        if chosen != "cancelled" {
+            return "end_turn";
+        }
+        Self::say("the permission was cancelled");
+        // Like opencode, which ends its turn as usual if the withdrawal arrives before the cancellation.
+        if self.can("ends-turn") { "end_turn" } else { "cancelled" }
+    }
+
     fn play(&mut self, direction: &str, id: &Value) -> Option<&'static str> {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
         match word {
             "say" => Self::say(rest),
             "introduction" => Self::say(&self.introduced.clone()),
-            "ask" => {
-                Self::call("c1", "pending");
-                let chosen = self.permission("c1");
-                Self::result("c1", if chosen == "yes" { "completed" } else { "failed" }, &chosen);
-                if chosen == "cancelled" {
-                    Self::say("the permission was cancelled");
-                    // Like opencode, which ends its turn as usual if the withdrawal arrives before the cancellation.
-                    return Some(if self.can("ends-turn") { "end_turn" } else { "cancelled" });
-                }
-            }
+            "ask" => return Some(self.play_ask()),
             "ask-early" | "ask-alone" => return Some(self.ask_early(rest, word == "ask-early")),
             "hang" => {
                 Self::call("c2", "in_progress");

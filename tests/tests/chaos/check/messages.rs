@@ -42,7 +42,8 @@ fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
             _ => {}
         }
     }
-    for message in session.queue.messages() {
+    // A failed session keeps both for a retry.
+    for message in session.queue.messages().iter().chain(session.queue.pending_injection()) {
         fates.entry(message.message_id).or_default().open = true;
     }
     fates

@@ -1,4 +1,4 @@
-//! Checkpoints, kills and restarts of the agents of projects (S2, "Session management and checkpointing"; decision 91).
+//! Checkpoints, kills and restarts of the agents of projects (S2, "Session management and checkpointing"; decision 90).
 
 use std::time::Duration;
 

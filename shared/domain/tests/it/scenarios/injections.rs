@@ -1,4 +1,4 @@
-//! Context injections reach agents within turns, and never start one (S2 `injectContext`, decision 90).
+//! Context injections reach agents within turns, and never start one (S2 `injectContext`, decision 89).
 
 use std::collections::BTreeSet;
 
