@@ -107,7 +107,11 @@ async fn reports_at_the_same_time_raise_their_conflict_once() {
         let artifacts = Artifacts::new().await;
         let (first, second) =
             join(artifacts.report("src/api.ts", "one"), artifacts.write("src/api.ts", "two")).await;
-        join(artifacts.react_to(&first["artifactId"], 1), artifacts.react_to(&second["artifactId"], 1)).await;
+        Box::pin(join(
+            artifacts.react_to(&first["artifactId"], 1),
+            artifacts.react_to(&second["artifactId"], 1),
+        ))
+        .await;
         assert_eq!(check(&artifacts.only_issue().await), "file_conflict");
     }
 }
