@@ -107,7 +107,7 @@ async fn killed_work_with_a_full_context_gets_no_other_session() {
 
 #[tokio::test]
 async fn process_restarts_for_a_changed_mode_and_goes_on() {
-    let server = Server::start(2).await;
+    let server = Server::start(1).await;
     let shop = project(&server.api(), "Shop").await;
     let (id, session) = spawned(&server, &shop, "Builder", &endless()).await;
     session.until_said("Working.").await;

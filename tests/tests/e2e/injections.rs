@@ -56,7 +56,7 @@ fn writer(role: &str) -> Value {
 
 #[tokio::test]
 async fn approved_artifact_reaches_working_and_resting_agents() {
-    let server = Server::start(3).await;
+    let server = Server::start(1).await;
     let api = server.api();
     project(&api).await;
     let listens =
