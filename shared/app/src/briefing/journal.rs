@@ -134,6 +134,11 @@ impl Usage {
                 Self { cost_usd: Some(*total_cost_usd), turns: Some(*turn_count) }
             }
             SessionEvent::TurnCompleted { turn_count, .. } => Self { turns: Some(*turn_count), ..self },
+            // A turn that ends with an output has this event instead.
+            SessionEvent::OutputReady { .. } => match self.turns {
+                Some(turns) => Self { turns: Some(turns.saturating_add(1)), ..self },
+                None => self,
+            },
             _ => self,
         }
     }
@@ -178,5 +183,11 @@ mod tests {
         .unwrap();
         let usage = Usage::default().after(&turn);
         assert_eq!(usage, Usage { cost_usd: None, turns: Some(4) }, "a turn does not show the costs");
+        let output: SessionEvent = serde_json::from_value(serde_json::json!({
+            "type": "AgentSessionOutputReadyEvent", "outputId": "01900000-0000-7000-8000-000000000001", "filesChanged": 1, "testsAdded": 0,
+            "allTestsPassing": true,
+        }))
+        .unwrap();
+        assert_eq!(usage.after(&output).turns, Some(5), "a turn may end with an output");
     }
 }
