@@ -119,7 +119,7 @@ pub struct Dismiss {
 pub struct Resolve {
     #[command(flatten)]
     pub issue: IssueArg,
-    /// What was done
+    /// The changes that solved the problem
     #[arg(long, short, value_name = "TEXT")]
     pub resolution: String,
 }

@@ -116,7 +116,7 @@ pub fn score(report: &CoherenceReport, style: Style) -> String {
     out
 }
 
-/// What an audit has compared.
+/// The result of an audit.
 pub fn audit(audit: &CoherenceAudit) -> String {
     if audit.is_too_large {
         return "Nothing was compared: the project has more than 500 artifacts\n".to_owned();

@@ -19,23 +19,23 @@ use schemars::JsonSchema;
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ReportIssue {
-    /// The project. Agents, and owners with one project, may leave it out.
+    /// The project. Agents, and owners with one project, may omit it.
     #[deserr(default)]
     pub project_id: Option<ProjectId>,
     /// The issue in a line.
     pub title: IssueTitle,
     /// The issue in sentences.
     pub description: IssueDescription,
-    /// In which way the parts do not fit.
+    /// The kind of problem between the parts.
     pub category: CoherenceCategory,
-    /// How bad it is. Default: medium.
+    /// The severity. Default: medium.
     #[deserr(default)]
     pub severity: Option<Severity>,
-    /// The workstreams that it concerns: at most 20. The workstreams of the artifacts are added.
+    /// The affected workstreams: at most 20. The workstreams of the artifacts are added.
     #[deserr(default, try_from(Option<Vec<WorkstreamId>>) = workstreams -> FieldError)]
     #[schemars(with = "Option<Vec<WorkstreamId>>")]
     pub affected_workstreams: Vec<WorkstreamId>,
-    /// The artifacts that it concerns: at most 20.
+    /// The affected artifacts: at most 20.
     #[deserr(default, try_from(Option<Vec<String>>) = artifacts -> FieldError)]
     #[schemars(with = "Option<Vec<ArtifactId>>")]
     pub affected_artifact_ids: Vec<ArtifactId>,

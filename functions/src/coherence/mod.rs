@@ -13,7 +13,7 @@ use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{DomainContext, Events, ProjectId, SessionEvent, UserId};
 use pilothouse_store::{Commit, LoadedAggregate};
 
-/// What was detected, with the issues that exist already.
+/// Detected issues, each with its stored state, if it exists already.
 pub(crate) struct Detection {
     place: (UserId, ProjectId),
     tick: Tick,

@@ -24,7 +24,7 @@ const PAGE: usize = 200;
 /// The most issues that a scan raises. The next audit finds further ones.
 const MAX_ISSUES: usize = 50;
 
-/// What a scan did.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Scanned {
     pub(crate) compared: usize,
@@ -68,7 +68,7 @@ async fn store_mark(app: &App, project: ProjectId, scanned: ScanMark) -> Result<
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Compares what changed after `since` with everything, or everything.
+/// Compares the artifacts that changed after `since` with all others. Without `since`, it compares all.
 pub(crate) async fn scan_project(
     app: &App,
     (owner, project): (&UserId, ProjectId),

@@ -1,4 +1,4 @@
-//! Layer 0 (S2, "Structural checks"): reads what the rules compare.
+//! Layer 0 (S2, "Structural checks"): reads the entries that the rules compare.
 
 use futures_util::future::{try_join, try_join_all};
 use pilothouse_app::App;
@@ -35,8 +35,8 @@ pub(crate) async fn evidence(
     Ok(Evidence { at_path, with_content, sources })
 }
 
-/// Checks the latest version of an artifact against what was committed at the same time. The transactions of two versions do not see
-/// each other, but the later one of their reactions sees both.
+/// Checks the latest version of an artifact again. Two transactions at the same time do not see each other's versions, but the later of
+/// their reactions sees both.
 pub(crate) async fn check_again(app: &App, artifact: &Artifact) -> Result<Detection, Problem> {
     let (owner, project) = (artifact.owner_id(), artifact.project_id());
     let latest = artifact.latest();

@@ -1,6 +1,5 @@
-//! Coherence of what agents commit at the same time (S2, "Coherence Monitoring"; decision 88): checks artifacts again, compares what
-//! agents recommend, and counts issues for the trust of agents. Each issue has an id that follows from its parts, so that a repeated or
-//! late message changes nothing.
+//! Checks new versions again for coherence, compares the recommendations of agents, and counts issues for the trust of agents (S2,
+//! "Coherence Monitoring"; decision 88). The id of an issue follows from its parts, so that a repeated or late message changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +87,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
     Ok(())
 }
 
-/// What a decision recommends, and for which artifacts.
+/// The recommendations of a decision, one for each artifact.
 fn recommendation(decision: &decision::Decision) -> Option<(Recommendation, BTreeSet<ArtifactId>)> {
     let membership = decision.project.as_ref()?;
     let DecisionSubject::Option { question, options, assessment: Some(assessment), .. } = &decision.subject

@@ -1,4 +1,4 @@
-//! Checkpoints of the agents of projects, and how agents were ended (S2, "Session management and checkpointing"; decision 90).
+//! Checkpoints of the agents of projects, and outcomes of kills (S2, "Session management and checkpointing"; decision 90).
 
 use pilothouse_domain::session::{AgentSession, Checkpoint, CheckpointCause};
 use pilothouse_domain::text::AdapterName;
@@ -6,7 +6,7 @@ use pilothouse_domain::{AgentSessionId, DecisionId, MeterId, ProjectAgent, Proje
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where an agent continues from (S2 `SerializedAgentState`).
+/// A point at which the conversation of an agent can continue (S2 `SerializedAgentState`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointView {
@@ -16,7 +16,7 @@ pub struct CheckpointView {
     pub plugin_name: String,
     /// The session.
     pub session_id: AgentSessionId,
-    /// The conversation, which the sidecar keeps. Absent before the agent has reported its first usage.
+    /// The conversation, which the sidecar stores. Absent before the agent has reported its first usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<ConversationReference>,
     /// The version of the brief that the agent worked with. Absent if the brief has changed more than 20 times since.
@@ -30,7 +30,7 @@ pub struct CheckpointView {
     pub last_sequence: u64,
     /// When the checkpoint was made.
     pub serialized_at: Timestamp,
-    /// Why the checkpoint was made.
+    /// The cause of the checkpoint.
     pub serialized_by: CheckpointCause,
     /// The size of the checkpoint as it is stored.
     pub estimated_size_bytes: usize,
@@ -54,14 +54,14 @@ pub struct CheckpointList {
     pub items: Vec<CheckpointView>,
 }
 
-/// How an agent was ended (S2 `KillResponse`).
+/// The outcome of a kill (S2 `KillResponse`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KillView {
     /// The state of the agent when it stopped. Absent if it did not stop within the grace period, or had no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<CheckpointView>,
-    /// Whether the agent stopped by itself, so that no process had to be ended.
+    /// Whether the agent stopped before the runtime had to end its process.
     pub clean_shutdown: bool,
 }
 
@@ -95,7 +95,7 @@ impl CheckpointList {
 }
 
 impl KillView {
-    /// How `session` was cancelled; `None` if it was not.
+    /// The outcome of the kill of `session`; `None` unless it was cancelled.
     pub fn of(agent: &ProjectAgent, session: &AgentSession) -> Option<Self> {
         let outcome = session.kill_outcome()?;
         let state = outcome.state.map(|state| CheckpointView::of(agent, session, state));

@@ -16,12 +16,12 @@ pub struct CoherenceIssueView {
     pub id: CoherenceIssueId,
     /// The project.
     pub project_id: ProjectId,
-    /// What is wrong, and who found it.
+    /// The content of the issue, with its finder.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The state, with who decided and when.
+    /// The state, with the person and time of its decision.
     pub status: CoherenceStatus,
-    /// When it was found last.
+    /// The time of the latest detection.
     pub detected_at: Timestamp,
     /// The tick of the project at that time.
     pub detected_tick: Tick,
@@ -51,11 +51,11 @@ pub struct FlaggedIssue {
     pub state: CoherenceState,
 }
 
-/// What an audit has compared.
+/// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoherenceAudit {
-    /// What compared the texts: `lexical` counts common words.
+    /// The engine that compared the texts: `lexical` weighs common words.
     pub engine: String,
     /// The number of artifacts whose texts were compared.
     pub compared_artifacts: usize,
@@ -69,7 +69,7 @@ pub struct CoherenceAudit {
     pub raised_issues: usize,
 }
 
-/// How well the work in a project fits together (S2, "Coherence score computation").
+/// The coherence of a project (S2, "Coherence score computation").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoherenceReport {
@@ -77,7 +77,7 @@ pub struct CoherenceReport {
     pub score: CoherenceScore,
     /// The score ten ticks ago.
     pub score_before: CoherenceScore,
-    /// How the score has changed since then.
+    /// The change of the score since then.
     pub trend: CoherenceTrend,
     /// The number of open and confirmed issues of each severity.
     pub open_issues: OpenIssues,

@@ -1,4 +1,4 @@
-//! Coherence issues of a project, and what agents recommend for its artifacts (decision 88).
+//! Coherence issues of a project, and recommendations of agents for its artifacts (decision 88).
 //!
 //! An issue is an aggregate. A recommendation belongs to one decision, so that agents of one project never write the same item.
 
@@ -14,7 +14,7 @@ use crate::layout;
 use crate::repository::{Listing, Store, write};
 use crate::table::{Condition, Position, Query, SortRange, Write};
 
-/// Which issues of a project are read.
+/// The issues to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IssueList {
     /// The open and confirmed ones, the latest first, then the others.
@@ -25,7 +25,7 @@ pub enum IssueList {
     Ended,
 }
 
-/// When the texts of a project were compared last.
+/// The time of the latest scan of a project's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScanMark {
@@ -41,7 +41,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Adds what a decision recommends for an artifact.
+    /// Adds the recommendation of a decision for an artifact.
     pub fn recommendation(
         &mut self,
         project: ProjectId,
@@ -81,7 +81,7 @@ impl Store {
         Ok(self.load(&layout::coherence_scan(project)).await?.unwrap_or(Loaded::new(never)))
     }
 
-    /// What decisions have recommended for an artifact, the latest first, at most `limit`. Consistent with all earlier commits. A decision may be over.
+    /// The recommendations for an artifact, the latest first, at most `limit`. Consistent with all earlier commits. A decision may be over.
     pub async fn recommendations(
         &self,
         project: ProjectId,

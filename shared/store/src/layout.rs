@@ -40,7 +40,7 @@
 //! | artifact in a list of its project | `A#artifact#{id}` | `LIST#{list}` | `artifact-in-list` |
 //! | artifact that is a copy of a file | `AP#{project}#{hash of the path}` | `{artifact}` | `artifact-path` |
 //! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
-//! | what a decision recommends for an artifact | `AD#{project}#{artifact}` | `{time}#{decision}` | `recommendation` |
+//! | recommendation of a decision for an artifact | `AD#{project}#{artifact}` | `{time}#{decision}` | `recommendation` |
 //! | last comparison of the texts of a project | `T#{project}` | `COHERENCE` | `coherence-scan` |
 //! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |

@@ -31,12 +31,12 @@ pub const FUNCTION: HttpFunction =
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditCoherence {
-    /// The project. An owner with one project may leave it out.
+    /// The project. An owner with one project may omit it.
     #[deserr(default)]
     pub project_id: Option<ProjectId>,
 }
 
-/// Responds with 200 and what was compared. Issues that exist already are not raised again. It finds similar texts: duplicates and
+/// Responds with 200 and the result. Issues that exist already are not raised again. An audit finds similar texts: duplicates and
 /// overlapping work. It cannot find contradictions or gaps.
 async fn audit_coherence(
     State(app): State<App>,

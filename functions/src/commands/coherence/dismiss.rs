@@ -29,7 +29,7 @@ pub const FUNCTION: HttpFunction =
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DismissIssue {
-    /// Why it is not real.
+    /// The reason of the dismissal.
     #[deserr(default)]
     pub reason: Option<Feedback>,
 }

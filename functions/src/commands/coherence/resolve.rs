@@ -24,12 +24,12 @@ pub const FUNCTION: HttpFunction =
     .input::<ResolveIssue>()
     .output::<CoherenceIssueView>(&[200]);
 
-/// How the parts fit together now.
+/// A resolution.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResolveIssue {
-    /// What was done.
+    /// The changes that solved the problem.
     pub resolution: Feedback,
 }
 

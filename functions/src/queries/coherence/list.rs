@@ -62,7 +62,7 @@ impl Filter {
 }
 
 /// Responds with 200 and a page: open and confirmed issues, the latest first, then those that are dismissed or resolved. An owner with
-/// one project may leave out `projectId`. With filters, a page may be short, or even empty, although more follow.
+/// one project may omit `projectId`. With filters, a page may be short, or even empty, although more follow.
 async fn list_issues(
     State(app): State<App>,
     Owner(owner): Owner,

@@ -21,7 +21,7 @@ pub const FUNCTION: HttpFunction =
         .query(&["limit", "cursor", "projectId", "status", "pluginName", "workstream"])
         .output::<Page<AgentView>>(&[200]);
 
-/// Responds with 200 and a page. An owner with one project may leave out `projectId`. `status`, `pluginName` and `workstream` filter.
+/// Responds with 200 and a page. An owner with one project may omit `projectId`. `status`, `pluginName` and `workstream` filter.
 async fn list_agents(
     State(app): State<App>,
     Owner(owner): Owner,

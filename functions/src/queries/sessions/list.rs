@@ -45,8 +45,8 @@ fn parse_status(text: &str) -> Result<AgentSessionStatus, Problem> {
     })
 }
 
-/// The number of index pages after which a request returns the matches that it has. It goes on until the first match, because an
-/// empty page would look like the end of the list.
+/// The number of index pages after which a request returns its matches. Without a match, it reads further pages until the first one,
+/// because an empty page would look like the end of the list.
 const MAX_PAGES_READ: usize = 5;
 
 pub(super) async fn summaries(

@@ -17,13 +17,13 @@ use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation};
 use super::cause;
 use crate::knowledge::snapshot::{position_of, snapshot_of};
 
-/// Why an agent is considered.
+/// The cause for which an agent is considered.
 #[derive(Clone, Copy)]
 pub(super) enum Trigger<'a> {
-    /// It begins to work, so that checks begin, too.
+    /// The agent starts a turn, so its checks start as well.
     TurnStarted,
     Event(&'a InjectionReason),
-    /// Something happened in a workstream, which the agent may read or not.
+    /// An event in a workstream. The agent may not be allowed to read it.
     InWorkstream {
         project: &'a Project,
         workstream: &'a WorkstreamId,
@@ -34,7 +34,7 @@ pub(super) enum Trigger<'a> {
     Due,
 }
 
-/// An agent with everything that an injection depends on.
+/// An agent, with the state on which an injection depends.
 struct InjectionState {
     agent: LoadedAggregate<ProjectAgent>,
     agent_events: Vec<ProjectAgentEvent>,
@@ -42,7 +42,7 @@ struct InjectionState {
     session: LoadedConversation,
     ledger: Loaded<InjectionLedger>,
     ledger_before: InjectionLedger,
-    /// What the agent receives, if it receives anything now.
+    /// The injection that the agent receives now, if any.
     knowledge: Option<Knowledge>,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn inject(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) 
 }
 
 impl InjectionState {
-    /// Reads as little as shows that there is nothing to do.
+    /// Checks with few reads whether there is anything to do.
     async fn load(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) -> Result<Option<Self>, Problem> {
         let now = app.now();
         let mut ledger = None;
@@ -195,7 +195,7 @@ impl InjectionState {
         Ok(if commit.is_empty() { Decision::Unchanged(()) } else { Decision::Commit(commit, ()) })
     }
 
-    /// Gives the session the injection, unless the agent knows its content or is about to.
+    /// Adds the injection to the session, unless the agent has its content, or an undelivered injection has it.
     fn send(
         &mut self,
         app: &App,

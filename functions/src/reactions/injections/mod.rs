@@ -1,4 +1,4 @@
-//! Gives agents knowledge of their project while they work (S2, "`ContextInjection` timing policy"; decision 89).
+//! Injects changes of a project into the context of its working agents (S2, "`ContextInjection` timing policy"; decision 89).
 //!
 //! | module | contents |
 //! |---|---|

@@ -142,7 +142,7 @@ pub enum AgentEventContent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress_pct: Option<u8>,
     },
-    /// What the agent reported or flagged does not fit the work of another agent.
+    /// A report or a flag of the agent raised a coherence issue.
     Coherence {
         /// The id of the issue.
         issue_id: CoherenceIssueId,

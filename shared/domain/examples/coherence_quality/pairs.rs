@@ -6,7 +6,7 @@ use pilothouse_domain::coherence::lexical::{Corpus, Features};
 
 const TEXT: &str = include_str!("../../tests/data/coherence-pairs.txt");
 
-/// What is true of a pair.
+/// The label of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Label {
     Duplicate,

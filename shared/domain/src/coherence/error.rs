@@ -1,9 +1,9 @@
-//! Why an issue refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
+//! Errors of operations on coherence issues. Each has a stable code and a sentence that says what to do (decision 5).
 
 use super::status::CoherenceState;
 use crate::text::WorkstreamId;
 
-/// Why an operation was refused. The issue is unchanged.
+/// A refused operation. The issue is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CoherenceError {
     #[error("the issue was {state} already; report a new one if there is another problem")]

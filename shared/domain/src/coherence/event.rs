@@ -1,4 +1,4 @@
-//! What can happen to a coherence issue.
+//! Events of coherence issues.
 
 use super::finding::IssueSource;
 use crate::ProjectId;
@@ -7,16 +7,16 @@ use crate::event::aggregate_events;
 use crate::knowledge::CoherenceCategory;
 
 aggregate_events! {
-    /// Something that happened to a coherence issue.
+    /// An event of a coherence issue.
     pub enum CoherenceEvent {
-        /// It was found for the first time, or again after it was resolved.
+        /// A layer, an agent or a person found the issue for the first time, or again after it was resolved.
         Detected = "CoherenceIssueDetectedEvent" {
             project_id: ProjectId,
             category: CoherenceCategory,
             severity: Severity,
             source: IssueSource,
         },
-        /// A person confirmed that it is real. `source` is who found it.
+        /// A person confirmed that the issue is real. `source` names its finder.
         Confirmed = "CoherenceIssueConfirmedEvent" { project_id: ProjectId, source: IssueSource },
         Dismissed = "CoherenceIssueDismissedEvent" { project_id: ProjectId },
         Resolved = "CoherenceIssueResolvedEvent" { project_id: ProjectId },

@@ -1,4 +1,4 @@
-//! What is wrong, who found it, and which parts it concerns (S2 `CoherenceEvent`).
+//! The content of a coherence issue: its finder, its category and the affected parts (S2 `CoherenceEvent`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,31 +10,31 @@ use crate::names::named;
 use crate::text::WorkstreamId;
 use crate::{AgentSessionId, ArtifactId, CoherenceIssueId, ProjectAgentId, ProjectId, Timestamp, UserId};
 
-/// What is wrong.
+/// The content of a coherence issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Who or what found it.
+    /// The finder.
     pub source: IssueSource,
-    /// In which way the parts do not fit.
+    /// The kind of problem between the parts.
     pub category: CoherenceCategory,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The issue in a line.
     pub title: String,
     /// The issue in sentences.
     pub description: String,
-    /// The workstreams that it concerns.
+    /// The affected workstreams.
     pub affected_workstreams: Vec<WorkstreamId>,
-    /// The artifacts that it concerns.
+    /// The affected artifacts.
     pub affected_artifact_ids: Vec<ArtifactId>,
-    /// The agents whose work it concerns.
+    /// The agents whose work is affected.
     pub affected_agent_ids: Vec<ProjectAgentId>,
-    /// When the latest part was stored that shows it.
+    /// The time at which the latest affected version was stored.
     pub evidence_at: Timestamp,
 }
 
-/// Who or what finds an issue.
+/// The finder of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum IssueSource {
@@ -45,7 +45,7 @@ pub enum IssueSource {
     },
     /// The texts of two artifacts share most of their words (layer 1, the lexical engine).
     Similarity {
-        /// How similar they are.
+        /// The similarity.
         percent: u8,
     },
     /// An agent flagged it.

@@ -1,5 +1,5 @@
 //! The built-in engine of layer 1: compares texts by the words that they share. It needs no model and no key, and its result depends on
-//! the texts only. It finds text that was copied, shortened or put into another order. It does not know that two words mean the same.
+//! the texts only. It finds text that was copied, shortened or rearranged. It does not recognise synonyms.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const PART: usize = 4;
 /// The most features of a text; the first ones count.
 const MAX_FEATURES: usize = 20_000;
 
-/// English words that say nothing about the subject. In a small project, rarity alone does not find them.
+/// English words without a subject of their own. In a small project, their rarity alone does not exclude them.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because", "been",
     "before", "both", "but", "by", "can", "could", "did", "do", "does", "each", "every", "for", "from",

@@ -2,11 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `finding` | what is wrong, who found it, and which parts it concerns |
+//! | `finding` | the content of an issue: its finder, its category and the affected parts |
 //! | `status` | the states of an issue |
 //! | `structural` | layer 0: rules on paths, hashes, provenance and proposals |
 //! | `similarity` | layer 1: similar texts of different workstreams |
-//! | `lexical` | compares texts by the words that they share |
+//! | `lexical` | a comparison of texts by their common words |
 //! | `score` | the score of a project and its trend |
 
 mod error;
@@ -41,7 +41,7 @@ pub struct CoherenceIssue {
     #[serde(flatten)]
     finding: Finding,
     status: CoherenceStatus,
-    /// When it was found last.
+    /// The time of the latest detection.
     detected_at: Timestamp,
     detected_tick: Tick,
     /// The tick at which it was dismissed or resolved.
@@ -55,7 +55,7 @@ impl CoherenceIssue {
     /// Most artifacts, workstreams and agents that an issue names, each.
     pub const MAX_AFFECTED: usize = 20;
 
-    /// Records what a layer, an agent or a person has found.
+    /// Creates the issue of a finding.
     pub fn detect(
         id: CoherenceIssueId,
         (owner_id, project_id): (UserId, ProjectId),
@@ -78,8 +78,8 @@ impl CoherenceIssue {
         (issue, vec![detected])
     }
 
-    /// The same finding again. It changes nothing, unless the issue was resolved before the version was stored that shows it. What a
-    /// person has dismissed stays dismissed.
+    /// Records that the same finding was made again. It reopens an issue that was resolved before the affected version was stored, and
+    /// changes no other one.
     pub fn detect_again(
         &mut self,
         mut finding: Finding,

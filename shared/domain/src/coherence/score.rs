@@ -7,7 +7,7 @@ use crate::effect::Severity;
 use crate::names::named;
 use crate::tick::Tick;
 
-/// What of an issue counts for the score.
+/// The part of an issue that counts for the score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScoredIssue {
     pub severity: Severity,
@@ -21,7 +21,7 @@ pub struct ScoredIssue {
 #[serde(transparent)]
 pub struct CoherenceScore(u32);
 
-/// How the score has changed.
+/// The direction in which the score changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoherenceTrend {

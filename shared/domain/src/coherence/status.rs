@@ -7,11 +7,11 @@ use crate::names::named;
 use crate::text::Feedback;
 use crate::{Timestamp, UserId};
 
-/// The state with who decided and when.
+/// The state, with the person and time of its decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum CoherenceStatus {
-    /// Nobody has looked at it yet.
+    /// No person has decided on it.
     Open,
     /// A person confirmed that it is real (S2 "investigating").
     Confirmed { by: UserId, at: Timestamp },

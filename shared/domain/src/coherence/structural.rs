@@ -1,5 +1,5 @@
-//! Layer 0 (S2, "Structural checks"): deterministic rules on what an artifact or a proposal refers to. Each rule raises at most one issue
-//! for a version, so that its transaction has a constant size.
+//! Layer 0 (S2, "Structural checks"): rules on the paths, contents and sources of artifacts, and on proposals. Each rule raises
+//! at most one issue for a version, so that its transaction has a constant size.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct CheckedVersion<'a> {
     pub previous: Option<(&'a ArtifactAuthor, Tick)>,
 }
 
-/// What the indexes have about the version. Each list may contain the version itself.
+/// The entries of the indexes that concern the version. Each list may contain the version itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// Artifacts that are copies of the same file.
@@ -180,14 +180,14 @@ fn dependency_violation(
     Some(Detected { id: check.issue_id(version.project, &parts), finding })
 }
 
-/// What an agent recommends for an artifact.
+/// A recommendation of an agent for an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recommendation {
     pub decision_id: DecisionId,
     pub agent_id: ProjectAgentId,
     pub workstream: WorkstreamId,
-    /// What the decision is about, in a line.
+    /// The subject of the decision in a line.
     pub question: String,
     /// The label of the option.
     pub option: String,

@@ -1,5 +1,5 @@
-//! Delivering knowledge to the agent (S2 `injectContext`; decision 89). An injection waits for a running turn, or for the message that
-//! starts the next one. It never starts a turn itself, and requests no run.
+//! The delivery of injections to the agent (S2 `injectContext`; decision 89). An injection waits for a running turn, or for the message
+//! that starts the next one. It never starts a turn itself, and requests no run.
 
 use super::Conversation;
 use crate::queue::SessionMessage;
@@ -10,7 +10,7 @@ use crate::value::{MessagePriority, MessageSource, MessageStatus};
 use crate::{CommandRef, DomainContext, Events, MessageId, SessionEvent};
 
 impl Conversation {
-    /// Offers knowledge to the agent, in place of an injection that waits. A session that accepts no messages ignores it.
+    /// Queues an injection in place of the pending one. A session that accepts no messages ignores it.
     pub fn inject(&mut self, id: MessageId, content: MessageContent, ctx: &DomainContext<'_>) -> Events {
         if !self.takes_injections() {
             return Vec::new();
@@ -31,12 +31,12 @@ impl Conversation {
         events
     }
 
-    /// Whether the agent can receive knowledge, now or with a later turn.
+    /// Whether the session accepts injections.
     pub fn takes_injections(&self) -> bool {
         self.session.check(Operation::AcceptMessage).is_ok()
     }
 
-    /// Sends the injection that waits into the running turn, once for each turn. An agent without steering receives it with the next
+    /// Sends the pending injection into the running turn, once for each turn. An agent without steering receives it with the next
     /// turn.
     pub(super) fn dispatch_injection(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let session = &self.session;
@@ -73,7 +73,7 @@ impl Conversation {
         vec![SessionEvent::MessageDispatched { message_id, command }]
     }
 
-    /// Sends the injection that waits with a message that starts a turn. The first character of a command must stay the first.
+    /// Sends the pending injection with a message that starts a turn. The first character of a command must stay the first.
     pub(super) fn attach_injection(&mut self, message: MessageId) {
         let starts_turn = matches!(self.session.status(), S::Idle | S::Interrupted);
         let is_command = |it: &SessionMessage| it.content.as_str().trim_start().starts_with(['!', '/']);
@@ -124,6 +124,6 @@ impl Conversation {
         events
     }
 
-    /// Reason for which an injection is cancelled that the agent may have.
+    /// The reason of a cancelled injection whose delivery is unknown.
     pub const UNCERTAIN_INJECTION: &str = "delivery-uncertain";
 }

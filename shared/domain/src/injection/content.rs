@@ -19,12 +19,12 @@ pub enum InjectionKind {
     All,
 }
 
-/// What an agent knows: a short hash of each item.
+/// The items that an agent has received: a short hash of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KnownItems(BTreeMap<String, String>);
 
-/// An injection, and what the agent knows when it has received it.
+/// An injection, and the items that the agent has after its delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composed {
     pub content: MessageContent,
@@ -34,7 +34,7 @@ pub struct Composed {
 
 struct Item {
     key: String,
-    /// The part of the item whose change is news. The status of agents changes with each turn and is none.
+    /// The part of the item whose change causes an injection. The status of an agent is not one, because it changes with each turn.
     state: String,
     line: String,
 }

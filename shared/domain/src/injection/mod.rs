@@ -2,11 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `policy` | when an agent receives knowledge, with the defaults of the control modes |
-//! | `ledger` | what an agent has received, what is under way, and when the next injection may follow |
-//! | `content` | the text of an injection, and what the agent knows afterwards |
+//! | `policy` | the conditions of an injection, with the defaults of the control modes |
+//! | `ledger` | the injections of an agent, delivered and undelivered, and the time of the next one |
+//! | `content` | the text of an injection, and the items that it contains |
 //!
-//! How an injection reaches the agent is part of [`crate::conversation`].
+//! [`crate::conversation`] delivers it.
 
 mod content;
 mod ledger;

@@ -1,4 +1,4 @@
-//! When an agent receives knowledge (S2 `ContextInjectionPolicy`).
+//! The conditions under which an agent receives injections (S2 `ContextInjectionPolicy`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::control_mode::ControlMode;
 use crate::names::named;
 use crate::text::{ArtifactName, WorkstreamId};
 
-/// An event in a workstream that the agent may read, after which the agent receives what changed.
+/// An event in a readable workstream that causes an injection of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReactiveEvent {
@@ -29,7 +29,7 @@ named!(ReactiveEvent {
     BrakeReleased => "brake_released",
 });
 
-/// Which injections give way when an agent receives too many (S2 `ContextInjection.priority`), the most important first.
+/// The priority of an injection, the most important first (S2 `ContextInjection.priority`). Limits drop only those that are not required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionPriority {
@@ -45,7 +45,7 @@ named!(InjectionPriority {
     Supplementary => "supplementary",
 });
 
-/// Why an agent receives knowledge.
+/// The reason of an injection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum InjectionReason {
@@ -65,7 +65,7 @@ pub enum InjectionReason {
     DecisionResolved {
         workstream: WorkstreamId,
     },
-    /// The agent missed many events.
+    /// Many events followed the latest injection.
     Stale {},
     Periodic {},
 }
@@ -121,17 +121,17 @@ impl std::fmt::Display for InjectionReason {
     }
 }
 
-/// When an agent receives knowledge. S2 counts ticks here; this policy counts minutes (decision 89).
+/// The conditions under which an agent receives injections. S2 counts ticks here; this policy counts minutes (decision 89).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ContextInjectionPolicy {
     /// Minutes between two complete updates of a working agent; `null` for none.
     pub periodic_interval_minutes: Option<u32>,
-    /// Events after which the agent receives what changed.
+    /// Events that cause an injection of the changes.
     pub reactive_events: BTreeSet<ReactiveEvent>,
-    /// Entries in the journals of other agents that it may read, after which it receives a complete update; `null` for none.
+    /// The number of entries in readable journals of other agents that causes a complete update; `null` for none.
     pub staleness_threshold: Option<u32>,
-    /// Most injections in an hour. Those that are required do not count as too many.
+    /// Most injections in an hour. Required ones are exempt.
     pub max_injections_per_hour: u32,
     /// Least minutes between two injections, unless the second one is required.
     pub cooldown_minutes: u32,

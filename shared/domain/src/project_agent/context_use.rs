@@ -1,4 +1,4 @@
-//! The knowledge that an agent received while it worked, and the tokens that it cost (S2, "Cost model"; decision 89).
+//! The number and cost of an agent's injections (S2, "Cost model"; decision 89).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Context injections in the queue of a session (decision 89). They are apart from the messages, so that nothing that concerns messages
-//! (the next one, holds, wakes, the order of the owner) regards them.
+//! Context injections in the queue of a session (decision 89). They are stored apart from the messages, because holds, wakes
+//! and the owner's order do not apply to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::injection::InjectionSlot;
 use crate::value::MessageStatus;
 use crate::{Events, MessageId, SessionEvent, TurnId};
 
-/// An injection that the agent does not have yet.
+/// An undelivered injection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QueuedInjection {
@@ -28,7 +28,7 @@ impl SessionMessageQueue {
         self.injection(id).is_some()
     }
 
-    /// The injection that waits.
+    /// The injection that was not sent yet.
     pub fn pending_injection(&self) -> Option<&SessionMessage> {
         self.injections.iter().map(|it| &it.message).find(|message| !message.sent)
     }
@@ -63,7 +63,7 @@ impl SessionMessageQueue {
         }
     }
 
-    /// Adds an injection in place of the one that waits, which is returned.
+    /// Adds an injection. Returns the pending one, which it replaces.
     pub(crate) fn inject(&mut self, message: SessionMessage) -> (Option<SessionMessage>, Events) {
         let replaced = self.pending_injection().map(|pending| pending.message_id);
         let (replaced, mut events) = replaced
@@ -79,7 +79,7 @@ impl SessionMessageQueue {
         (replaced, events)
     }
 
-    /// Marks the injection that waits as sent into a turn.
+    /// Marks the pending injection as sent into a turn.
     pub(crate) fn send_injection_into(&mut self, turn: &TurnId) -> Option<MessageId> {
         let pending = self.injections.iter_mut().find(|it| !it.message.sent)?;
         pending.message.sent = true;
@@ -87,7 +87,7 @@ impl SessionMessageQueue {
         Some(pending.message.message_id)
     }
 
-    /// Marks the injection that waits as sent with a message.
+    /// Marks the pending injection as sent with a message.
     pub(crate) fn send_injection_with(&mut self, message: MessageId) {
         if let Some(pending) = self.injections.iter_mut().find(|it| !it.message.sent) {
             pending.message.sent = true;
@@ -95,7 +95,7 @@ impl SessionMessageQueue {
         }
     }
 
-    /// Lets an injection wait again that the agent did not receive. If a newer one waits, the older one is dropped.
+    /// Makes a sent injection pending again, because the agent did not receive it. If a newer one is pending, the older one is dropped.
     pub(crate) fn return_injection(
         &mut self,
         id: MessageId,

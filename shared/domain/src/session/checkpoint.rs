@@ -1,6 +1,6 @@
-//! Checkpoints of the agents of projects (S2 `SerializedAgentState`; decision 90): where an agent continues from.
+//! Checkpoints of the agents of projects (S2 `SerializedAgentState`; decision 90).
 //!
-//! A checkpoint refers to the conversation, which the sidecar of the agent keeps at each step. It holds no copy of it.
+//! A checkpoint refers to the conversation, which the sidecar of the agent stores at each step. It contains no copy of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentSession;
 use crate::{DecisionId, MeterId, Timestamp};
 
-/// Why a checkpoint was made.
+/// The cause of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointCause {
@@ -29,7 +29,7 @@ crate::names::named!(CheckpointCause {
     CrashRecovery => "crash_recovery",
 });
 
-/// Where an agent continues from.
+/// A point at which the conversation of an agent can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {

@@ -429,7 +429,7 @@ aggregate_events! {
             #[serde(flatten)]
             learning: NewAgentLearning,
         },
-        /// What the agent reported or flagged raised a coherence issue (S2 `CoherenceEvent`). The journal of the issue has its own event.
+        /// A report or a flag of the agent raised a coherence issue (S2 `CoherenceEvent`). The journal of the issue has its own event.
         CoherenceIssueRaised = "CoherenceIssueRaisedEvent" {
             issue_id: CoherenceIssueId,
             #[serde(flatten)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AgentSession, Checkpoint, CheckpointCause, SessionError};
 use crate::{DecisionId, DomainContext, Events, Timestamp};
 
-/// How an agent is ended.
+/// The time that an agent has to stop before the runtime ends its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
     /// The runtime ends the process at once.
@@ -36,7 +36,7 @@ pub(super) struct Kill {
     is_clean: Option<bool>,
 }
 
-/// How a session of a project was cancelled (S2 `KillResponse`).
+/// The outcome of a kill (S2 `KillResponse`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KillOutcome<'a> {
     /// The state of the agent when it stopped.
@@ -70,7 +70,7 @@ impl AgentSession {
         self.order_kill(false, ctx)
     }
 
-    /// How the session was cancelled; `None` if it was not.
+    /// The outcome of the kill; `None` unless the session was cancelled.
     pub fn kill_outcome(&self) -> Option<KillOutcome<'_>> {
         let is_clean = self.kill.as_ref()?.is_clean?;
         let state =
@@ -92,7 +92,7 @@ impl AgentSession {
         self.enforce_stop(ctx)
     }
 
-    /// Keeps what the agent waits for, because its decisions are no longer its own once it is asked to stop.
+    /// Keeps the ids of the open decisions, because the request to stop closes them.
     pub(super) fn prepare_stop(&mut self) {
         if self.project().is_some() {
             let pending = self.open_decision_ids();

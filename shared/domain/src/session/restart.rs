@@ -54,14 +54,14 @@ impl AgentSession {
         self.process_restart.is_some_and(|restart| restart.is_pending)
     }
 
-    /// Gives up a restart, because the session ends.
+    /// Discards a restart, because the session ends.
     pub(super) const fn drop_restart(&mut self) {
         if let Some(restart) = &mut self.process_restart {
             restart.is_pending = false;
         }
     }
 
-    /// Takes the next step of a restart. Returns no events if it waits, or is done.
+    /// Performs the next step of a restart. Returns no events while it waits, and when it is done.
     pub(crate) fn apply_restart(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         if !self.is_restarting() {
             return Ok(Events::new());

@@ -16,7 +16,7 @@ use crate::own_tools::arguments;
 const NAME: &str = "flag_coherence";
 
 const DESCRIPTION: &str = "Tells people that work in the project does not fit together: two results contradict each other, do the same \
-work twice, leave a gap between them, or depend on something they should not. A person decides what to do; go on with your work.";
+work twice, leave a gap between them, or depend on something they should not. A person decides on it; continue with your work.";
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -28,7 +28,7 @@ async fn projects() {
     on.get("/api/tick").await.expect(200);
     on.patch(&project, json!({ "trust": { "config": { "floorScore": 200 } } })).await.expect(422);
 
-    // The agent must work on when it learns of its changed brief.
+    // The agent must still work when it receives its changed brief.
     let plays = endless();
     let mut spawn = on.work(&plays);
     let brief = json!({
