@@ -10,9 +10,10 @@ import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
 import { Content, Difference } from './artifactContent'
 import { ArtifactBadge, ArtifactLinks, KINDS, STATES, useArtifact } from './artifactParts'
+import { FilteredList } from './filteredList'
 import { AgentLink, ProjectHead, useProject } from './projectFrame'
 import c from './screens.module.css'
-import { Split, useSelection } from './split'
+import { Entry } from './split'
 
 /** The results that the agents of a project have reported, by workstream. */
 export function ArtifactsScreen() {
@@ -27,102 +28,73 @@ function Artifacts({ id }: { id: string }) {
   const key = ['artifacts', id, filters] as const
   useReadAgain(['artifacts', id], live.changes.artifacts)
   useReadAgain(['artifact'], live.changes.artifacts)
-  const { items, error, isLoaded, hasMore, more } = usePages(key, (cursor) =>
+  const pages = usePages(key, (cursor) =>
     data(api.GET('/api/artifacts', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
   )
   const groups = new Map<string, ArtifactSummary[]>()
-  for (const item of items) groups.set(item.workstream, [...(groups.get(item.workstream) ?? []), item])
-  const ids = isLoaded ? [...groups.values()].flat().map(({ id }) => id) : []
+  for (const item of pages.items) groups.set(item.workstream, [...(groups.get(item.workstream) ?? []), item])
+  const ids = [...groups.values()].flat().map(({ id }) => id)
   const open = (artifact: string | undefined) => {
     void navigate({ search: (now) => ({ ...now, artifact }) })
   }
-  const { selected } = useSelection(ids, chosen, open, JSON.stringify(filters))
-  const filter = (name: keyof typeof filters) => ({
-    value: filters[name] ?? '',
-    onChange: (value: string) => {
-      const changed = value === '' ? undefined : value
-      void navigate({ search: (now) => ({ ...now, [name]: changed, artifact: undefined }), replace: true })
-    },
-  })
   if (project.isError) return <Problem error={project.error} />
   const workstreams = project.data?.workstreams ?? []
   const known = agents.data?.items ?? []
-  const isFiltered = Object.keys(filters).length > 0
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={`Artifacts of ${project.data?.name ?? '…'}`} />
-      <div className={c.filters} style={{ marginBottom: 0 }}>
-        <Choice
-          label="Workstream"
-          any="All workstreams"
-          options={workstreams.map(({ id, name }) => [id, name])}
-          {...filter('workstream')}
-        />
-        <Choice label="Kind" any="All kinds" options={KINDS.map((kind) => [kind, kind])} {...filter('kind')} />
-        <Choice
-          label="Review"
-          any="All reviews"
-          options={Object.entries(STATES).map(([state, { label }]) => [state, label])}
-          {...filter('state')}
-        />
-        <Choice
-          label="Agent"
-          any="All authors"
-          options={known.map(({ id, brief }) => [id, brief.role])}
-          {...filter('agentId')}
-        />
-      </div>
-      {error !== null && <Problem error={error} />}
-      {isLoaded && items.length === 0 && (
-        <Empty>{isFiltered ? 'No artifact matches the filters.' : 'No agent has reported an artifact yet.'}</Empty>
-      )}
-      <Split
-        selected={selected}
-        isOpen={chosen !== undefined}
-        back="All artifacts"
-        onBack={() => {
-          open(undefined)
+      <FilteredList
+        filters={[
+          { name: 'workstream', label: 'Workstream', any: 'All workstreams', options: workstreams.map(({ id, name }) => [id, name]) },
+          { name: 'kind', label: 'Kind', any: 'All kinds', options: KINDS.map((kind) => [kind, kind]) },
+          {
+            name: 'state',
+            label: 'Review',
+            any: 'All reviews',
+            options: Object.entries(STATES).map(([state, { label }]) => [state, label]),
+          },
+          { name: 'agentId', label: 'Agent', any: 'All authors', options: known.map(({ id, brief }) => [id, brief.role]) },
+        ]}
+        values={filters}
+        onFilter={(name, value) => {
+          void navigate({ search: (now) => ({ ...now, [name]: value, artifact: undefined }), replace: true })
         }}
-        list={
-          <div className={s.stack}>
-            {[...groups].map(([workstream, members]) => (
-              <section key={workstream} className={s.stack} aria-label={`Workstream ${workstream}`}>
-                <h2>{workstreams.find(({ id }) => id === workstream)?.name ?? workstream}</h2>
-                <ul className={c.list}>
-                  {members.map((artifact) => (
-                    <li key={artifact.id}>
-                      <button
-                        type="button"
-                        className={c.item}
-                        aria-current={artifact.id === selected}
-                        onClick={() => {
-                          open(artifact.id)
-                        }}
-                      >
-                        <span className={s.cardHead} style={{ marginBottom: 0 }}>
-                          <strong>{artifact.name}</strong>
-                          <ArtifactBadge state={artifact.state} />
-                        </span>
-                        {artifact.path !== artifact.name && <span className={c.clip}>{artifact.path}</span>}
-                        <small className={s.muted}>
-                          {artifact.kind}, version {artifact.version}, <Ago at={artifact.updatedAt} />
-                        </small>
-                      </button>
-                    </li>
-                  ))}
-                </ul>
-              </section>
-            ))}
-            {hasMore && (
-              <Button disabled={more === undefined} onClick={more}>
-                Show more
-              </Button>
-            )}
-          </div>
+        pages={pages}
+        ids={ids}
+        chosen={chosen}
+        onChoose={open}
+        back="All artifacts"
+        empty={{ all: 'No agent has reported an artifact yet.', filtered: 'No artifact matches the filters.' }}
+        list={(selected) =>
+          [...groups].map(([workstream, members]) => (
+            <section key={workstream} className={s.stack} aria-label={`Workstream ${workstream}`}>
+              <h2>{workstreams.find(({ id }) => id === workstream)?.name ?? workstream}</h2>
+              <ul className={c.list}>
+                {members.map((artifact) => (
+                  <li key={artifact.id}>
+                    <Entry
+                      isSelected={artifact.id === selected}
+                      onOpen={() => {
+                        open(artifact.id)
+                      }}
+                    >
+                      <span className={s.cardHead} style={{ marginBottom: 0 }}>
+                        <strong>{artifact.name}</strong>
+                        <ArtifactBadge state={artifact.state} />
+                      </span>
+                      {artifact.path !== artifact.name && <span className={c.clip}>{artifact.path}</span>}
+                      <small className={s.muted}>
+                        {artifact.kind}, version {artifact.version}, <Ago at={artifact.updatedAt} />
+                      </small>
+                    </Entry>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          ))
         }
-      >
-        {selected !== undefined && <Detail key={selected} id={selected} agents={known} />}
-      </Split>
+        details={(selected) => <Detail key={selected} id={selected} agents={known} />}
+      />
     </div>
   )
 }

@@ -20,9 +20,10 @@ import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
 import { ArtifactLinks } from './artifactParts'
 import { SEVERITY } from './decision'
+import { FilteredList } from './filteredList'
 import { AgentLink, ProjectHead, useProject } from './projectFrame'
 import c from './screens.module.css'
-import { Split, useSelection } from './split'
+import { Entry } from './split'
 
 const CATEGORIES: Record<CoherenceCategory, string> = {
   contradiction: 'contradiction',
@@ -54,7 +55,7 @@ const TRENDS: Record<CoherenceReport['trend'], { tone: Tone; label: string }> = 
   declining: { tone: 'bad', label: '↓ declining' },
 }
 
-/** Work of a project's agents that does not fit together. */
+/** The coherence score and issues of a project. An issue names work of its agents that does not fit together. */
 export function CoherenceScreen() {
   const { id } = useParams({ from: '/shell/projects/$id/coherence' })
   return <Coherence key={id} id={id} />
@@ -65,97 +66,72 @@ function Coherence({ id }: { id: string }) {
   const { issue: chosen, ...filters } = useSearch({ from: '/shell/projects/$id/coherence' })
   const navigate = useNavigate({ from: '/projects/$id/coherence' })
   useReadAgain(['coherence', id], live.changes.issues)
-  const { items, error, isLoaded, hasMore, more } = usePages(['coherence', id, 'list', filters], (cursor) =>
+  const pages = usePages(['coherence', id, 'list', filters], (cursor) =>
     data(api.GET('/api/coherence', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
   )
   const open = (issue: string | undefined) => {
     void navigate({ search: (now) => ({ ...now, issue }) })
   }
-  const ids = isLoaded ? items.map(({ id }) => id) : []
-  const { selected } = useSelection(ids, chosen, open, JSON.stringify(filters))
-  const filter = (name: keyof typeof filters) => ({
-    value: filters[name] ?? '',
-    onChange: (value: string) => {
-      const changed = value === '' ? undefined : value
-      void navigate({ search: (now) => ({ ...now, [name]: changed, issue: undefined }), replace: true })
-    },
-  })
   if (project.isError) return <Problem error={project.error} />
   const workstreams = project.data?.workstreams ?? []
   const known = agents.data?.items ?? []
-  const isFiltered = Object.keys(filters).length > 0
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={`Coherence of ${project.data?.name ?? '…'}`} />
       <Score id={id} project={project.data} onReported={open} />
-      <div className={c.filters} style={{ marginBottom: 0 }}>
-        <Choice
-          label="State"
-          any="All states"
-          options={Object.entries(STATES).map(([state, { label }]) => [state, label])}
-          {...filter('state')}
-        />
-        <Choice
-          label="Severity"
-          any="All severities"
-          options={SEVERITIES.map((severity) => [severity, severity])}
-          {...filter('severity')}
-        />
-        <Choice label="Category" any="All categories" options={Object.entries(CATEGORIES)} {...filter('category')} />
-        <Choice
-          label="Workstream"
-          any="All workstreams"
-          options={workstreams.map(({ id, name }) => [id, name])}
-          {...filter('workstream')}
-        />
-      </div>
-      {error !== null && <Problem error={error} />}
-      {isLoaded && items.length === 0 && (
-        <Empty>{isFiltered ? 'No issue matches the filters.' : 'Nothing is known that does not fit together.'}</Empty>
-      )}
-      <Split
-        selected={selected}
-        isOpen={chosen !== undefined}
-        back="All issues"
-        onBack={() => {
-          open(undefined)
+      <FilteredList
+        filters={[
+          {
+            name: 'state',
+            label: 'State',
+            any: 'All states',
+            options: Object.entries(STATES).map(([state, { label }]) => [state, label]),
+          },
+          {
+            name: 'severity',
+            label: 'Severity',
+            any: 'All severities',
+            options: SEVERITIES.map((severity) => [severity, severity]),
+          },
+          { name: 'category', label: 'Category', any: 'All categories', options: Object.entries(CATEGORIES) },
+          { name: 'workstream', label: 'Workstream', any: 'All workstreams', options: workstreams.map(({ id, name }) => [id, name]) },
+        ]}
+        values={filters}
+        onFilter={(name, value) => {
+          void navigate({ search: (now) => ({ ...now, [name]: value, issue: undefined }), replace: true })
         }}
-        list={
-          <div className={s.stack}>
-            <ul className={c.list} aria-label="Issues">
-              {items.map(({ id, title, severity, category, status, detectedAt }) => (
-                <li key={id}>
-                  <button
-                    type="button"
-                    className={c.item}
-                    data-severity={severity}
-                    aria-current={id === selected}
-                    onClick={() => {
-                      open(id)
-                    }}
-                  >
-                    <span className={s.row}>
-                      <Badge tone={STATES[status.state].tone}>{STATES[status.state].label}</Badge>
-                      <Badge tone={SEVERITY[severity]}>{severity}</Badge>
-                    </span>
-                    <span className={c.clip}>{title}</span>
-                    <small className={s.muted}>
-                      {CATEGORIES[category]}, <Ago at={detectedAt} />
-                    </small>
-                  </button>
-                </li>
-              ))}
-            </ul>
-            {hasMore && (
-              <Button disabled={more === undefined} onClick={more}>
-                Show more
-              </Button>
-            )}
-          </div>
-        }
-      >
-        {selected !== undefined && <Detail key={selected} id={selected} projectId={id} agents={known} />}
-      </Split>
+        pages={pages}
+        ids={pages.items.map(({ id }) => id)}
+        chosen={chosen}
+        onChoose={open}
+        back="All issues"
+        empty={{ all: 'No coherence issue has been found yet.', filtered: 'No issue matches the filters.' }}
+        list={(selected) => (
+          <ul className={c.list} aria-label="Issues">
+            {pages.items.map(({ id, title, severity, category, status, detectedAt }) => (
+              <li key={id}>
+                <Entry
+                  severity={severity}
+                  isSelected={id === selected}
+                  onOpen={() => {
+                    open(id)
+                  }}
+                >
+                  <span className={s.row}>
+                    <Badge tone={STATES[status.state].tone}>{STATES[status.state].label}</Badge>
+                    <Badge tone={SEVERITY[severity]}>{severity}</Badge>
+                  </span>
+                  <span className={c.clip}>{title}</span>
+                  <small className={s.muted}>
+                    {CATEGORIES[category]}, <Ago at={detectedAt} />
+                  </small>
+                </Entry>
+              </li>
+            ))}
+          </ul>
+        )}
+        details={(selected) => <Detail key={selected} id={selected} projectId={id} agents={known} />}
+      />
     </div>
   )
 }
@@ -317,7 +293,7 @@ function Report({
         }}
       >
         {report.isError && <Problem error={report.error} />}
-        <Field label="What does not fit, in a line">
+        <Field label="Title">
           <input
             className={s.input}
             required

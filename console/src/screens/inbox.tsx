@@ -7,7 +7,7 @@ import { Button, Empty, s } from '../ui'
 import { Ago } from '../ui/time'
 import { DecisionCard, DecisionFacts, headline, isDecidable, outcomeText } from './decision'
 import c from './screens.module.css'
-import { Split, useSelection } from './split'
+import { Entry, Split, useSelection } from './split'
 
 /**
  * The open decisions. Only the person moves the selection: a decision that ends elsewhere stays selected and shows its outcome until
@@ -49,12 +49,10 @@ export function InboxScreen() {
             <ul className={c.list} aria-label="Waiting decisions">
               {open.map((decision) => (
                 <li key={decision.id}>
-                  <button
-                    type="button"
-                    className={c.item}
-                    data-severity={decision.severity ?? undefined}
-                    aria-current={decision.id === selected?.id}
-                    onClick={() => {
+                  <Entry
+                    severity={decision.severity ?? undefined}
+                    isSelected={decision.id === selected?.id}
+                    onOpen={() => {
                       setChosen(decision.id)
                       setDetailOpen(true)
                     }}
@@ -65,7 +63,7 @@ export function InboxScreen() {
                       {decision.sessionName !== undefined && `${decision.sessionName}, `}
                       <Ago at={decision.createdAt} />
                     </small>
-                  </button>
+                  </Entry>
                 </li>
               ))}
             </ul>
@@ -75,18 +73,16 @@ export function InboxScreen() {
                 <ul className={c.list}>
                   {ended.slice(0, 8).map((decision) => (
                     <li key={decision.id} className={c.ended}>
-                      <button
-                        type="button"
-                        className={c.item}
-                        aria-current={decision.id === selected?.id}
-                        onClick={() => {
+                      <Entry
+                        isSelected={decision.id === selected?.id}
+                        onOpen={() => {
                           setChosen(decision.id)
                           setDetailOpen(true)
                         }}
                       >
                         <span className={c.clip}>{headline(decision)}</span>
                         <small>{outcomeText(decision)}</small>
-                      </button>
+                      </Entry>
                     </li>
                   ))}
                 </ul>

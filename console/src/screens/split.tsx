@@ -4,8 +4,8 @@ import { Button } from '../ui'
 import c from './screens.module.css'
 
 /**
- * The selected entry of a list, which the keys move. Only the person moves it: if nothing is chosen, the entry that was first when the list
- * was shown stays selected, so that a newer one does not take its place under a finger. `list` names the list, if filters change it.
+ * The selected entry of a list. Keys change the selection; new entries do not, so that a tap cannot hit another entry than the one shown.
+ * Until the person chooses an entry, the one that was first when the list loaded is selected. `list` identifies the list if filters change it.
  */
 export function useSelection(
   ids: readonly string[],
@@ -66,5 +66,24 @@ export function Split({
         </div>
       )}
     </div>
+  )
+}
+
+/** An entry of the list of a `Split`. */
+export function Entry({
+  isSelected,
+  severity,
+  onOpen,
+  children,
+}: {
+  isSelected: boolean
+  severity?: string | undefined
+  onOpen: () => void
+  children: React.ReactNode
+}) {
+  return (
+    <button type="button" className={c.item} data-severity={severity} aria-current={isSelected} onClick={onOpen}>
+      {children}
+    </button>
   )
 }
