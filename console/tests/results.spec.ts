@@ -102,10 +102,10 @@ test('an issue is reported, confirmed and resolved', { tag: '@quick' }, async ({
   const id = await server.project()
   await store(server, 'docs/tea.md', 'one')
   await page.goto(`${server.url}/projects/${id}/coherence`)
-  await expect(page.getByText('Nothing is known that does not fit together.')).toBeVisible()
+  await expect(page.getByText('No coherence issue has been found yet.')).toBeVisible()
   await page.getByRole('button', { name: 'Report an issue' }).click()
   const form = page.getByRole('dialog', { name: 'Report an issue' })
-  await form.getByRole('textbox', { name: 'What does not fit, in a line' }).fill('Units differ')
+  await form.getByRole('textbox', { name: 'Title' }).fill('Units differ')
   await form.getByRole('textbox', { name: 'Description' }).fill('The guide says cents.')
   await form.getByRole('combobox', { name: 'Severity' }).selectOption('high')
   await form.getByRole('checkbox', { name: 'tea.md (docs)' }).check()
@@ -179,7 +179,7 @@ test('results and issues of agents appear live', async ({ server, console: page 
   await expect(origin).toContainText('Tool call')
 
   await page.getByRole('navigation', { name: 'Project' }).getByRole('link', { name: 'Coherence' }).click()
-  await expect(page.getByText('Nothing is known that does not fit together.')).toBeVisible()
+  await expect(page.getByText('No coherence issue has been found yet.')).toBeVisible()
   await server.cli('steer', session, 'Flag it')
   await page.getByRole('list', { name: 'Issues' }).getByRole('button', { name: /Units differ/ }).click()
   await expect(page.getByRole('region', { name: 'Units differ' })).toContainText('The agent Writer flagged it.')
@@ -190,6 +190,11 @@ test('knowledge is searched', async ({ server, console: page }) => {
   await store(server, 'docs/teapot.md', 'A teapot pours.')
   await page.goto(`${server.url}/projects/${id}/knowledge`)
   await page.getByRole('searchbox').fill('teapot kettle')
+  const searches: (string | null)[] = []
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url())
+    if (pathname.endsWith('/search')) searches.push(searchParams.get('query'))
+  })
   const hit = page.getByRole('list', { name: 'Results' }).getByRole('link', { name: /teapot/ })
   await expect(async () => {
     // A reaction indexes the words a moment after they are stored.
@@ -197,6 +202,7 @@ test('knowledge is searched', async ({ server, console: page }) => {
     await expect(hit).toBeVisible({ timeout: 2_000 })
   }).toPass()
   await expect(page.getByRole('list', { name: 'Results' })).toContainText('artifact of docs, 1 of 2 words')
+  expect(new Set(searches)).toEqual(new Set(['teapot kettle']))
   await hit.click()
   await expect(page.getByRole('group', { name: 'Content of docs/teapot.md' })).toContainText('A teapot pours.')
 })

@@ -19,7 +19,7 @@ const REVIEW: Record<ArtifactStatus, { tone: Tone; label: string }> = {
   rejected: { tone: 'bad', label: 'rejected' },
 }
 
-/** The search in a project's knowledge, and what each agent knows. */
+/** The search in a project's knowledge, and the knowledge snapshot of each agent. */
 export function KnowledgeScreen() {
   const { id } = useParams({ from: '/shell/projects/$id/knowledge' })
   return <Knowledge key={id} id={id} />
@@ -55,9 +55,9 @@ function Search({ id, agents }: { id: string; agents: readonly AgentView[] }) {
         role="search"
         onSubmit={(event) => {
           event.preventDefault()
-          const query = text.trim() === '' ? undefined : text.trim()
-          void navigate({ search: (now) => ({ ...now, query }) })
-          if (query !== undefined) void results.refetch()
+          const words = text.trim()
+          if (words === '' || words !== query) void navigate({ search: (now) => ({ ...now, query: words === '' ? undefined : words }) })
+          else void results.refetch()
         }}
       >
         <div className={s.row} style={{ flexWrap: 'nowrap' }}>
@@ -78,7 +78,7 @@ function Search({ id, agents }: { id: string; agents: readonly AgentView[] }) {
           </Button>
         </div>
         {results.isError && <Problem error={results.error} />}
-        {results.data?.items.length === 0 && <p className={s.muted}>Nothing has these words.</p>}
+        {results.data?.items.length === 0 && <p className={s.muted}>No artifact or objective has these words.</p>}
         <ul className={s.stack} aria-label="Results">
           {results.data?.items.map(({ artifactId, agentId, title, workstream, matchedTerms }) => (
             <li key={artifactId ?? agentId}>
@@ -113,7 +113,7 @@ function omittedText({ omitted }: KnowledgeSnapshot): string | undefined {
   return parts.length === 0 ? undefined : `It omits ${parts.join(', ')}, to fit the number of tokens.`
 }
 
-/** What an agent knows of its project. */
+/** The snapshot of the project that an agent receives. */
 function Snapshot({ id, agents }: { id: string; agents: readonly AgentView[] }) {
   const search = useSearch({ from: '/shell/projects/$id/knowledge' })
   const navigate = useNavigate({ from: '/projects/$id/knowledge' })
