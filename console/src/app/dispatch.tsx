@@ -2,7 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data } from '../api/client'
-import { Button, Dialog, Field, Problem, s } from '../ui'
+import { Button, Checkboxes, Dialog, Field, Problem, s } from '../ui'
 import { toast } from '../ui/toasts'
 
 const LAST = 'pilothouse-last-start'
@@ -130,26 +130,14 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
           <input {...field('budget')} inputMode="decimal" />
         </Field>
         {(skills.data?.items.length ?? 0) > 0 && (
-          <fieldset className={s.row}>
-            <legend>Skills</legend>
-            {skills.data?.items
-              .filter(({ isActive }) => isActive)
-              .map(({ id, name }) => (
-                <label key={id} className={s.row}>
-                  <input
-                    type="checkbox"
-                    checked={form.skillIds.includes(id)}
-                    onChange={({ target }) => {
-                      setForm((now) => ({
-                        ...now,
-                        skillIds: target.checked ? [...now.skillIds, id] : now.skillIds.filter((other) => other !== id),
-                      }))
-                    }}
-                  />
-                  {name}
-                </label>
-              ))}
-          </fieldset>
+          <Checkboxes
+            legend="Skills"
+            options={(skills.data?.items ?? []).filter(({ isActive }) => isActive).map(({ id, name }) => [id, name])}
+            checked={form.skillIds}
+            onChange={(skillIds) => {
+              setForm((now) => ({ ...now, skillIds }))
+            }}
+          />
         )}
         <details>
           <summary>More options</summary>

@@ -15,7 +15,7 @@ import type {
   StructuralCheck,
 } from '../api/types'
 import { usePages, useReadAgain } from '../app/queries'
-import { Button, Card, Choice, Dialog, Empty, Field, Meter, Problem, s, TextForm } from '../ui'
+import { Button, Card, Checkboxes, Choice, Dialog, Empty, Field, Meter, Problem, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
 import { ArtifactLinks } from './artifactParts'
@@ -219,39 +219,6 @@ function Score({
   )
 }
 
-/** Names to tick. */
-function Ticks({
-  legend,
-  options,
-  ticked,
-  onChange,
-}: {
-  legend: string
-  options: readonly (readonly [value: string, text: string])[]
-  ticked: readonly string[]
-  onChange: (ticked: string[]) => void
-}) {
-  return (
-    <fieldset className={s.field}>
-      <legend>{legend}</legend>
-      <div className={c.ticks}>
-        {options.map(([value, text]) => (
-          <label key={value} className={c.tick}>
-            <input
-              type="checkbox"
-              checked={ticked.includes(value)}
-              onChange={({ target }) => {
-                onChange(target.checked ? [...ticked, value] : ticked.filter((other) => other !== value))
-              }}
-            />
-            <span>{text}</span>
-          </label>
-        ))}
-      </div>
-    </fieldset>
-  )
-}
-
 function Report({
   project,
   onReported,
@@ -324,18 +291,18 @@ function Report({
           />
         </div>
         {(artifacts.data?.items.length ?? 0) > 0 && (
-          <Ticks
+          <Checkboxes
             legend="Artifacts (the trust of their agents falls by 2)"
             options={(artifacts.data?.items ?? []).map(({ id, name, workstream }) => [id, `${name} (${workstream})`])}
-            ticked={affectedArtifactIds}
+            checked={affectedArtifactIds}
             onChange={setArtifacts}
           />
         )}
         {project.workstreams.length > 0 && (
-          <Ticks
+          <Checkboxes
             legend="Further workstreams"
             options={project.workstreams.map(({ id, name }) => [id, name])}
-            ticked={affectedWorkstreams}
+            checked={affectedWorkstreams}
             onChange={setWorkstreams}
           />
         )}
@@ -370,7 +337,7 @@ function Source({ source, agents }: { source: IssueSource; agents: readonly Agen
 function Status({ status }: { status: CoherenceStatus }) {
   switch (status.state) {
     case 'open':
-      return <>Nobody has looked at it yet.</>
+      return <>Nobody has reviewed it yet.</>
     case 'confirmed':
       return (
         <>

@@ -112,6 +112,39 @@ export function Choice({
   )
 }
 
+/** A group of checkboxes. */
+export function Checkboxes({
+  legend,
+  options,
+  checked,
+  onChange,
+}: {
+  legend: string
+  options: readonly (readonly [value: string, text: string])[]
+  checked: readonly string[]
+  onChange: (checked: string[]) => void
+}) {
+  return (
+    <fieldset className={s.field}>
+      <legend>{legend}</legend>
+      <div className={s.checkboxes}>
+        {options.map(([value, text]) => (
+          <label key={value} className={s.checkbox}>
+            <input
+              type="checkbox"
+              checked={checked.includes(value)}
+              onChange={({ target }) => {
+                onChange(target.checked ? [...checked, value] : checked.filter((other) => other !== value))
+              }}
+            />
+            <span>{text}</span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
 /** A text that a person writes after a click. Ctrl and Enter submits it, Escape cancels. */
 export function TextForm({
   label,
