@@ -212,7 +212,7 @@ test('the knowledge of an agent counts what it omits', async ({ server, console:
   await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 60_000 }] } }])
   await Promise.all(Array.from({ length: 30 }, (_, at) => store(server, `docs/a-long-name-of-a-guide-${String(at)}.md`, `guide ${String(at)}`)))
   await page.goto(`${server.url}/projects/${id}/knowledge`)
-  const card = page.getByRole('region', { name: 'What Writer knows' })
+  const card = page.getByRole('region', { name: 'Knowledge of Writer' })
   await expect(card.getByRole('region', { name: 'Artifacts' })).toContainText('a-long-name-of-a-guide')
   await expect(card).toContainText('Artifacts (30)')
   await expect(card.getByText('not all')).toHaveCount(0)

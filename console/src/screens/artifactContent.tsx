@@ -10,8 +10,8 @@ import c from './screens.module.css'
 
 const AgentText = lazy(() => import('../ui/markdown'))
 
-/** The most bytes of a content that is shown or compared. Larger ones are downloaded. */
-const MOST_BYTES = 500_000
+/** The page shows and compares contents of at most this size. A person can download larger ones. */
+const MAX_TEXT_BYTES = 500_000
 
 /** The text of a content; `null` if it is not text. */
 async function textOf(content: Blob): Promise<string | null> {
@@ -35,7 +35,7 @@ async function read(id: string, version: number): Promise<Blob> {
 function useText(id: string, { version, sizeBytes }: ArtifactVersion) {
   return useQuery({
     queryKey: ['artifact-text', id, version],
-    queryFn: async () => (sizeBytes > MOST_BYTES ? null : textOf(await read(id, version))),
+    queryFn: async () => (sizeBytes > MAX_TEXT_BYTES ? null : textOf(await read(id, version))),
     staleTime: Infinity,
   })
 }
@@ -78,9 +78,9 @@ export function Content({ id, path, version }: { id: string; path: string; versi
       {text.data === undefined && !text.isError && <Empty>Loading …</Empty>}
       {text.data === null && (
         <p className={s.muted}>
-          {version.sizeBytes > MOST_BYTES
+          {version.sizeBytes > MAX_TEXT_BYTES
             ? 'The content is too large to show. Download it.'
-            : 'The content is not text. Download it to look at it.'}
+            : 'The content is not text. Download it to open it.'}
         </p>
       )}
       {text.data === '' && <p className={s.muted}>The content is empty.</p>}
@@ -109,7 +109,7 @@ export function Difference({ id, before, after }: { id: string; before: Artifact
   const [old, latest] = [texts[0].data, texts[1].data]
   if (old === undefined || latest === undefined) return <Empty>Loading …</Empty>
   if (old === null || latest === null) {
-    return <p className={s.muted}>Only texts of at most {MOST_BYTES.toLocaleString()} bytes are compared.</p>
+    return <p className={s.muted}>Only texts of at most {MAX_TEXT_BYTES.toLocaleString()} bytes are compared.</p>
   }
   const label = `Changes from version ${String(before.version)} to ${String(after.version)}`
   return (

@@ -118,9 +118,9 @@ function Detail({ id, agents }: { id: string; agents: readonly AgentView[] }) {
   const { name, path, kind, tags, latest, workstream, state } = artifact.data
   if (shown === undefined) setShown(latest.version)
   const all = versions.items.length > 0 ? versions.items : [latest]
-  const of = (number: number | undefined) => [...all, latest].find(({ version }) => version === number)
-  const version = of(shown) ?? latest
-  const before = of(base)
+  const find = (number: number | undefined) => [...all, latest].find(({ version }) => version === number)
+  const version = find(shown) ?? latest
+  const before = find(base)
   const show = (number: number) => {
     setShown(number)
     setBase((base) => (base === number ? undefined : base))
@@ -274,7 +274,7 @@ function Review({
   )
 }
 
-/** Where a version comes from. */
+/** The author, the file and the sources of a version. */
 function Origin({
   projectId,
   version,

@@ -128,7 +128,7 @@ function Snapshot({ id, agents }: { id: string; agents: readonly AgentView[] }) 
   })
   if (agentId === undefined) {
     return (
-      <Card title="What an agent knows">
+      <Card title="Knowledge of an agent">
         <p className={s.muted}>The project has no agent yet.</p>
       </Card>
     )
@@ -136,7 +136,7 @@ function Snapshot({ id, agents }: { id: string; agents: readonly AgentView[] }) 
   const role = agents.find(({ id }) => id === agentId)?.brief.role ?? 'this agent'
   return (
     <Card
-      title={`What ${role} knows`}
+      title={`Knowledge of ${role}`}
       aside={
         <span className={s.row}>
           <Choice
