@@ -1,9 +1,9 @@
 //! Turns, output, subagents and the end of the agent's conversation (decisions 18, 19, 31).
 
-use pilothouse_domain::SubAgentId;
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, SubAgentStatus};
-use pilothouse_domain::value::FailureReason;
+use pilothouse_domain::value::{ActivityItem, ActivityItemType, FailureReason, ToolCallStatus};
+use pilothouse_domain::{SessionEvent, SubAgentId, Timestamp};
 
 use crate::scenario::{Scenario, call, completes, ends, output, starts, usd, used, used_by};
 
@@ -182,4 +182,38 @@ fn resume_refused_after_the_turn_ended_counts_as_its_end() {
         })
         .then_event("TurnCompleted")
         .then_status(S::Idle);
+}
+
+#[test]
+fn call_that_ends_with_its_run_keeps_its_subagent() {
+    let subagent = SubAgentId::parse("helper").unwrap();
+    let started = AgentFact::ToolStarted {
+        call: call("c1"),
+        name: "Bash".to_owned(),
+        subagent: Some(subagent.clone()),
+    };
+    let scenario = Scenario::running().told(started).when(|s| s.die(true));
+    let ended: Vec<_> = scenario
+        .last
+        .iter()
+        .filter_map(|event| match event {
+            SessionEvent::ToolCallCompleted { tool_call_id, status, sub_agent_id, .. } => {
+                Some((tool_call_id.clone(), *status, sub_agent_id.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ended, [(call("c1"), ToolCallStatus::Error, Some(subagent))]);
+}
+
+#[test]
+fn detail_is_truncated_only_beyond_its_limit() {
+    let line = |chars| {
+        let item = ActivityItem::new(ActivityItemType::Message, "m", Timestamp::from_millis(0));
+        item.with_detail(&"ä".repeat(chars))
+    };
+    let (whole, cut) = (line(ActivityItem::MAX_DETAIL), line(ActivityItem::MAX_DETAIL + 1));
+    assert!(!whole.truncated && cut.truncated);
+    assert_eq!(whole.detail.unwrap().chars().count(), ActivityItem::MAX_DETAIL);
+    assert!(serde_json::to_value(&cut).unwrap()["truncated"] == true);
 }
