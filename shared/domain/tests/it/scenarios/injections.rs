@@ -11,7 +11,9 @@ use pilothouse_domain::{CommandId, MessageId, SessionEvent};
 use proptest::prelude::*;
 
 use super::delivery::dispatched;
-use crate::scenario::{Scenario, Step, can_all, completes, message, starts, starts_with, starts_with_id};
+use crate::scenario::{
+    Scenario, Step, can_all, completes, ends, message, starts, starts_with, starts_with_id,
+};
 
 fn inject(scenario: &mut Scenario, n: u128) -> Step {
     let content = MessageContent::parse(format!("knowledge {n}")).unwrap();
@@ -104,12 +106,32 @@ fn newest_injection_replaces_the_one_that_waits() {
 
 #[test]
 fn second_injection_waits_until_the_first_is_delivered() {
-    Scenario::running()
+    let scenario =
+        Scenario::running().when(|s| inject(s, 1)).when(|s| inject(s, 2)).then_events(&["MessageEnqueued"]);
+    assert_eq!(waiting(&scenario), Some(message(2)));
+    let scenario = scenario.told(injected(1)).then_events(&["MessageDelivered", "MessageDispatched"]);
+    let ids = scenario.last.iter().map(|event| match event {
+        SessionEvent::MessageDelivered { message_id, .. }
+        | SessionEvent::MessageDispatched { message_id, .. } => *message_id,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [message(1), message(2)]);
+    assert_eq!(waiting(&scenario), None);
+}
+
+#[test]
+fn injection_in_a_failed_session_is_delivered_by_its_retry() {
+    let scenario = Scenario::running()
         .when(|s| inject(s, 1))
-        .when(|s| inject(s, 2))
-        .then_events(&["MessageEnqueued"])
-        .told(injected(1))
-        .then_events(&["MessageDelivered", "MessageDispatched"]);
+        .told(ends(true))
+        .then_status(S::Failed)
+        .when(|s| s.die(true))
+        .then(waiting, &Some(message(1)))
+        .when(Scenario::retry)
+        .wakes()
+        .told(starts("t2"))
+        .then_event("MessageDispatched");
+    scenario.told(injected(1)).then_events(&["MessageDelivered"]).then(waiting, &None);
 }
 
 #[test]
