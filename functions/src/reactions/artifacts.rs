@@ -6,7 +6,7 @@
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
-use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactEvent};
+use pilothouse_domain::artifact::{Artifact, ArtifactAuthor, ArtifactEvent};
 use pilothouse_domain::journal::AggregateJournalEntry;
 use pilothouse_domain::knowledge::ArtifactTally;
 use pilothouse_domain::text::WorkstreamId;
@@ -22,25 +22,34 @@ pub(super) async fn react(
     event: &ArtifactEvent,
 ) -> Result<(), Problem> {
     let id: ArtifactId = entry.aggregate_id.parse().map_err(Problem::internal)?;
-    let done = count_event(app, entry, id, event).await;
-    done.and(injections::react_of_artifact(app, id, event).await)
+    match event {
+        ArtifactEvent::Reported { version, author, project_id, workstream, .. } => {
+            let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };
+            let Some(artifact) = app.store.any_aggregate::<Artifact>(id).await? else { return counted };
+            let artifact = &artifact.value;
+            let indexed = search_index::react_of_artifact(app, artifact).await.and(counted);
+            let checked = indexed.and(coherence::check_artifact(app, artifact).await);
+            checked.and(injections::artifact_changed(app, artifact, (*version, author)).await)
+        }
+        ArtifactEvent::Approved { version, author, project_id } => {
+            let outcome = TrustOutcome::ArtifactApproved;
+            let counted = count_review(app, entry, (id, *version), author, outcome).await;
+            counted.and(injections::artifact_approved(app, (id, *project_id), (*version, author)).await)
+        }
+        ArtifactEvent::Rejected { version, author, .. } => {
+            count_review(app, entry, (id, *version), author, TrustOutcome::ArtifactRejected).await
+        }
+    }
 }
 
-async fn count_event(
+/// Counts the review of a version for the trust of its author.
+async fn count_review(
     app: &App,
     entry: &AggregateJournalEntry<ArtifactEvent>,
-    id: ArtifactId,
-    event: &ArtifactEvent,
+    (id, version): (ArtifactId, u32),
+    author: &ArtifactAuthor,
+    outcome: TrustOutcome,
 ) -> Result<(), Problem> {
-    let (version, author, outcome) = match event {
-        ArtifactEvent::Reported { version, project_id, workstream, .. } => {
-            let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };
-            let indexed = search_index::react_of_artifact(app, id).await.and(counted);
-            return indexed.and(coherence::check_artifact(app, id).await);
-        }
-        ArtifactEvent::Approved { version, author, .. } => (*version, author, TrustOutcome::ArtifactApproved),
-        ArtifactEvent::Rejected { version, author, .. } => (*version, author, TrustOutcome::ArtifactRejected),
-    };
     let ArtifactAuthor::Agent { agent_id, session_id, .. } = author else { return Ok(()) };
     let source = OutcomeSource::Artifact { id, version };
     let cause = (*session_id, entry.id);

@@ -32,18 +32,25 @@ fn cause() -> Cause {
 }
 
 /// Layer 0 for the latest version of an artifact, and layer 1 if it is due.
-pub(super) async fn check_artifact(app: &App, id: ArtifactId) -> Result<(), Problem> {
-    check_structure(app, id).await?;
-    match app.store.any_aggregate::<Artifact>(id).await? {
-        Some(artifact) => scan_after(app, &artifact.value).await,
-        None => Ok(()),
-    }
+pub(super) async fn check_artifact(app: &App, artifact: &Artifact) -> Result<(), Problem> {
+    check_structure(app, artifact).await?;
+    scan_after(app, artifact).await
 }
 
-async fn check_structure(app: &App, id: ArtifactId) -> Result<(), Problem> {
-    let load = async || match app.store.any_aggregate::<Artifact>(id).await? {
-        Some(artifact) => Ok(Some(check_again(app, &artifact.value).await?)),
-        None => Ok::<_, Problem>(None),
+/// Loads the artifact again after a lost race.
+async fn check_structure(app: &App, artifact: &Artifact) -> Result<(), Problem> {
+    let mut loaded = Some(artifact);
+    let load = || {
+        let loaded = loaded.take();
+        async move {
+            if let Some(artifact) = loaded {
+                return check_again(app, artifact).await.map(Some);
+            }
+            match app.store.any_aggregate::<Artifact>(artifact.id()).await? {
+                Some(artifact) => check_again(app, &artifact.value).await.map(Some),
+                None => Ok(None),
+            }
+        }
     };
     record(app, load).await
 }

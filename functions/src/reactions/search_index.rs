@@ -6,7 +6,7 @@ use pilothouse_domain::artifact::{Artifact, VersionRecord};
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::knowledge::SearchTerms;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{ArtifactId, ProjectId, SessionEvent};
+use pilothouse_domain::{ProjectId, SessionEvent};
 use pilothouse_store::{Indexed, IndexedSubject};
 
 /// Words of names count more than those of texts.
@@ -37,9 +37,8 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
 }
 
 /// Indexes the latest version of an artifact.
-pub(super) async fn react_of_artifact(app: &App, id: ArtifactId) -> Result<(), Problem> {
-    let Some(artifact) = app.store.any_aggregate::<Artifact>(id).await? else { return Ok(()) };
-    let artifact = artifact.value;
+pub(super) async fn react_of_artifact(app: &App, artifact: &Artifact) -> Result<(), Problem> {
+    let id = artifact.id();
     let part = VersionRecord::id(artifact.latest().version);
     let record = app.store.archived_part::<Artifact, VersionRecord>(id, VersionRecord::GROUP, &part).await?;
     let mut terms = SearchTerms::default().with(artifact.name().as_str(), NAME);

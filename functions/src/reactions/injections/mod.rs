@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
-use pilothouse_domain::artifact::{Artifact, ArtifactAuthor, ArtifactEvent};
+use pilothouse_domain::artifact::{Artifact, ArtifactAuthor};
 use pilothouse_domain::injection::{InjectionLedger, InjectionReason};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::text::WorkstreamId;
@@ -95,31 +95,31 @@ async fn decision_resolved(app: &App, membership: &ProjectMembership) -> Result<
     readers.inject(app, &membership.workstream, &InjectionReason::DecisionResolved { workstream }).await
 }
 
-/// Reacts to a new or approved version of an artifact, for all agents that may read it except its author.
-pub(super) async fn react_of_artifact(
+/// Informs all agents that may read a new version of an artifact, except its author.
+pub(super) async fn artifact_changed(
     app: &App,
-    id: ArtifactId,
-    event: &ArtifactEvent,
+    artifact: &Artifact,
+    (version, author): (u32, &ArtifactAuthor),
 ) -> Result<(), Problem> {
-    let (project, version, author, is_approval) = match event {
-        ArtifactEvent::Reported { project_id, version, author, .. } => (*project_id, *version, author, false),
-        ArtifactEvent::Approved { project_id, version, author } => (*project_id, *version, author, true),
-        ArtifactEvent::Rejected { .. } => return Ok(()),
-    };
-    let author = match author {
-        ArtifactAuthor::Agent { agent_id, .. } => Some(*agent_id),
-        ArtifactAuthor::Person { .. } => None,
-    };
-    let Some(readers) = Readers::load(app, project, author).await? else { return Ok(()) };
+    let readers = Readers::load(app, artifact.project_id(), author.agent()).await?;
+    let Some(readers) = readers else { return Ok(()) };
+    let (name, workstream) = (artifact.name().clone(), artifact.workstream().clone());
+    let reason = InjectionReason::ArtifactChanged { name, version, workstream };
+    readers.inject(app, artifact.workstream(), &reason).await
+}
+
+/// Informs all agents that may read an approved version of an artifact, except its author.
+pub(super) async fn artifact_approved(
+    app: &App,
+    (id, project): (ArtifactId, ProjectId),
+    (version, author): (u32, &ArtifactAuthor),
+) -> Result<(), Problem> {
+    let Some(readers) = Readers::load(app, project, author.agent()).await? else { return Ok(()) };
     let Some(artifact) = app.store.any_aggregate::<Artifact>(id).await?.map(|loaded| loaded.value) else {
         return Ok(());
     };
     let (name, workstream) = (artifact.name().clone(), artifact.workstream().clone());
-    let reason = if is_approval {
-        InjectionReason::ArtifactApproved { name, version, workstream }
-    } else {
-        InjectionReason::ArtifactChanged { name, version, workstream }
-    };
+    let reason = InjectionReason::ArtifactApproved { name, version, workstream };
     readers.inject(app, artifact.workstream(), &reason).await
 }
 
