@@ -26,26 +26,28 @@ const ISSUES: usize = 20;
 /// The most agents that are read at the same time.
 const CONCURRENT_AGENTS: usize = 16;
 
-/// The snapshot of `agent` with its version. Equal content has no new version.
+/// An agent with its current session.
+pub(crate) type AgentInScope = (ProjectAgent, AgentSession);
+
+/// The snapshot of `agent` with its version, from the agents in its scope. Equal content has no new version.
 pub(crate) async fn snapshot_of(
     app: &App,
     project: &Project,
     agent: &ProjectAgent,
+    agents: &[AgentInScope],
     budget: TokenBudget,
 ) -> Result<KnowledgeSnapshot, Problem> {
     let scope = KnowledgeScope::of_brief(agent.brief());
-    let knowledge = knowledge_of(app, project, &scope).await?;
+    let knowledge = knowledge_of(app, project, &scope, agents).await?;
     let snapshot = KnowledgeSnapshot::build(agent.id(), &scope, knowledge, budget, app.now());
     let version = version_of(app, agent.id(), snapshot.content_hash()).await?;
     Ok(snapshot.with_version(version))
 }
 
 /// How much the other agents in the scope of `agent` have done: the sum of the sequences of their journals.
-pub(crate) async fn position_of(app: &App, project: &Project, agent: &ProjectAgent) -> Result<u64, Problem> {
-    let scope = KnowledgeScope::of_brief(agent.brief());
-    let agents = agents_of(app, project, &scope).await?;
+pub(crate) fn position_of(agent: &ProjectAgent, agents: &[AgentInScope]) -> u64 {
     let others = agents.iter().filter(|(other, _)| other.id() != agent.id());
-    Ok(others.map(|(_, session)| session.journal_sequence()).sum())
+    others.map(|(_, session)| session.journal_sequence()).sum()
 }
 
 async fn version_of(app: &App, agent: ProjectAgentId, content_hash: String) -> Result<u64, Problem> {
@@ -66,8 +68,8 @@ async fn knowledge_of(
     app: &App,
     project: &Project,
     scope: &KnowledgeScope,
+    agents: &[AgentInScope],
 ) -> Result<ProjectKnowledge, Problem> {
-    let agents = agents_of(app, project, scope).await?;
     let lists = scope.readable().map(|workstream| {
         let list = ArtifactList::Workstream(workstream.clone());
         async move { app.store.artifacts_in(project.id(), &list, ARTIFACTS, None).await }
@@ -85,7 +87,7 @@ async fn knowledge_of(
     let mut workstreams = Vec::new();
     for workstream in project.definition().workstreams.iter().filter(|it| scope.may_read(&it.id)) {
         let count = tally.of(&workstream.id);
-        workstreams.push(workstream_summary(workstream, count, &agents, &pending, &artifacts));
+        workstreams.push(workstream_summary(workstream, count, agents, &pending, &artifacts));
     }
     Ok(ProjectKnowledge {
         workstreams,
@@ -96,12 +98,13 @@ async fn knowledge_of(
     })
 }
 
-/// The agents in the scope with their current sessions, oldest first.
-async fn agents_of(
+/// The agents in the scope of `agent` with their current sessions, oldest first.
+pub(crate) async fn agents_in_scope(
     app: &App,
     project: &Project,
-    scope: &KnowledgeScope,
-) -> Result<Vec<(ProjectAgent, AgentSession)>, Problem> {
+    agent: &ProjectAgent,
+) -> Result<Vec<AgentInScope>, Problem> {
+    let scope = KnowledgeScope::of_brief(agent.brief());
     let readable = project.agents().iter().filter(|(_, workstream)| scope.may_read(workstream));
     let ids: Vec<_> = readable.map(|(id, _)| *id).collect();
     let mut agents = Vec::with_capacity(ids.len());
@@ -112,10 +115,7 @@ async fn agents_of(
     Ok(agents)
 }
 
-async fn with_session(
-    app: &App,
-    id: ProjectAgentId,
-) -> Result<Option<(ProjectAgent, AgentSession)>, Problem> {
+async fn with_session(app: &App, id: ProjectAgentId) -> Result<Option<AgentInScope>, Problem> {
     let Some(agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
     let session = app.store.session(agent.value.current_session_id()).await?;
     Ok(session.map(|session| (agent.value, session)))
@@ -135,7 +135,7 @@ fn agent_summary(agent: &ProjectAgent, session: &AgentSession) -> AgentSummary {
 fn workstream_summary(
     workstream: &Workstream,
     artifact_count: u64,
-    agents: &[(ProjectAgent, AgentSession)],
+    agents: &[AgentInScope],
     pending: &[DecisionSummary],
     artifacts: &[ArtifactSummary],
 ) -> WorkstreamSummary {

@@ -10,7 +10,7 @@ use pilothouse_app::http::{Id, Owner, Problem};
 use pilothouse_domain::knowledge::{KnowledgeSnapshot, TokenBudget};
 use pilothouse_domain::{Project, ProjectAgent, ProjectAgentId, ProjectId};
 
-use crate::knowledge::snapshot::snapshot_of;
+use crate::knowledge::snapshot::{agents_in_scope, snapshot_of};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-snapshot", Verb::Get, "/api/projects/{id}/snapshot", |verb| {
@@ -39,5 +39,6 @@ async fn get_snapshot(
     };
     let agent = app.store.aggregate::<ProjectAgent>(&owner, agent).await?.map(|loaded| loaded.value);
     let agent = agent.filter(|agent| agent.project_id() == id).ok_or_else(Problem::no_agent)?;
-    Ok(Json(snapshot_of(&app, &project, &agent, budget).await?))
+    let agents = agents_in_scope(&app, &project, &agent).await?;
+    Ok(Json(snapshot_of(&app, &project, &agent, &agents, budget).await?))
 }

@@ -5,7 +5,8 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::control_mode::BriefSync;
 use pilothouse_domain::injection::{
-    InjectionKind, InjectionLedger, InjectionPriority, InjectionReason, SentInjection, Timing, compose,
+    ContextInjectionPolicy, InjectionKind, InjectionLedger, InjectionPriority, InjectionReason,
+    SentInjection, Timing, compose,
 };
 use pilothouse_domain::knowledge::{KnowledgeScope, KnowledgeSnapshot, TokenBudget};
 use pilothouse_domain::project::AgentStatus;
@@ -15,13 +16,11 @@ use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentEvent,
 use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation};
 
 use super::cause;
-use crate::knowledge::snapshot::{position_of, snapshot_of};
+use crate::knowledge::snapshot::{agents_in_scope, position_of, snapshot_of};
 
 /// The cause for which an agent is considered.
 #[derive(Clone, Copy)]
 pub(super) enum Trigger<'a> {
-    /// The agent starts a turn, so its checks start as well.
-    TurnStarted,
     Event(&'a InjectionReason),
     /// An event in a workstream. The agent may not be allowed to read it.
     InWorkstream {
@@ -70,18 +69,41 @@ pub(super) async fn inject(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) 
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
+/// Starts the checks of an agent that begins to work.
+pub(super) async fn start_checks(app: &App, id: ProjectAgentId) -> Result<(), Problem> {
+    type State = Option<(Loaded<InjectionLedger>, ContextInjectionPolicy)>;
+
+    let load = async || {
+        let ledger = app.store.injection_ledger(id).await?;
+        if ledger.value.has_checks() {
+            return Ok(None);
+        }
+        let Some(agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
+        let project = app.store.any_aggregate::<Project>(agent.value.project_id()).await?;
+        let policy = project.map(|project| agent.value.injection_policy(&project.value));
+        Ok::<_, Problem>(policy.map(|policy| (ledger, policy)))
+    };
+    let decide = |state: State, ctx: &mut DomainContext<'_>| {
+        let Some((mut ledger, policy)) = state else { return Ok(Decision::Unchanged(())) };
+        if !ledger.value.start_checks(&policy, ctx.now) {
+            return Ok(Decision::Unchanged(()));
+        }
+        let mut commit = Commit::new();
+        commit.injection_ledger(id, &ledger)?;
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
 impl InjectionState {
     /// Checks with few reads whether there is anything to do.
     async fn load(app: &App, id: ProjectAgentId, trigger: Trigger<'_>) -> Result<Option<Self>, Problem> {
         let now = app.now();
         let mut ledger = None;
-        if matches!(trigger, Trigger::TurnStarted | Trigger::Due) {
+        let is_deadline = matches!(trigger, Trigger::Due);
+        if is_deadline {
             let loaded = app.store.injection_ledger(id).await?;
-            let is_idle = match trigger {
-                Trigger::TurnStarted => loaded.value.has_checks(),
-                _ => loaded.value.due_at().is_none_or(|at| at > now),
-            };
-            if is_idle {
+            if loaded.value.due_at().is_none_or(|at| at > now) {
                 return Ok(None);
             }
             ledger = Some(loaded);
@@ -108,14 +130,15 @@ impl InjectionState {
         let Some(session) = app.store.conversation(agent.value.current_session_id()).await? else {
             return Ok(None);
         };
+        if !is_deadline && !session.conversation.takes_injections() {
+            return Ok(None);
+        }
         let ledger = match ledger {
             Some(ledger) => ledger,
             None => app.store.injection_ledger(id).await?,
         };
         let mut agent_events = Vec::new();
-        if let Trigger::ProjectBriefChanged(changed) = trigger
-            && session.conversation.takes_injections()
-        {
+        if let Trigger::ProjectBriefChanged(changed) = trigger {
             let mut ids = pilothouse_app::FreshIds;
             agent_events = agent.value.project_brief_changed(changed, &app.domain_context(&mut ids));
         }
@@ -130,22 +153,18 @@ impl InjectionState {
     async fn plan(&mut self, app: &App, trigger: Trigger<'_>, now: Timestamp) -> Result<(), Problem> {
         let policy = self.agent.value.injection_policy(&self.project);
         let conversation = &self.session.conversation;
+        let mut agents = None;
         let (kind, reasons) = match trigger {
-            Trigger::TurnStarted => {
-                self.ledger.value.start_checks(&policy, now);
-                return Ok(());
-            }
             Trigger::Event(reason) | Trigger::InWorkstream { reason, .. } => {
                 (InjectionKind::Delta, vec![reason.clone()])
             }
             Trigger::ProjectBriefChanged(_) => (InjectionKind::Delta, vec![InjectionReason::BriefChanged {}]),
             Trigger::Due => {
                 let works = AgentStatus::of(&conversation.session) == AgentStatus::Running;
-                let position = if works {
-                    Some(position_of(app, &self.project, &self.agent.value).await?)
-                } else {
-                    None
-                };
+                if works {
+                    agents = Some(agents_in_scope(app, &self.project, &self.agent.value).await?);
+                }
+                let position = agents.as_deref().map(|agents| position_of(&self.agent.value, agents));
                 match self.ledger.value.take_due(&policy, position, now) {
                     Some(due) => due,
                     None => return Ok(()),
@@ -167,9 +186,13 @@ impl InjectionState {
                 self.ledger.value.postpone(kind, &reasons, until);
             }
             Timing::Now => {
-                let snapshot =
-                    snapshot_of(app, &self.project, &self.agent.value, TokenBudget::DEFAULT).await?;
-                let position = position_of(app, &self.project, &self.agent.value).await?;
+                let (project, agent) = (&self.project, &self.agent.value);
+                let agents = match agents {
+                    Some(agents) => agents,
+                    None => agents_in_scope(app, project, agent).await?,
+                };
+                let snapshot = snapshot_of(app, project, agent, &agents, TokenBudget::DEFAULT).await?;
+                let position = position_of(agent, &agents);
                 self.knowledge = Some(Knowledge { kind, reasons, snapshot, position });
                 // The session of a working agent changes often, and reading the snapshot takes long.
                 let id = conversation.session.id();

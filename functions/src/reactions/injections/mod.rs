@@ -25,7 +25,7 @@ use pilothouse_domain::{
 use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 
 pub use inject::inject_due;
-use inject::{Trigger, inject};
+use inject::{Trigger, inject, start_checks};
 
 /// The most agents that a reaction considers at the same time.
 const CONCURRENT_AGENTS: usize = 16;
@@ -67,7 +67,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
     let mut outcome = Ok(());
     for event in &entry.events {
         let done = match event {
-            SessionEvent::TurnStarted { .. } => inject(app, agent, Trigger::TurnStarted).await,
+            SessionEvent::TurnStarted { .. } => start_checks(app, agent).await,
             SessionEvent::HoldReleased { .. } => {
                 inject(app, agent, Trigger::Event(&InjectionReason::BrakeReleased {})).await
             }
