@@ -7,11 +7,12 @@ use clap::{Args, Subcommand};
 use pilothouse_client::inputs::PageQuery;
 use pilothouse_client::{ArtifactFilter, MIN_PREFIX};
 use pilothouse_domain::ArtifactId;
-use pilothouse_domain::artifact::{Artifact, ArtifactKind, ArtifactState, ArtifactSummary};
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactState, ArtifactSummary};
 use serde_json::json;
 
 use super::agent::InProject;
 use super::inbox::named;
+use super::pages;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -19,8 +20,6 @@ use crate::output;
 
 /// The maximum page size of the server.
 const PAGE: u32 = 200;
-/// Pages that are searched for a partial id or a path: all artifacts that a project may have.
-const SEARCHED_PAGES: u64 = Artifact::MAX_PER_PROJECT.div_ceil(PAGE as u64);
 /// Versions that `show` lists.
 const VERSIONS: u32 = 20;
 
@@ -189,17 +188,8 @@ impl Ls {
             agent,
             state: self.state,
         };
-        let (mut artifacts, mut slice) = (Vec::new(), PageQuery { limit: Some(self.limit), cursor: None });
-        let wanted = self.limit as usize;
-        loop {
-            let page = ctx.client.artifacts(&filter, &slice).await?;
-            artifacts.extend(page.items);
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() || artifacts.len() >= wanted {
-                break;
-            }
-        }
-        artifacts.truncate(wanted);
+        let read = async |slice: &PageQuery| ctx.client.artifacts(&filter, slice).await;
+        let artifacts = pages::up_to(self.limit as usize, self.limit, read).await?;
         let document = json!({ "items": artifacts });
         ctx.print(&document, |_, style, now| output::artifacts::list(&artifacts, style, now))
     }
@@ -233,15 +223,9 @@ impl ArtifactArg {
                 || (given.len() >= MIN_PREFIX && it.id.to_string().starts_with(&given.to_lowercase()))
         };
         let filter = ArtifactFilter { project: self.of.id(ctx).await?, ..ArtifactFilter::default() };
-        let (mut found, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-        for _ in 0..SEARCHED_PAGES {
-            let page = ctx.client.artifacts(&filter, &slice).await?;
-            found.extend(page.items.into_iter().filter(fits).map(|it| it.id));
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
-                break;
-            }
-        }
+        let read = async |slice: &PageQuery| ctx.client.artifacts(&filter, slice).await;
+        let listed = pages::all(PAGE, read).await?;
+        let found: Vec<_> = listed.into_iter().filter(fits).map(|it| it.id).collect();
         match found[..] {
             [id] => Ok(id),
             [] => Err(CliError::NotFound(format!(

@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use pilothouse_api::coherence::CoherenceIssueView;
-use pilothouse_client::CoherenceFilter;
 use pilothouse_client::inputs::PageQuery;
+use pilothouse_client::{CoherenceFilter, MIN_PREFIX};
 use pilothouse_domain::coherence::{CoherenceCategory, CoherenceState};
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::{ArtifactId, CoherenceIssueId};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::agent::InProject;
 use super::inbox::named;
+use super::pages;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -18,10 +19,8 @@ use crate::output;
 
 /// The maximum page size of the server.
 const PAGE: u32 = 200;
-/// Pages that are searched for the beginning of an id.
-const SEARCHED_PAGES: usize = 10;
-/// Fewest characters of a partial id.
-const MIN_PREFIX: usize = 4;
+/// Issues that are searched for the beginning of an id.
+const SEARCHED: usize = 2000;
 
 /// Find and settle work of a project's agents that does not fit together.
 ///
@@ -178,17 +177,8 @@ impl Ls {
             category: self.category,
             workstream: self.workstream,
         };
-        let (mut issues, mut slice) = (Vec::new(), PageQuery { limit: Some(self.limit), cursor: None });
-        let wanted = self.limit as usize;
-        loop {
-            let page = ctx.client.coherence_issues(&filter, &slice).await?;
-            issues.extend(page.items);
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() || issues.len() >= wanted {
-                break;
-            }
-        }
-        issues.truncate(wanted);
+        let read = async |slice: &PageQuery| ctx.client.coherence_issues(&filter, slice).await;
+        let issues = pages::up_to(self.limit as usize, self.limit, read).await?;
         let document = json!({ "items": issues });
         ctx.print(&document, |_, style, now| output::coherence::list(&issues, style, now))?;
         Ok(Exit::Done)
@@ -223,15 +213,9 @@ impl IssueArg {
         let fits =
             |it: &CoherenceIssueView| given.len() >= MIN_PREFIX && it.id.to_string().starts_with(&given);
         let filter = CoherenceFilter { project: self.of.id(ctx).await?, ..CoherenceFilter::default() };
-        let (mut found, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-        for _ in 0..SEARCHED_PAGES {
-            let page = ctx.client.coherence_issues(&filter, &slice).await?;
-            found.extend(page.items.into_iter().filter(fits).map(|it| it.id));
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
-                break;
-            }
-        }
+        let read = async |slice: &PageQuery| ctx.client.coherence_issues(&filter, slice).await;
+        let listed = pages::up_to(SEARCHED, PAGE, read).await?;
+        let found: Vec<_> = listed.into_iter().filter(fits).map(|it| it.id).collect();
         match found[..] {
             [id] => Ok(id),
             [] => Err(CliError::NotFound(format!(

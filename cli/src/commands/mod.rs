@@ -25,6 +25,7 @@ pub mod keys;
 pub mod knowledge;
 pub mod lifecycle;
 pub mod open;
+mod pages;
 pub mod parse;
 pub mod plan;
 pub mod pool;

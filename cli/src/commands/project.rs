@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::files::read_json;
 use super::inbox::named;
+use super::pages;
 use super::project_watch::WatchProject;
 use crate::context::Context;
 use crate::error::CliError;
@@ -191,15 +192,7 @@ pub(super) async fn all_projects(
     ctx: &Context,
     archived: Option<bool>,
 ) -> Result<Vec<ProjectSummary>, CliError> {
-    let (mut projects, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-    loop {
-        let page = ctx.client.projects(archived, &slice).await?;
-        projects.extend(page.items);
-        slice.cursor = page.next_cursor;
-        if slice.cursor.is_none() {
-            return Ok(projects);
-        }
-    }
+    pages::all(PAGE, async |slice| ctx.client.projects(archived, slice).await).await
 }
 
 /// All agents of a project, oldest first.
@@ -207,15 +200,7 @@ pub(super) async fn all_agents(
     ctx: &Context,
     project: Option<ProjectId>,
 ) -> Result<Vec<AgentView>, CliError> {
-    let (mut agents, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-    loop {
-        let page = ctx.client.agents(project, &slice).await?;
-        agents.extend(page.items);
-        slice.cursor = page.next_cursor;
-        if slice.cursor.is_none() {
-            return Ok(agents);
-        }
-    }
+    pages::all(PAGE, async |slice| ctx.client.agents(project, slice).await).await
 }
 
 async fn show(ctx: &Context, given: &str) -> Result<(), CliError> {
@@ -233,15 +218,8 @@ async fn set_archived(ctx: &Context, given: &str, archived: bool) -> Result<(), 
 
 impl List {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
-        let (mut projects, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-        loop {
-            let page = ctx.client.portfolio(Some(self.archived), &slice).await?;
-            projects.extend(page.items);
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
-                break;
-            }
-        }
+        let read = async |slice: &PageQuery| ctx.client.portfolio(Some(self.archived), slice).await;
+        let projects = pages::all(PAGE, read).await?;
         let response = json!({ "items": projects });
         ctx.print(&response, |_, style, _| output::projects::list(&projects, style))
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::adapter::AdapterChoice;
 use super::files::{absolute, read_json};
-use super::parse;
+use super::{pages, parse};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -222,15 +222,7 @@ async fn set_active(ctx: &Context, given: &str, active: bool) -> Result<(), CliE
 impl List {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
         let wanted = (self.active || self.inactive).then_some(self.active);
-        let (mut skills, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-        loop {
-            let page = ctx.client.skills(wanted, &slice).await?;
-            skills.extend(page.items);
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
-                break;
-            }
-        }
+        let skills = pages::all(PAGE, async |slice| ctx.client.skills(wanted, slice).await).await?;
         let response = json!({ "items": skills });
         ctx.print(&response, |_, style, _| output::skills::list(&skills, style))
     }
@@ -274,15 +266,8 @@ impl Edit {
 impl Pills {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
         let id = resolve_skill(ctx, &self.skill).await?;
-        let (mut pills, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
-        loop {
-            let page = ctx.client.memory_pills(id, self.status, &slice).await?;
-            pills.extend(page.items);
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
-                break;
-            }
-        }
+        let read = async |slice: &PageQuery| ctx.client.memory_pills(id, self.status, slice).await;
+        let pills = pages::all(PAGE, read).await?;
         let response = json!({ "items": pills });
         ctx.print(&response, |_, style, now| output::skills::pills(&pills, style, now))
     }
