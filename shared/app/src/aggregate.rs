@@ -16,9 +16,6 @@ use crate::trace;
 use crate::unit_of_work::Decision;
 use crate::{App, FreshIds};
 
-/// Pages of the index that one request reads.
-const READS: usize = 5;
-
 impl App {
     /// Creates an aggregate. `make` may run several times. `show` receives the aggregate with its version.
     /// Fails with [`Problem::NameTaken`] when another aggregate of the owner has the name.
@@ -101,19 +98,8 @@ impl App {
         view: impl Fn(&A) -> V,
     ) -> Result<Page<V>, Problem> {
         let scope = Scope::new(A::KIND, layout::aggregate_partition(owner, A::KIND)).filtered(filter);
-        let mut after = scope.decode(page)?;
-        let mut items = Vec::new();
-        for _ in 0..READS {
-            // Never more than fit on the page, so that the cursor is the position of the last item that was examined.
-            let wanted = page.limit - items.len();
-            let listing = self.store.list_aggregates::<A>(owner, descending, wanted, after).await?;
-            items.extend(listing.items.iter().filter(|it| keep(it)).map(&view));
-            after = listing.next;
-            if after.is_none() || items.len() >= page.limit {
-                break;
-            }
-        }
-        Ok(Page { items, next_cursor: after.map(|position| scope.encode(&position)) })
+        let read = |limit, after| self.store.list_aggregates::<A>(owner, descending, limit, after);
+        scope.read(page, read, |it| keep(&it).then(|| view(&it))).await
     }
 
     /// Adds a changed aggregate to a commit, with one journal entry for `events`.

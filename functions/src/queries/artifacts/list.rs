@@ -21,9 +21,6 @@ pub const FUNCTION: HttpFunction =
         .query(&["limit", "cursor", "projectId", "workstream", "kind", "agentId", "state"])
         .output::<Page<ArtifactSummary>>(&[200]);
 
-/// Pages of the index that one request reads.
-const READS: usize = 5;
-
 /// The filters of a list.
 struct Filter {
     agent: Option<ProjectAgentId>,
@@ -74,26 +71,13 @@ async fn list_artifacts(
         Some(list) => list.partition(project),
         None => layout::aggregate_partition(&owner, <Artifact as pilothouse_domain::Aggregate>::KIND),
     };
-    let scope = Scope::new("artifacts", partition).filtered(&described(project, &parameters));
-    let mut after = scope.decode(&page)?;
-    let mut items = Vec::new();
-    for _ in 0..READS {
-        let wanted = page.limit - items.len();
-        let listing = read(&app, (&owner, project), list.as_ref(), wanted, after).await?;
-        items.extend(listing.items.into_iter().filter(|artifact| filter.admits(artifact)));
-        after = listing.next;
-        if after.is_none() || items.len() >= page.limit {
-            break;
-        }
-    }
-    Ok(Json(scope.page(items, after)))
-}
-
-/// The filters in a fixed spelling, for the cursor.
-fn described(project: ProjectId, parameters: &Parameters) -> String {
-    let part = |name| format!("&{name}={}", parameters.text(name).unwrap_or_default());
-    let filters: String = ["workstream", "kind", "agentId", "state"].map(part).concat();
-    format!("projectId={project}{filters}")
+    let scope = Scope::new("artifacts", partition).filtered_by(
+        project,
+        &parameters,
+        &["workstream", "kind", "agentId", "state"],
+    );
+    let read = |limit, after| read(&app, (&owner, project), list.as_ref(), limit, after);
+    Ok(Json(scope.read(&page, read, |artifact| Some(artifact).filter(|it| filter.admits(it))).await?))
 }
 
 async fn read(

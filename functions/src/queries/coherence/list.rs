@@ -9,10 +9,10 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem};
 use pilothouse_app::paging::Scope;
+use pilothouse_domain::Aggregate as _;
 use pilothouse_domain::coherence::{CoherenceCategory, CoherenceIssue, CoherenceState};
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::text::WorkstreamId;
-use pilothouse_domain::{Aggregate as _, ProjectId};
 use pilothouse_store::{IssueList, layout};
 
 pub const FUNCTION: HttpFunction =
@@ -21,9 +21,6 @@ pub const FUNCTION: HttpFunction =
         .summary("List the coherence issues of a project, the open ones first")
         .query(&["limit", "cursor", "projectId", "state", "severity", "category", "workstream"])
         .output::<Page<CoherenceIssueView>>(&[200]);
-
-/// Pages of the index that one request reads.
-const READS: usize = 5;
 
 /// The filters of a list.
 struct Filter {
@@ -72,25 +69,8 @@ async fn list_issues(
     let filter = Filter::of(&parameters)?;
     let project = app.chosen_project(&owner, parameters.parsed("projectId")?).await?.value.id();
     let scope = Scope::new("coherence", layout::aggregate_partition(&owner, CoherenceIssue::KIND))
-        .filtered(&described(project, &parameters));
-    let mut after = scope.decode(&page)?;
-    let mut items = Vec::new();
-    for _ in 0..READS {
-        let wanted = page.limit - items.len();
-        let listing = app.store.coherence_issues(&owner, project, filter.list(), wanted, after).await?;
-        let admitted = listing.items.iter().filter(|issue| filter.admits(issue));
-        items.extend(admitted.map(CoherenceIssueView::of));
-        after = listing.next;
-        if after.is_none() || items.len() >= page.limit {
-            break;
-        }
-    }
-    Ok(Json(scope.page(items, after)))
-}
-
-/// The filters in a fixed spelling, for the cursor.
-fn described(project: ProjectId, parameters: &Parameters) -> String {
-    let part = |name| format!("&{name}={}", parameters.text(name).unwrap_or_default());
-    let filters: String = ["state", "severity", "category", "workstream"].map(part).concat();
-    format!("projectId={project}{filters}")
+        .filtered_by(project, &parameters, &["state", "severity", "category", "workstream"]);
+    let read = |limit, after| app.store.coherence_issues(&owner, project, filter.list(), limit, after);
+    let keep = |issue| filter.admits(&issue).then(|| CoherenceIssueView::of(&issue));
+    Ok(Json(scope.read(&page, read, keep).await?))
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use pilothouse_api::Page;
 use pilothouse_api::decisions::{DecisionCounts, DecisionPage, DecisionView};
 use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -19,8 +20,6 @@ pub const FUNCTION: HttpFunction =
         .query(&["limit", "cursor", "state", "kind", "session", "projectId", "agentId", "counts"])
         .output::<DecisionPage>(&[200]);
 
-/// The largest number of pages that one request reads. It bounds the cost of a filter with few matches.
-const MAX_PAGES_READ: usize = 5;
 /// Pages and decisions of a page that are read to count.
 const COUNTED_PAGES: usize = 5;
 const COUNTED_OF_PAGE: usize = 200;
@@ -57,26 +56,19 @@ async fn list_decisions(
             && project.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.project_id == id))
             && agent.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.agent_id == id))
     };
-    let mut after = scope.decode(&page)?;
-    let mut items = Vec::new();
-    for _ in 0..MAX_PAGES_READ {
-        // Never reads past the page, so that the position is that of the last item that was read.
-        let room = page.limit - items.len();
-        let listing = match state {
+    let (store, of) = (&app.store, &owner);
+    let read = |limit, after| async move {
+        match state {
             None | Some(DecisionStatus::Pending | DecisionStatus::Orphaned) => {
-                app.store.open_decisions(&owner, room, after).await?
+                store.open_decisions(of, limit, after).await
             }
-            Some(DecisionStatus::Suspended) => app.store.suspended_decisions(&owner, room, after).await?,
-            _ => app.store.ended_decisions(&owner, room, after).await?,
-        };
-        items.extend(listing.items.iter().filter(|decision| wanted(decision)).map(DecisionView::of));
-        after = listing.next;
-        if after.is_none() || items.len() >= page.limit {
-            break;
+            Some(DecisionStatus::Suspended) => store.suspended_decisions(of, limit, after).await,
+            _ => store.ended_decisions(of, limit, after).await,
         }
-    }
+    };
+    let keep = |decision| wanted(&decision).then(|| DecisionView::of(&decision));
+    let Page { items, next_cursor } = scope.read(&page, read, keep).await?;
     let counts = if counted { Some(counts(&app, &owner).await?) } else { None };
-    let next_cursor = after.map(|position| scope.encode(&position));
     Ok(Json(DecisionPage { items, next_cursor, counts }))
 }
 

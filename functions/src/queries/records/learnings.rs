@@ -21,9 +21,6 @@ pub const FUNCTION: HttpFunction =
     .query(&["limit", "cursor", "kind", "sessionId"])
     .output::<Page<AgentLearning>>(&[200]);
 
-/// The largest number of pages that one request reads. It bounds the cost of a filter.
-const MAX_PAGES_READ: usize = 5;
-
 /// Responds with 200 and a page: all learnings of the owner, newest first, or with `sessionId` those of one session, oldest
 /// first. `kind` filters by kind. A filtered page may be short even if more pages follow.
 async fn list_learnings(
@@ -43,20 +40,13 @@ async fn list_learnings(
     };
     let filter = kind.map_or_else(|| "None".to_owned(), |kind| format!("Some({kind})"));
     let scope = scope.filtered(&filter);
-    let mut after = scope.decode(&page)?;
-    let mut items = Vec::new();
-    for _ in 0..MAX_PAGES_READ {
-        let room = page.limit - items.len();
-        let listing = match session {
-            Some(id) => app.store.learnings_of_session(id, room, after).await?,
-            None => app.store.learnings(&owner, room, after).await?,
-        };
-        let wanted = |item: &AgentLearning| kind.is_none_or(|kind| item.learning.kind == kind);
-        items.extend(listing.items.into_iter().filter(wanted));
-        after = listing.next;
-        if after.is_none() || items.len() >= page.limit {
-            break;
+    let (store, of) = (&app.store, &owner);
+    let read = |limit, after| async move {
+        match session {
+            Some(id) => store.learnings_of_session(id, limit, after).await,
+            None => store.learnings(of, limit, after).await,
         }
-    }
-    Ok(Json(scope.page(items, after)))
+    };
+    let wanted = |item: &AgentLearning| kind.is_none_or(|kind| item.learning.kind == kind);
+    Ok(Json(scope.read(&page, read, |item| Some(item).filter(wanted)).await?))
 }

@@ -21,9 +21,6 @@ pub const FUNCTION: HttpFunction =
         .query(&["limit", "cursor"])
         .output::<TrustView>(&[200]);
 
-/// The largest number of pages that one request reads. Most journal entries of an agent are changes of its trust.
-const MAX_PAGES_READ: usize = 5;
-
 /// Responds with 200, the trust now, and a page of its changes, newest first. A page may be short even if more changes follow.
 async fn get_trust(
     State(app): State<App>,
@@ -45,18 +42,8 @@ async fn history(
     page: &PageRequest,
 ) -> Result<Page<TrustChange>, Problem> {
     let scope = Scope::of_table("trust", layout::aggregate_journal_partition::<ProjectAgent>(id));
-    let mut after = scope.decode(page)?;
-    let mut changes = Vec::new();
-    for _ in 0..MAX_PAGES_READ {
-        let room = page.limit - changes.len();
-        let listing = app.store.aggregate_journal::<ProjectAgent>(id, true, room, after).await?;
-        changes.extend(listing.items.iter().filter(|entry| entry.sequence <= version).filter_map(change));
-        after = listing.next;
-        if after.is_none() || changes.len() >= page.limit {
-            break;
-        }
-    }
-    Ok(scope.page(changes, after))
+    let read = |limit, after| app.store.aggregate_journal::<ProjectAgent>(id, true, limit, after);
+    scope.read(page, read, |entry| Some(&entry).filter(|it| it.sequence <= version).and_then(change)).await
 }
 
 /// The change of trust that an entry records. An entry has one at most.
