@@ -121,7 +121,6 @@ fn detected(
 }
 
 /// Rounded down.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 100
 fn percent(similarity: f64) -> u8 {
-    (similarity.clamp(0.0, 1.0) * 100.0) as u8
+    (1..=100).rev().find(|percent| f64::from(*percent) <= similarity * 100.0).unwrap_or(0)
 }
