@@ -192,16 +192,14 @@ impl InjectionLedger {
         true
     }
 
-    /// Keeps reasons until the cooldown is over. Returns whether anything changed.
-    pub fn postpone(&mut self, kind: InjectionKind, new: &[InjectionReason], until: Timestamp) -> bool {
-        let before = self.postponed.clone();
+    /// Keeps reasons until the cooldown is over.
+    pub fn postpone(&mut self, kind: InjectionKind, new: &[InjectionReason], until: Timestamp) {
         let waiting = self.postponed.get_or_insert(PostponedInjection { kind, reasons: Vec::new(), until });
         add_reasons(&mut waiting.reasons, new, Self::MAX_REASONS);
         waiting.until = waiting.until.min(until);
         if kind == InjectionKind::All {
             waiting.kind = kind;
         }
-        self.postponed != before
     }
 
     /// Whether the agent is checked while it works.
