@@ -1,17 +1,15 @@
 //! Read access to a session.
 
 use super::{
-    AgentSession, AgentSessionStatus, Failure, OpenToolCall, PastRun, PendingCommand, PendingRequest,
-    RecordedOutput, Run, RunCause, SessionSettings, State, Turn,
+    AgentSession, AgentSessionStatus, Failure, PastRun, PendingCommand, PendingRequest, RecordedOutput, Run,
+    RunCause, SessionSettings, State, Turn,
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
     AutoContinueConfig, Capabilities, ExecutionMode, ProjectMembership, SessionBudget, SessionMetrics,
     SessionOutcome, SessionPlan, SessionTaskList,
 };
-use crate::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, SessionChainId, Timestamp, ToolCallId, Usd, UserId,
-};
+use crate::{AgentSessionId, AgentSkillId, AgentTemplateId, SessionChainId, Timestamp, Usd, UserId};
 
 impl AgentSession {
     pub const fn id(&self) -> AgentSessionId {
@@ -188,10 +186,6 @@ impl AgentSession {
     /// Whether a cancellation waits for another request to finish.
     pub const fn cancel_accepted(&self) -> bool {
         self.cancel_accepted
-    }
-
-    pub fn open_tool_call(&self, call: &ToolCallId) -> Option<&OpenToolCall> {
-        self.delivery.open_tool_call(call)
     }
 
     /// Version of the state that the owner's decisions depend on. Usage, messages and heartbeats do not change it (decision 16).

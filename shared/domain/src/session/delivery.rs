@@ -1,17 +1,12 @@
-//! Work under way between control plane and agent (decisions 17, 29): the turn, sent messages, deferred facts and open tool
-//! calls.
-
-use std::collections::BTreeMap;
+//! Work under way between control plane and agent (decisions 17, 29): the turn, sent messages and deferred facts.
 
 use serde::{Deserialize, Serialize};
 
+use super::open_tools::OpenToolCalls;
 use super::validation::BetweenTurns;
 use super::{AgentFact, AgentSession, AgentSessionStatus, Turn};
-use crate::text::cut;
-use crate::value::ToolCallStatus;
 use crate::{
-    CommandId, CommandRef, DomainContext, Events, MessageId, RunId, SessionEvent, SubAgentId, Timestamp,
-    ToolCallId,
+    CommandId, CommandRef, DomainContext, Events, MessageId, RunId, SessionEvent, Timestamp, ToolCallId,
 };
 
 /// The state of the delivery to the agent, and of what it reports.
@@ -21,7 +16,8 @@ pub(super) struct Delivery {
     turn: TurnState,
     in_flight: Vec<InFlight>,
     deferred: Vec<AgentFact>,
-    open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
+    #[serde(rename = "openToolCalls")]
+    pub(super) tools: OpenToolCalls,
 }
 
 /// Whether a turn is running. Between two turns, none is.
@@ -59,18 +55,6 @@ pub(crate) enum InFlightStep {
     Sent,
     Injecting,
     Injected,
-}
-
-/// A tool call that has no result yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenToolCall {
-    pub name: String,
-    /// Journal entry that recorded the call.
-    pub journal_sequence: u64,
-    /// The subagent that made the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sub_agent_id: Option<SubAgentId>,
 }
 
 impl Delivery {
@@ -301,42 +285,6 @@ impl Delivery {
     }
 }
 
-impl Delivery {
-    /// Most open tool calls that are tracked; the oldest are forgotten beyond that.
-    const MAX_OPEN_TOOL_CALLS: usize = 256;
-
-    pub(super) fn open_tool_call(&self, call: &ToolCallId) -> Option<&OpenToolCall> {
-        self.open_tool_calls.get(call)
-    }
-
-    pub(super) fn open_tool(&mut self, id: ToolCallId, call: OpenToolCall) {
-        if self.open_tool_calls.len() >= Self::MAX_OPEN_TOOL_CALLS
-            && let Some(oldest) =
-                self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
-        {
-            self.open_tool_calls.remove(&oldest);
-        }
-        self.open_tool_calls.insert(id, call);
-    }
-
-    pub(super) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
-        self.open_tool_calls.remove(call)
-    }
-
-    /// Ends open tool calls as errors when their turn or run ends (decision 6).
-    pub(super) fn end_open_tools(&mut self) -> Events {
-        std::mem::take(&mut self.open_tool_calls)
-            .into_iter()
-            .map(|(tool_call_id, call)| SessionEvent::ToolCallCompleted {
-                tool_call_id,
-                tool_name: Some(call.name),
-                status: ToolCallStatus::Error,
-                sub_agent_id: call.sub_agent_id,
-            })
-            .collect()
-    }
-}
-
 /// Delivery of a session, for the conversation that it belongs to.
 impl AgentSession {
     pub(crate) const fn record_activity(&mut self, ctx: &DomainContext<'_>) {
@@ -357,10 +305,6 @@ impl AgentSession {
 
     pub(crate) fn is_end_of_latest_turn(&self, fact: &AgentFact) -> bool {
         self.delivery.is_end_of_latest_turn(fact)
-    }
-
-    pub(crate) fn end_open_tools(&mut self) -> Events {
-        self.delivery.end_open_tools()
     }
 
     pub(crate) fn in_flight(&self) -> &[InFlight] {
@@ -392,15 +336,5 @@ impl AgentSession {
 
     pub(crate) fn forget_in_flight(&mut self) {
         self.delivery.forget_in_flight();
-    }
-
-    pub(crate) fn open_tool(&mut self, id: ToolCallId, name: &str, sub_agent_id: Option<SubAgentId>) {
-        // The next journal entry records this call.
-        let journal_sequence = self.journal_sequence + 1;
-        self.delivery.open_tool(id, OpenToolCall { name: cut(name, 200), journal_sequence, sub_agent_id });
-    }
-
-    pub(crate) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
-        self.delivery.close_tool(call)
     }
 }

@@ -16,7 +16,8 @@
 //! | `definition` | name, objective, model, skills and settings |
 //! | `state` | the status with the data that belongs to it, and commands that wait for an acknowledgement |
 //! | `run_state`, [`run`], `inbox` | the current run and the ones before it; the order of their envelopes |
-//! | `delivery` | the turn; messages, deferred facts and tool calls on their way |
+//! | `delivery` | the turn; messages and deferred facts on their way |
+//! | `open_tools` | tool calls without a result |
 //! | `requests` | questions and plans; answers that the sidecar has not received |
 //! | `adjustments`, `configuration` | changes of model, thinking level and conversation; reloads of the configuration |
 //! | `spending` | budget, usage and quota |
@@ -72,6 +73,7 @@ mod kill;
 mod launch;
 mod lifecycle;
 mod missing;
+mod open_tools;
 mod plan;
 mod progress;
 mod quota;
@@ -109,7 +111,6 @@ pub use deadlines::DeadlineKind;
 use decisions::DecisionChanges;
 use definition::SessionDefinition;
 use delivery::Delivery;
-pub use delivery::OpenToolCall;
 pub(crate) use delivery::{InFlight, InFlightStep};
 pub use disk::{Disk, FullDisk};
 pub use error::SessionError;
@@ -121,6 +122,7 @@ use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};
 use kill::Kill;
 pub use kill::{Grace, KillOutcome};
+pub use open_tools::OpenToolCall;
 use progress::Progress;
 pub use progress::RecordedDeliverables;
 pub use quota::{PausedReason, Quota};
