@@ -160,7 +160,6 @@ impl World {
     }
 
     /// The cost of `work` without its effects.
-    #[allow(dead_code)] // only the tests use it
     pub(crate) async fn own_cost(&self, work: impl AsyncFnOnce()) -> Bill {
         let bill = self.billed.bill();
         work().await;
@@ -188,7 +187,6 @@ impl World {
     }
 
     /// A call of the agent of a session.
-    #[allow(dead_code)] // only the tests use it
     pub(crate) async fn call_as_agent(
         &self,
         session: AgentSessionId,

@@ -2,8 +2,6 @@
 //!
 //! One half of the topics chooses the thresholds of layer 1, the other half measures both layers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::indexing_slicing)]
-
 mod pairs;
 
 use pairs::{Half, Label, Quality, measure, pairs};
@@ -12,6 +10,12 @@ use pilothouse_domain::coherence::similarity::Thresholds;
 const DUPLICATES: &[Label] = &[Label::Duplicate];
 const RELATED: &[Label] = &[Label::Duplicate, Label::Overlap];
 
+/// The harmonic mean of both.
+fn f1(Quality { precision, recall }: Quality) -> f64 {
+    let sum = precision + recall;
+    if sum > 0.0 { 2.0 * precision * recall / sum } else { 0.0 }
+}
+
 fn main() {
     let chosen = measure(Half::Chosen);
     for (name, wanted) in
@@ -19,14 +23,14 @@ fn main() {
     {
         let candidates = (5..95).map(|percent| f64::from(percent) / 100.0);
         let best = candidates.max_by(|a, b| {
-            let f1 = |threshold: &f64| Quality::of(&chosen, wanted, *threshold).f1();
+            let f1 = |threshold: &f64| f1(Quality::of(&chosen, wanted, *threshold));
             // Of equal ones, the lower threshold.
             f1(a).total_cmp(&f1(b)).then(b.total_cmp(a))
         });
         let best = best.unwrap_or_default();
         println!(
             "{name}: best threshold of the first half {best:.2}, F1 {:.3}",
-            Quality::of(&chosen, wanted, best).f1()
+            f1(Quality::of(&chosen, wanted, best))
         );
     }
     let reported = measure(Half::Reported);
@@ -36,7 +40,7 @@ fn main() {
     };
     // Layer 0 compares hashes of contents.
     let equal = || {
-        let second = pairs().into_iter().filter(|pair| pair.half == Half::Reported);
+        let second = pairs().into_iter().filter(|pair| pair.halves.0 == Half::Reported);
         second.map(|pair| (pair.label, pair.texts.0 == pair.texts.1))
     };
     show("layer 0, duplicates", Quality::of_found(equal(), DUPLICATES));

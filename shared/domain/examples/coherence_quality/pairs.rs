@@ -38,14 +38,11 @@ pub(crate) enum Half {
     Reported,
 }
 
-#[allow(dead_code)] // only the test reads all fields
 pub(crate) struct Pair {
-    pub(crate) topic: &'static str,
     pub(crate) label: Label,
-    pub(crate) half: Half,
     pub(crate) texts: (&'static str, &'static str),
-    /// Both texts belong to topics of the same half.
-    pub(crate) is_within_its_half: bool,
+    /// The halves of the topics of both texts. A pair belongs to the first one.
+    pub(crate) halves: (Half, Half),
 }
 
 struct Topic {
@@ -65,6 +62,7 @@ fn topics() -> Vec<Topic> {
 /// All pairs. Panics if the file is malformed.
 pub(crate) fn pairs() -> Vec<Pair> {
     let topics = topics();
+    let numbers: BTreeMap<_, _> = topics.iter().enumerate().map(|(at, topic)| (topic.name, at)).collect();
     let mut pairs = Vec::new();
     for (at, topic) in topics.iter().enumerate() {
         let base = topic.fields["base"];
@@ -72,18 +70,12 @@ pub(crate) fn pairs() -> Vec<Pair> {
             let field = topic.fields[label.name()];
             let (text, other) = match label {
                 Label::Unrelated => {
-                    let other = topics.iter().position(|it| it.name == field).expect("a topic");
+                    let other = numbers[field];
                     (topics[other].fields["base"], other)
                 }
                 _ => (field, at),
             };
-            pairs.push(Pair {
-                topic: topic.name,
-                label,
-                half: half(at),
-                texts: (base, text),
-                is_within_its_half: half(at) == half(other),
-            });
+            pairs.push(Pair { label, texts: (base, text), halves: (half(at), half(other)) });
         }
     }
     pairs
@@ -95,7 +87,7 @@ const fn half(at: usize) -> Half {
 
 /// The similarity of each pair of a half. The texts of the half are the corpus.
 pub(crate) fn measure(half: Half) -> Vec<(Label, f64)> {
-    let pairs: Vec<_> = pairs().into_iter().filter(|pair| pair.half == half).collect();
+    let pairs: Vec<_> = pairs().into_iter().filter(|pair| pair.halves.0 == half).collect();
     let mut texts: Vec<&str> = pairs.iter().flat_map(|pair| [pair.texts.0, pair.texts.1]).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -129,12 +121,5 @@ impl Quality {
         }
         let share = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
         Self { precision: share(right, right + wrong), recall: share(right, right + missed) }
-    }
-
-    /// The harmonic mean of both.
-    #[allow(dead_code)] // only the example chooses thresholds
-    pub(crate) fn f1(self) -> f64 {
-        let sum = self.precision + self.recall;
-        if sum > 0.0 { 2.0 * self.precision * self.recall / sum } else { 0.0 }
     }
 }

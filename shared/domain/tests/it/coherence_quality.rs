@@ -14,8 +14,8 @@ fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
         assert_eq!(pairs.iter().filter(|pair| pair.label == label).count(), 42, "{label:?}");
     }
     for pair in &pairs {
-        assert!(pair.is_within_its_half, "{}", pair.topic);
-        assert_ne!(pair.texts.0, pair.texts.1, "{}", pair.topic);
+        assert_eq!(pair.halves.0, pair.halves.1, "{:?}", pair.texts);
+        assert_ne!(pair.texts.0, pair.texts.1);
     }
 }
 
