@@ -274,7 +274,11 @@ proptest! {
                     deliveries.push(now);
                 }
                 Timing::Later(until) => prop_assert!(until > now && until.since(now) <= policy.cooldown()),
-                Timing::Now | Timing::Dropped => {}
+                Timing::Now => {}
+                Timing::Dropped => {
+                    let recent = deliveries.iter().filter(|at| now.since(**at) < Duration::from_hours(1));
+                    prop_assert_eq!(recent.count(), max as usize, "only the limit drops an injection");
+                }
             }
             let recent = deliveries.iter().filter(|at| now.since(**at) < Duration::from_hours(1));
             prop_assert!(recent.count() <= max as usize);

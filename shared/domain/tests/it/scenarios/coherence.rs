@@ -511,6 +511,8 @@ proptest! {
         };
         let first = side(1, one, "api", trace(2, place, other));
         let second = side(2, other, place, trace(1, "api", one));
+        let conflict = usize::from(one.abs_diff(other) <= WINDOW_TICKS);
+        prop_assert_eq!(first.len(), conflict + usize::from(!shared));
         prop_assert_eq!(first, second);
     }
 
