@@ -238,7 +238,7 @@ impl InjectionState {
         let Some(composed) = compose(&snapshot, kind, known, brief.as_deref(), &reasons) else {
             return Ok(());
         };
-        if ledger.is_under_way(session_id, &composed.known, brief_of) {
+        if ledger.is_undelivered(session_id, &composed.known, brief_of) {
             return Ok(());
         }
         let message_id = ctx.message_id();

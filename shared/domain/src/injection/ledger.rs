@@ -1,4 +1,4 @@
-//! What an agent has received, what is under way, and when the next injection may follow.
+//! The injections of an agent, delivered and undelivered, and the time of the next one.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ pub enum Timing {
     Dropped,
 }
 
-/// The injections of a session that its agent does not have yet.
+/// The undelivered injections of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectionSlot {
     Empty,
-    /// One waits. Another one may have been sent before it.
+    /// One is pending. Another one may have been sent before it.
     Waiting,
-    /// One was sent, and none waits.
+    /// One was sent, and none is pending.
     InFlight,
 }
 
-/// An injection that the session of the agent has accepted.
+/// An injection that the session of the agent accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SentInjection {
@@ -41,12 +41,12 @@ pub struct SentInjection {
     /// When the brief that it contains had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brief_of: Option<Timestamp>,
-    /// What the agent knows with it.
+    /// The items that the agent has after its delivery.
     pub known: KnownItems,
     pub at: Timestamp,
 }
 
-/// An injection that the agent has.
+/// A delivered injection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveredInjection {
     pub message_id: MessageId,
@@ -82,7 +82,7 @@ pub struct InjectionLedger {
     known: Option<Known>,
     /// Accepted by the session and not known to be delivered, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    under_way: Vec<SentInjection>,
+    undelivered: Vec<SentInjection>,
     /// Deliveries of the last hour.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     delivered_at: Vec<Timestamp>,
@@ -100,13 +100,13 @@ pub struct InjectionLedger {
 }
 
 impl InjectionLedger {
-    /// Injections under way that are kept: one that was sent, one that waits, and one whose delivery was not processed yet.
-    const MAX_UNDER_WAY: usize = 3;
+    /// Undelivered injections that are kept: a sent one, a pending one, and one whose delivery was not processed yet.
+    const MAX_UNDELIVERED: usize = 3;
     /// Reasons that an injection names.
     const MAX_REASONS: usize = 5;
     const HOUR: Duration = Duration::from_hours(1);
 
-    /// When an injection may be sent. One that still waits is replaced at any time, because it has cost nothing.
+    /// The time at which an injection may be sent. A pending one is replaced at any time, because it has cost nothing.
     pub fn timing(
         &self,
         priority: InjectionPriority,
@@ -118,7 +118,7 @@ impl InjectionLedger {
             return Timing::Now;
         }
         let sending =
-            self.under_way.last().filter(|_| slot == InjectionSlot::InFlight).map(|latest| latest.at);
+            self.undelivered.last().filter(|_| slot == InjectionSlot::InFlight).map(|latest| latest.at);
         let recent = self.delivered_at.iter().chain(&sending).filter(|at| now.since(**at) < Self::HOUR);
         if recent.count() >= policy.max_injections_per_hour as usize {
             return Timing::Dropped;
@@ -130,26 +130,26 @@ impl InjectionLedger {
         }
     }
 
-    /// What the conversation of `session` contains.
+    /// The items that the conversation of `session` contains.
     pub fn known_in(&self, session: AgentSessionId) -> Option<&KnownItems> {
         self.known.as_ref().filter(|known| known.session_id == session).map(|known| &known.items)
     }
 
-    /// Whether the latest injection for `session` makes the agent know all of `known`, with the brief of `brief_of`.
-    pub fn is_under_way(
+    /// Whether the latest undelivered injection for `session` contains all of `known`, with the brief of `brief_of`.
+    pub fn is_undelivered(
         &self,
         session: AgentSessionId,
         known: &KnownItems,
         brief_of: Option<Timestamp>,
     ) -> bool {
-        self.under_way.last().is_some_and(|latest| {
+        self.undelivered.last().is_some_and(|latest| {
             latest.session_id == session && latest.known == *known && latest.brief_of >= brief_of
         })
     }
 
-    /// The reasons for an injection that replaces the one which waits, `replaced`.
+    /// The reasons of an injection that replaces the pending one, `replaced`.
     pub fn reasons_with(&self, replaced: Option<MessageId>, new: &[InjectionReason]) -> Vec<InjectionReason> {
-        let before = self.under_way.iter().filter(|it| Some(it.message_id) == replaced);
+        let before = self.undelivered.iter().filter(|it| Some(it.message_id) == replaced);
         let mut reasons: Vec<_> = before.flat_map(|it| it.reasons.clone()).collect();
         add_reasons(&mut reasons, new, Self::MAX_REASONS);
         reasons
@@ -157,19 +157,19 @@ impl InjectionLedger {
 
     /// Records an injection that the session accepted in place of `replaced`.
     pub fn record_sent(&mut self, sent: SentInjection, replaced: Option<MessageId>, position: u64) {
-        self.under_way.retain(|it| Some(it.message_id) != replaced && it.session_id == sent.session_id);
-        if self.under_way.len() == Self::MAX_UNDER_WAY {
-            self.under_way.remove(0);
+        self.undelivered.retain(|it| Some(it.message_id) != replaced && it.session_id == sent.session_id);
+        if self.undelivered.len() == Self::MAX_UNDELIVERED {
+            self.undelivered.remove(0);
         }
         self.position = position;
         self.postponed = None;
-        self.under_way.push(sent);
+        self.undelivered.push(sent);
     }
 
     /// Records that the agent has an injection. `None` if it was recorded before, or a later one was.
     pub fn record_delivered(&mut self, id: MessageId, now: Timestamp) -> Option<DeliveredInjection> {
-        let at = self.under_way.iter().position(|it| it.message_id == id)?;
-        let delivered = self.under_way.drain(..=at).next_back()?;
+        let at = self.undelivered.iter().position(|it| it.message_id == id)?;
+        let delivered = self.undelivered.drain(..=at).next_back()?;
         self.delivered_at.retain(|at| now.since(*at) < Self::HOUR);
         self.delivered_at.push(now);
         self.known = Some(Known { session_id: delivered.session_id, items: delivered.known });
@@ -183,11 +183,11 @@ impl InjectionLedger {
         })
     }
 
-    /// Records that an injection was lost. It is unknown what the agent has, so that the next one contains everything. Returns whether
-    /// anything changed.
+    /// Records that an injection was lost. The items of the agent are then unknown, so that the next injection contains all. Returns
+    /// whether anything changed.
     pub fn record_lost(&mut self, id: MessageId) -> bool {
-        let Some(at) = self.under_way.iter().position(|it| it.message_id == id) else { return false };
-        self.under_way.remove(at);
+        let Some(at) = self.undelivered.iter().position(|it| it.message_id == id) else { return false };
+        self.undelivered.remove(at);
         self.known = None;
         true
     }
@@ -217,13 +217,13 @@ impl InjectionLedger {
         true
     }
 
-    /// When [`Self::take_due`] has something.
+    /// The time at which [`Self::take_due`] returns reasons.
     pub fn due_at(&self) -> Option<Timestamp> {
         self.postponed.as_ref().map(|it| it.until).into_iter().chain(self.check_at).min()
     }
 
-    /// Takes what is due at `now`: the reasons that were postponed, and those that a check of the agent finds, if it works (`position` is
-    /// present). An agent that rests is not checked any more until it works again.
+    /// Takes the reasons that are due at `now`: postponed ones, and those that a check of a working agent finds (`position` is present).
+    /// The checks of a resting agent end until it works again.
     pub fn take_due(
         &mut self,
         policy: &ContextInjectionPolicy,
