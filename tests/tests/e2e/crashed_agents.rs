@@ -3,6 +3,8 @@
 //!
 //! Functions in the cloud cannot reach that model, so these tests need the embedded server.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use pilothouse_model_server::{Conversation, ModelServer, Script, Step};
@@ -51,6 +53,17 @@ async fn continues_after_a_crash(adapter: &str, environment: &[(&str, &str)], op
     session.say("go on", "Queued").await;
     let asked = model.wait_until(|all| all.iter().any(|prompt| prompt.step == Some(1)));
     tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    // Claude Code asks its model before it has written the message.
+    let is_written = async || {
+        let mut files = BTreeMap::new();
+        crate::leaks::files(&server.data(), &mut files);
+        let has_message = |(path, text): (&PathBuf, &Vec<u8>)| {
+            path.extension().is_some_and(|it| it == "jsonl")
+                && String::from_utf8_lossy(text).contains("go on")
+        };
+        (adapter == "native" || files.iter().any(has_message)).then_some(())
+    };
+    session.until_within(PATIENCE, "the message in the transcript of the agent", is_written).await;
     server.sidecars().iter().for_each(Sidecar::kill9);
 
     session.until_said("It was heron.").await;

@@ -81,7 +81,7 @@ fn models() -> Script {
 }
 
 /// The texts of all files below `folder`, by path.
-fn files(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+pub(crate) fn files(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in std::fs::read_dir(folder).unwrap().filter_map(Result::ok) {
         let path = entry.path();
         match entry.file_type() {
