@@ -31,6 +31,7 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_ECS_DURABLE_WORKSPACE": given("RunsOnEcs", "EcsDurableWorkspace"),
         "PILOTHOUSE_ECS_LEASE_SECONDS": given("RunsOnEcs", "EcsLeaseSeconds"),
         "PILOTHOUSE_DEADLINE_DIVISOR": given("HasDeadlineDivisor", "DeadlineDivisor"),
+        "PILOTHOUSE_DEFAULT_ADAPTER": reference("DefaultAdapter"),
         "RUST_LOG": given("HasLogFilter", "LogFilter"),
         "OTEL_EXPORTER_OTLP_ENDPOINT": given("HasTracesEndpoint", "TracesEndpoint"),
     })

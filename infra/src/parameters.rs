@@ -127,6 +127,13 @@ const ALL: &[Parameter] = &[
     Parameter { name: "EcsImage", about: "The image of sidecars with their agents", ..TEXT },
     Parameter { name: "EcsVpc", about: "The network of sidecars", ..TEXT },
     Parameter {
+        name: "DefaultAdapter",
+        default: Some("native"),
+        pattern: Some("^[A-Za-z0-9._-]{1,50}$"),
+        about: "The adapter of sessions that name none",
+        ..TEXT
+    },
+    Parameter {
         name: "DeadlineDivisor",
         default: Some(""),
         pattern: Some("^[0-9]*$"),

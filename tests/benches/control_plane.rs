@@ -76,6 +76,7 @@ fn serve(data: &Path) {
             agents_on_exit,
             confine: Some(vec![]),
             console_hosts: vec![],
+            default_adapter: None,
         };
         let server = Server::start(options).await.unwrap();
         println!("{}", server.url());

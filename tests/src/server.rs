@@ -135,6 +135,7 @@ impl ServerProcess {
             .env("PILOTHOUSE_DEADLINE_DIVISOR", self.deadline_divisor.to_string())
             .env("PILOTHOUSE_SIDECAR", programs::sidecar())
             .env("PILOTHOUSE_CLOCK_OFFSET_FILE", self.clock_offset_file())
+            .env("PILOTHOUSE_DEFAULT_ADAPTER", "script")
             // Webhook receivers of tests listen on loopback.
             .env("PILOTHOUSE_WEBHOOK_REACH", "loopback")
             .env("PILOTHOUSE_LOG", std::env::var("PILOTHOUSE_LOG").unwrap_or_else(|_| "info".into()))

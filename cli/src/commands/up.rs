@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use pilothouse_domain::UserId;
+use pilothouse_domain::text::{AdapterName, InvalidText};
 use pilothouse_embedded::{AgentsOnExit, Options, Server};
 use pilothouse_local_keys::DEFAULT_OWNER;
 
@@ -35,6 +36,16 @@ pub struct Up {
     /// A name under which browsers may open the console, besides IP addresses and localhost; repeat it for several
     #[arg(long, env = "PILOTHOUSE_CONSOLE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub console_host: Vec<String>,
+    /// The adapter of sessions that name none; later starts keep it
+    ///
+    /// By default the first start chooses `claude` if Claude Code is installed, or else `native` if there is a key for a model
+    /// provider.
+    #[arg(long, env = "PILOTHOUSE_DEFAULT_ADAPTER", value_name = "NAME", value_parser = adapter_name)]
+    pub default_adapter: Option<AdapterName>,
+}
+
+fn adapter_name(text: &str) -> Result<AdapterName, InvalidText> {
+    AdapterName::parse(text)
 }
 
 impl Up {
@@ -46,9 +57,15 @@ impl Up {
         let agents_on_exit =
             if self.pause_agents_on_exit { AgentsOnExit::Pause } else { AgentsOnExit::Continue };
         let confine = (!self.unconfined).then(|| globals.credentials());
-        let console_hosts = self.console_host;
-        let options =
-            Options { listen: self.listen, data: data.clone(), agents_on_exit, confine, console_hosts };
+        let (console_hosts, default_adapter) = (self.console_host, self.default_adapter);
+        let options = Options {
+            listen: self.listen,
+            data: data.clone(),
+            agents_on_exit,
+            confine,
+            console_hosts,
+            default_adapter,
+        };
         let server = Server::start(options).await?;
         let url = server.url().to_owned();
         let owner = UserId::parse(DEFAULT_OWNER).map_err(|e| CliError::Failed(e.to_string()))?;
@@ -56,7 +73,7 @@ impl Up {
         if globals.json {
             let console = console.ok();
             write_json(
-                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement(), "console": console }),
+                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement(), "defaultAdapter": server.default_adapter(), "console": console }),
             )?;
         } else {
             let style = Style::for_stream(&std::io::stdout());
@@ -72,8 +89,14 @@ impl Up {
                 ),
                 Err(error) => format!("The web console is not included: {error}\n"),
             };
+            let agent = match server.default_adapter() {
+                Some(adapter) => format!("Sessions use the adapter `{adapter}` unless they name another (--default-adapter).\n"),
+                None => "No agent was found. Install Claude Code, or set ANTHROPIC_API_KEY or OPENAI_API_KEY for the native agent, and \
+                         start again; until then name an adapter for each session.\n"
+                    .to_owned(),
+            };
             write(&format!(
-                "Pilothouse listens on {shown}, data in {folder}.\n{console}In another terminal:\n{hint}  \
+                "Pilothouse listens on {shown}, data in {folder}.\n{console}{agent}In another terminal:\n{hint}  \
                  pilothouse run \"what to do\"\n  pilothouse ps\nCtrl-C ends the server; agents keep working, and the \
                  next start adopts them.\n{}\n",
                 server.confinement().statement()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{Access, AssumedRole};
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::webhook::EgressPolicy;
 use pilothouse_runtime::ecs::EcsSettings;
 
@@ -32,6 +33,7 @@ pub struct Settings {
     pub webhook_egress_policy: EgressPolicy,
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,
+    pub default_adapter: Option<AdapterName>,
     /// The divisor of all deadlines, for tests.
     pub deadline_divisor: u32,
 }
@@ -83,6 +85,7 @@ impl Settings {
             webhook_egress_policy: reader.egress_policy(),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
+            default_adapter: reader.default_adapter(),
             deadline_divisor: reader.deadline_divisor(),
         };
         if reader.wrong.is_empty() { Ok(settings) } else { Err(SettingsError(reader.wrong)) }
@@ -166,6 +169,12 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.wrong.push(format!("PILOTHOUSE_WEBHOOK_REACH {error}, not `{text}`"));
             EgressPolicy::default()
         })
+    }
+
+    fn default_adapter(&mut self) -> Option<AdapterName> {
+        let text = self.text("PILOTHOUSE_DEFAULT_ADAPTER", false)?;
+        let wrong = |error| format!("PILOTHOUSE_DEFAULT_ADAPTER {error}");
+        AdapterName::parse(text).map_err(|error| self.wrong.push(wrong(error))).ok()
     }
 
     fn deadline_divisor(&mut self) -> u32 {

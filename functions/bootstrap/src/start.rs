@@ -146,6 +146,7 @@ async fn ground(
         change_notifier: Arc::new(quiet::NoChanges),
         fleet: fleet::fleet(clients, settings)?,
         integrations: integrations(clients, settings, requirements),
+        default_adapter: settings.default_adapter.clone(),
     });
     let connections =
         settings.connections_url.as_deref().map(|url| connections::management(clients, url) as Arc<_>);

@@ -28,7 +28,9 @@ use super::connections::Connections;
 use super::data_format;
 use super::run_claims::StoreRunClaims;
 use super::webhook_sender::HttpWebhookSender;
-use super::{DEADLINE_DIVISOR, OFFLINE_ALLOWANCE, SIDECAR, StartError, WEBHOOK_EGRESS};
+use super::{
+    DEADLINE_DIVISOR, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEBHOOK_EGRESS, default_adapter,
+};
 
 /// Has everything except blobs and runs.
 const DATABASE: &str = "pilothouse.db";
@@ -45,18 +47,21 @@ pub(super) struct Components {
 /// Opens everything in `data`. Sidecars reach the server at `url`, over `connections`. `confine`: the paths that agents must
 /// not access besides `data`.
 pub(super) async fn open(
-    data: &Path,
+    options: &Options,
     keys: &LocalKeys,
     url: &str,
     connections: &Arc<Connections>,
     clock: Clock,
-    confine: Option<Vec<PathBuf>>,
 ) -> Result<Components, StartError> {
+    let data = options.data.as_path();
+    let confine = options.confine.clone();
     data_format::check(data, &data.join(DATABASE))?;
     let db = Database::open(data.join(DATABASE), &[sqlite::SCHEMA, embedded::SCHEMA])?;
     let table = SqliteTable::new(db.clone(), Arc::clone(&clock));
     let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await?;
     queues::create(&broker).await?;
+    let default_adapter =
+        default_adapter::choose(data, options.default_adapter.clone(), |name| std::env::var_os(name))?;
     let store = Store::new(Arc::new(table.clone()));
     let secret = keys.root_secret().clone();
 
@@ -109,6 +114,7 @@ pub(super) async fn open(
         change_notifier: Arc::new(TableChangeNotifier(table.clone())),
         fleet: Some(Fleet { run_access_issuer, vendor: None, operators }),
         integrations: integrations(connections.limits().deliveries)?,
+        default_adapter,
     });
     Ok(Components { app, table, broker, worker, db, confinement })
 }

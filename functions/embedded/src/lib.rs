@@ -2,6 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `default_adapter` | chooses the adapter of sessions that name none |
 //! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
 //! | `console` | the web console: files, login, checks of requests from browsers |
@@ -29,6 +30,7 @@ mod confinement;
 mod connections;
 mod console;
 mod data_format;
+mod default_adapter;
 mod disk_monitor;
 mod file_descriptors;
 mod journal_relay;
@@ -50,6 +52,7 @@ use std::time::Duration;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::UserId;
+use pilothouse_domain::text::AdapterName;
 use pilothouse_functions::events::clock;
 use pilothouse_functions::router;
 use pilothouse_worker::Worker;
@@ -92,6 +95,8 @@ pub struct Options {
     pub confine: Option<Vec<PathBuf>>,
     /// Names under which browsers may reach the console, besides IP addresses and `localhost`.
     pub console_hosts: Vec<String>,
+    /// The adapter of sessions that name none. `None`: that of an earlier start, or of an agent that is installed.
+    pub default_adapter: Option<AdapterName>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +117,8 @@ pub enum StartError {
     Format(#[from] data_format::FormatError),
     #[error("failed to open the database: {0}")]
     Database(#[from] pilothouse_sqlite::OpenError),
+    #[error(transparent)]
+    DefaultAdapter(#[from] default_adapter::DefaultAdapterError),
     #[error("failed to open the blob store: {0}")]
     Blobs(#[from] pilothouse_store::blob::BlobError),
     #[error("failed to open the queues: {0}")]
@@ -176,9 +183,7 @@ impl Server {
         let url = format!("http://{address}");
         let connections = Connections::new(descriptors);
         let clock = SteadyClock::system();
-        let components =
-            components::open(&options.data, &keys, &url, &connections, clock.clock(), options.confine)
-                .await?;
+        let components = components::open(&options, &keys, &url, &connections, clock.clock()).await?;
         let Components { app, table, broker, worker, db, confinement } = components;
         let sweep = app.store.clock_sweep().await.map_err(|error| StartError::Store(error.into()))?;
         if let Some(sweep) = sweep {
@@ -214,6 +219,11 @@ impl Server {
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The adapter of sessions that name none.
+    pub fn default_adapter(&self) -> Option<&AdapterName> {
+        self.app.default_adapter.as_ref()
     }
 
     /// Whether its agents are confined.

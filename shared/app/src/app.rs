@@ -3,6 +3,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use pilothouse_broker::Broker;
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp, UserId};
 use pilothouse_runtime::{AgentRuntime, CredentialVendor, RuntimeCapabilities};
 use pilothouse_store::Store;
@@ -35,6 +36,8 @@ pub struct Parts {
     /// None: the deployment has no remote workers and sidecars.
     pub fleet: Option<Fleet>,
     pub integrations: Integrations,
+    /// The adapter of sessions that name none, unless their template does (decision 20).
+    pub default_adapter: Option<AdapterName>,
 }
 
 pub struct Fleet {

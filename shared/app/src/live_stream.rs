@@ -101,7 +101,8 @@ mod tests {
     use pilothouse_domain::conversation::Conversation;
     use pilothouse_domain::journal::Cause;
     use pilothouse_domain::queue::SessionMessageQueue;
-    use pilothouse_domain::session::NewSession;
+    use pilothouse_domain::session::{NewSession, SessionSettings};
+    use pilothouse_domain::text::AdapterName;
     use pilothouse_domain::value::SessionBudget;
     use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, IdSource, Timestamp, UserId};
 
@@ -122,7 +123,7 @@ mod tests {
             model_id: "m".to_owned().try_into().unwrap(),
             budget: SessionBudget::new("1".parse().unwrap(), 80).unwrap(),
             auto_continue: None,
-            settings: pilothouse_domain::session::SessionSettings::default(),
+            settings: SessionSettings::new(AdapterName::script()),
         };
         let (session, mut events) = AgentSession::create(new, &ctx);
         let mut conversation = Conversation::new(session, SessionMessageQueue::default());

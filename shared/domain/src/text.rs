@@ -200,6 +200,16 @@ impl AdapterName {
     pub fn script() -> Self {
         Self("script".to_owned())
     }
+
+    /// The adapter that drives Claude Code.
+    pub fn claude() -> Self {
+        Self("claude".to_owned())
+    }
+
+    /// The built-in agent.
+    pub fn native() -> Self {
+        Self("native".to_owned())
+    }
 }
 
 impl ModelId {

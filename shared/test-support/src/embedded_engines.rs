@@ -8,6 +8,7 @@ use pilothouse_app::integrations::Integrations;
 use pilothouse_app::{Parts, queues};
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
 use pilothouse_domain::Deadlines;
+use pilothouse_domain::text::AdapterName;
 use pilothouse_sqlite::{Clock, Database};
 use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
@@ -51,6 +52,7 @@ impl EmbeddedEngines {
             change_notifier: Arc::new(InertNotifier),
             fleet: None,
             integrations: Integrations::default(),
+            default_adapter: Some(AdapterName::script()),
         }
     }
 

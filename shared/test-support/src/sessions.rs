@@ -6,6 +6,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::{AgentSession, NewSession, SessionSettings};
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::SessionBudget;
 use pilothouse_domain::{AgentSessionId, EnvelopeId, Events, IdSource as _, RunId, Timestamp, UserId};
 use pilothouse_store::{Commit, LoadedConversation};
@@ -24,7 +25,7 @@ pub fn new_session(owner: &UserId, cap: &str) -> NewSession {
         model_id: "m".to_owned().try_into().unwrap(),
         budget: SessionBudget::new(cap.parse().unwrap(), 80).unwrap(),
         auto_continue: None,
-        settings: SessionSettings::default(),
+        settings: SessionSettings::new(AdapterName::script()),
     }
 }
 

@@ -46,6 +46,7 @@ impl Demo {
             agents_on_exit: AgentsOnExit::End,
             confine: None,
             console_hosts: Vec::new(),
+            default_adapter: None,
         })
         .await?;
         let client = client(server.url(), &data)?;

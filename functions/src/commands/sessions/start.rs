@@ -71,7 +71,8 @@ input_with_session_options! {
         /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.
         #[deserr(default)]
         pub thinking_level: Option<ThinkingLevel>,
-        /// The adapter that drives the agent. Default: `script`.
+        /// The adapter that drives the agent. Default: that of the template, or else of the server, which the first `pilothouse up`
+        /// chooses from the agents that are installed.
         #[deserr(default)]
         pub adapter: Option<AdapterName>,
         /// Options that the adapter defines. At most 64 KiB of JSON.

@@ -47,7 +47,7 @@ pub struct Consolidate {
     /// The model of the agent. Default: the adapter's default model.
     #[deserr(default)]
     pub model_id: Option<ModelId>,
-    /// The adapter that drives the agent. Default: `script`.
+    /// The adapter that drives the agent. Default: the server's default adapter.
     #[deserr(default)]
     pub adapter: Option<AdapterName>,
     /// Options that the adapter defines. At most 64 KiB of JSON.
@@ -56,13 +56,18 @@ pub struct Consolidate {
 }
 
 impl Consolidate {
-    fn new_session(&self, id: AgentSessionId, skill: &AgentSkill) -> Result<NewSession, Problem> {
+    fn new_session(
+        &self,
+        id: AgentSessionId,
+        skill: &AgentSkill,
+        adapter: AdapterName,
+    ) -> Result<NewSession, Problem> {
         let objective = format!(
             "Skill Improvement: fold what agents learned, {} memory pills, into the instructions of the skill \"{}\".",
             skill.active_pills().len(),
             skill.name()
         );
-        let defaults = SessionSettings::default();
+        let defaults = SessionSettings::new(adapter);
         let model = self.model_id.clone().map_or_else(|| ModelId::parse("default"), Ok);
         Ok(NewSession {
             id,
@@ -76,7 +81,6 @@ impl Consolidate {
                 .map_err(Problem::internal)?,
             auto_continue: None,
             settings: SessionSettings {
-                adapter: self.adapter.clone().unwrap_or(defaults.adapter),
                 adapter_options: self.adapter_options.clone().unwrap_or(defaults.adapter_options),
                 agent: AgentOptions { plan_approval_required: false, ..AgentOptions::default() },
                 ..defaults
@@ -100,6 +104,7 @@ async fn consolidate_skill(
     body: Body<Consolidate>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
+    let adapter = app.adapter_or_default(body.input.adapter.clone())?;
     let load = async || {
         let skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
         Ok(ConsolidationState { skill, pool: app.store.pool(&command.owner).await? })
@@ -108,7 +113,7 @@ async fn consolidate_skill(
         command.check_version(skill.version)?;
         let session_id = ctx.session_id();
         let events = skill.value.start_consolidation(session_id, ctx)?;
-        let new = body.input.new_session(session_id, &skill.value)?;
+        let new = body.input.new_session(session_id, &skill.value, adapter.clone())?;
         let mark = |it: &mut Conversation, _: &mut DomainContext<'_>| {
             it.session.mark_as_consolidation(id);
             Ok(Events::new())

@@ -15,7 +15,8 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
-use pilothouse_domain::template::{ResolvedSession, SessionSpec};
+use pilothouse_domain::template::{IncompleteSpec, ResolvedSession, SessionSpec};
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, AgentTemplateId, DomainContext, Events, IdSource as _,
@@ -89,6 +90,15 @@ impl App {
     }
 }
 
+fn no_adapter() -> Problem {
+    Problem::invalid(
+        "adapter",
+        "is missing, and this server has no default: its first start found no agent. Install Claude Code, or set ANTHROPIC_API_KEY \
+         or OPENAI_API_KEY for the native agent, and start the server again; or name an adapter here or with `pilothouse up \
+         --default-adapter`",
+    )
+}
+
 /// A session to open, with everything that belongs to the same commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionPlan {
@@ -104,6 +114,11 @@ pub struct SessionPlan {
 }
 
 impl App {
+    /// `named`, or else the default of this server. Fails with [`Problem::Invalid`] without both.
+    pub fn adapter_or_default(&self, named: Option<AdapterName>) -> Result<AdapterName, Problem> {
+        named.or_else(|| self.default_adapter.clone()).ok_or_else(no_adapter)
+    }
+
     pub async fn plan_session(
         &self,
         owner: &UserId,
@@ -114,9 +129,12 @@ impl App {
             order.skill_ids = Some(self.active_skills(owner, template.default_skill_ids()).await?);
         }
         let id = AgentSessionId::new(FreshIds.fresh());
-        let session = order
-            .resolve(id, owner.clone(), template)
-            .map_err(|wrong| Problem::invalid("budgetCapUsd", wrong))?;
+        let session = order.resolve(id, owner.clone(), template, self.default_adapter.as_ref()).map_err(
+            |incomplete| match incomplete {
+                IncompleteSpec::Budget(wrong) => Problem::invalid("budgetCapUsd", wrong),
+                IncompleteSpec::NoAdapter => no_adapter(),
+            },
+        )?;
         Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
     }
 

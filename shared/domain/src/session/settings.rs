@@ -83,7 +83,7 @@ impl Default for AgentOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSettings {
-    /// Adapter that drives the agent. Default: `script`.
+    /// Adapter that drives the agent.
     pub adapter: AdapterName,
     /// Options that only the adapter interprets. Default: none.
     pub adapter_options: serde_json::Value,
@@ -124,10 +124,11 @@ impl SessionSettings {
     }
 }
 
-impl Default for SessionSettings {
-    fn default() -> Self {
+impl SessionSettings {
+    /// The defaults of a session that `adapter` drives.
+    pub fn new(adapter: AdapterName) -> Self {
         Self {
-            adapter: AdapterName::script(),
+            adapter,
             adapter_options: serde_json::Value::Null,
             allowed_tools: Vec::new(),
             labels: BTreeMap::new(),
@@ -140,12 +141,10 @@ impl Default for SessionSettings {
             thinking_level: None,
         }
     }
-}
 
-/// Fills missing options with the defaults.
-impl From<SessionOptions> for SessionSettings {
-    fn from(options: SessionOptions) -> Self {
-        let usual = Self::default();
+    /// The defaults, except where `options` say otherwise.
+    pub fn with_options(adapter: AdapterName, options: SessionOptions) -> Self {
+        let usual = Self::new(adapter);
         let agent = AgentOptions {
             plan_approval_required: options
                 .plan_approval_required

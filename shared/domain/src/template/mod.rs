@@ -26,7 +26,7 @@ pub use event::TemplateEvent;
 pub use new::{NewRule, NewTemplate};
 pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
 pub use schedule::{AgentSchedule, DueRun, ScheduleSkip, Scheduled, ScheduledLaunch, ScheduledRun};
-pub use session_spec::{ResolvedSession, SessionSpec};
+pub use session_spec::{IncompleteSpec, ResolvedSession, SessionSpec};
 
 use crate::composition::{Composition, TemplatePart, compose};
 use crate::text::SystemPrompt;

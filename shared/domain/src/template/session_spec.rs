@@ -46,6 +46,17 @@ pub struct ResolvedSession {
     pub execution_mode: ExecutionMode,
 }
 
+/// Why a request and its template do not make a session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IncompleteSpec {
+    /// The cap is missing or not valid.
+    #[error(transparent)]
+    Budget(#[from] InvalidBudget),
+    /// No adapter is named, and the server has no default.
+    #[error("name an adapter, because this server has no default adapter")]
+    NoAdapter,
+}
+
 impl SessionSpec {
     pub fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
         Self {
@@ -75,18 +86,19 @@ impl SessionSpec {
         }
     }
 
-    /// Fills the request from `template` and the defaults. The caller has checked that the template is active. Fails if the cap
-    /// is missing or zero.
+    /// Fills the request from `template` and the defaults. The caller has checked that the template is active.
     pub fn resolve(
         self,
         id: AgentSessionId,
         owner_id: UserId,
         template: Option<&AgentTemplate>,
-    ) -> Result<ResolvedSession, InvalidBudget> {
+        default_adapter: Option<&AdapterName>,
+    ) -> Result<ResolvedSession, IncompleteSpec> {
         let spec = match template {
             Some(template) => self.filled_from(template),
             None => self,
         };
+        let adapter = spec.adapter.as_ref().or(default_adapter).ok_or(IncompleteSpec::NoAdapter)?;
         let new = NewSession {
             id,
             owner_id,
@@ -97,7 +109,7 @@ impl SessionSpec {
             model_id: spec.model_id.clone().unwrap_or_else(ModelId::adapter_default),
             budget: spec.budget()?,
             auto_continue: spec.auto_continue.clone(),
-            settings: spec.settings(),
+            settings: spec.settings(adapter.clone()),
         };
         Ok(ResolvedSession {
             new,
@@ -131,10 +143,9 @@ impl SessionSpec {
         Ok(budget.allowing_unmetered(self.allow_unmetered.unwrap_or(false)))
     }
 
-    fn settings(&self) -> SessionSettings {
-        let usual = SessionSettings::from(self.options.clone());
+    fn settings(&self, adapter: AdapterName) -> SessionSettings {
+        let usual = SessionSettings::with_options(adapter, self.options.clone());
         SessionSettings {
-            adapter: self.adapter.clone().unwrap_or(usual.adapter),
             adapter_options: self.adapter_options.clone().unwrap_or(usual.adapter_options),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use uuid::Uuid;
 
-use crate::scenario::{Ids, Scenario, new_brake};
+use crate::scenario::{Ids, Scenario, new_brake, settings};
 
 const SESSIONS: usize = 4;
 
@@ -80,7 +80,7 @@ impl Owner {
     }
 
     fn session(&mut self) -> AgentSession {
-        let settings = SessionSettings { max_retries: 1000, ..SessionSettings::default() };
+        let settings = SessionSettings { max_retries: 1000, ..settings() };
         let mut json = serde_json::to_value(Scenario::with(settings).conv.session).unwrap();
         self.ids.0 += 1;
         json["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(self.ids.0))).unwrap();

@@ -21,8 +21,8 @@ use uuid::Uuid;
 use crate::inbox::Inbox;
 use crate::reference::{Asked, Change, Input, Ledger, Reference};
 use crate::scenario::{
-    Scenario, asks, brake, calls, can_all, completes, criterion, ends, message, output, results, said, shows,
-    skill, starts, turn, used_by,
+    Scenario, asks, brake, calls, can_all, completes, criterion, ends, message, output, results, said,
+    settings, shows, skill, starts, turn, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -217,7 +217,7 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let settings = SessionSettings { max_retries: MAX_RETRIES, ..SessionSettings::default() };
+        let settings = SessionSettings { max_retries: MAX_RETRIES, ..settings() };
         let mut scenario = Scenario::with(settings);
         scenario.allocate();
         Self::of(scenario)

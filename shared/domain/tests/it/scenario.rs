@@ -17,7 +17,9 @@ use pilothouse_domain::session::{
     Absence, AgentFact, AgentSessionStatus as S, BudgetChange, LifecycleCommand as Command, NewSession,
     Observation, ProcessState, RunPhase, SessionError, SessionSettings, UsageReport,
 };
-use pilothouse_domain::text::{BrakeReason, Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
+use pilothouse_domain::text::{
+    AdapterName, BrakeReason, Feedback, MessageContent, ModelId, Objective, WorkingDirectory,
+};
 use pilothouse_domain::tick::TickClock;
 use pilothouse_domain::value::{
     Adjustment, Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource,
@@ -244,9 +246,14 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
 }
 
 /// A new session with a cap of one dollar, and an owner with one slot.
+/// The defaults of a session that the script adapter drives.
+pub fn settings() -> SessionSettings {
+    SessionSettings::new(AdapterName::script())
+}
+
 impl Scenario {
     pub(crate) fn new() -> Self {
-        Self::with(SessionSettings::default())
+        Self::with(settings())
     }
 
     pub(crate) fn with(settings: SessionSettings) -> Self {
@@ -274,7 +281,7 @@ impl Scenario {
             is_enabled: true,
         };
         auto.check().unwrap();
-        let mut scenario = Self::created(SessionSettings::default(), Some(auto));
+        let mut scenario = Self::created(settings(), Some(auto));
         scenario.allocate();
         scenario
     }

@@ -15,7 +15,7 @@ use pilothouse_domain::value::{Capabilities, ProjectMembership};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, SessionEvent};
 use uuid::Uuid;
 
-use crate::scenario::{Ids, Scenario, asks, brake, can_all, completes, new_brake, said, starts};
+use crate::scenario::{Ids, Scenario, asks, brake, can_all, completes, new_brake, said, settings, starts};
 
 fn stage(scenario: &Scenario) -> HoldStage {
     scenario.stage(1)
@@ -154,7 +154,7 @@ fn kill_ends_the_process_in_every_resting_status() {
 
 #[test]
 fn held_session_keeps_its_requests_and_their_time() {
-    let settings = SessionSettings { request_timeout_seconds: 600, ..SessionSettings::default() };
+    let settings = SessionSettings { request_timeout_seconds: 600, ..settings() };
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
     let scenario = scenario.told(AgentFact::SidecarReady(can_all())).told(starts("t1")).told(asks("q1"));

@@ -13,7 +13,9 @@ use pilothouse_domain::value::{Capabilities, FailureReason, ProjectMembership};
 use pilothouse_domain::{AgentSession, DecisionId, ProjectId, SessionEvent, Timestamp};
 use uuid::Uuid;
 
-use crate::scenario::{PROJECT_AGENT, Scenario, Step, asks, can_all, completes, ends, shows, starts, used};
+use crate::scenario::{
+    PROJECT_AGENT, Scenario, Step, asks, can_all, completes, ends, settings, shows, starts, used,
+};
 
 /// A session of a project in turn `t1`, after its agent reported usage.
 fn working() -> Scenario {
@@ -21,7 +23,7 @@ fn working() -> Scenario {
 }
 
 fn working_with(capabilities: Capabilities) -> Scenario {
-    let mut scenario = Scenario::with(SessionSettings::default());
+    let mut scenario = Scenario::with(settings());
     scenario.conv.session.join_project(ProjectMembership {
         project_id: ProjectId::new(Uuid::from_u128(1)),
         agent_id: PROJECT_AGENT,

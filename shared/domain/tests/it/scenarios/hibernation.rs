@@ -4,7 +4,7 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionSett
 use pilothouse_domain::value::{Capabilities, MessageSource};
 use pilothouse_domain::{Deadlines, SessionEvent};
 
-use crate::scenario::{Scenario, asks, can_all, completes, results, shows, starts};
+use crate::scenario::{Scenario, asks, can_all, completes, results, settings, shows, starts};
 
 const IDLE: u64 = 15 * 60;
 
@@ -65,9 +65,9 @@ fn zero_idle_time_and_unresumable_agents_never_hibernate() {
         scenario.allocate();
         scenario.told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
     };
-    let never = SessionSettings { idle_timeout_seconds: 0, ..SessionSettings::default() };
+    let never = SessionSettings { idle_timeout_seconds: 0, ..settings() };
     let forgets = Capabilities { resume_conversation: false, ..can_all() };
-    for scenario in [idle(never, can_all()), idle(SessionSettings::default(), forgets)] {
+    for scenario in [idle(never, can_all()), idle(settings(), forgets)] {
         scenario.when(|s| s.clock_with_heartbeats(7 * 24 * 3600)).then_no_event("HibernationOrdered");
     }
     // Folders do not outlive their runs (decision 23).

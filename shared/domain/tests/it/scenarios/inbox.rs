@@ -19,7 +19,7 @@ use pilothouse_domain::{DomainContext, SessionEvent};
 use serde_json::json;
 
 use crate::inbox::Inbox;
-use crate::scenario::{Scenario, asks, call, completes, output, shows, turn};
+use crate::scenario::{Scenario, asks, call, completes, output, settings, shows, turn};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -99,7 +99,7 @@ fn timeout_expires_the_request_and_cancels_the_others() {
 
 #[test]
 fn default_answer_resolves_in_place_of_the_owner() {
-    let settings = SessionSettings { default_answer: Some("yes".to_owned()), ..SessionSettings::default() };
+    let settings = SessionSettings { default_answer: Some("yes".to_owned()), ..settings() };
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
     scenario.tell(AgentFact::SidecarReady(crate::scenario::can_all()));

@@ -8,7 +8,7 @@ use pilothouse_domain::value::{Answer, FailureReason, SessionOutcome};
 use serde_json::{Value, json};
 
 use crate::inbox::Inbox;
-use crate::scenario::{Scenario, Step, call, can_all, shows, starts};
+use crate::scenario::{Scenario, Step, call, can_all, settings, shows, starts};
 
 /// A question of the agent, which asks for permission if it has an approval.
 fn asked(options: &[&str], approval: &Value) -> AgentFact {
@@ -75,7 +75,7 @@ fn choices_answers_and_plans_have_no_outcome() {
 
 #[test]
 fn default_answer_is_not_a_resolution_by_a_person() {
-    let settings = SessionSettings { default_answer: Some("Allow".to_owned()), ..SessionSettings::default() };
+    let settings = SessionSettings { default_answer: Some("Allow".to_owned()), ..settings() };
     let mut inbox = Inbox::default();
     let mut asked = Scenario::with(settings);
     asked.allocate();

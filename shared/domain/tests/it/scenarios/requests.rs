@@ -10,7 +10,7 @@ use pilothouse_domain::value::{
     Capabilities, FailureReason, MessageSource, PlanStatus, Question, ToolApproval,
 };
 
-use crate::scenario::{Scenario, asks, call, completes, results, shows, starts};
+use crate::scenario::{Scenario, asks, call, completes, results, settings, shows, starts};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -134,7 +134,7 @@ fn plans_count_their_revisions() {
 #[test]
 fn plan_without_required_approval_blocks_nothing() {
     let agent = AgentOptions { plan_approval_required: false, ..AgentOptions::default() };
-    let settings = SessionSettings { agent, ..SessionSettings::default() };
+    let settings = SessionSettings { agent, ..settings() };
     running_with(settings)
         .told(shows("p1"))
         .then_events(&["PlanPendingApproval"])
@@ -155,8 +155,7 @@ fn unanswered_request_fails_the_session() {
 
 #[test]
 fn default_answer_applies_after_the_timeout() {
-    let settings =
-        SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..settings() };
     running_with(settings.clone())
         .told(asks("q1"))
         .when(|s| s.clock_with_heartbeats(DAY))
@@ -184,8 +183,7 @@ fn answer_without_a_process_is_sent_as_a_message() {
 
 #[test]
 fn default_answer_without_a_process_is_sent_as_a_message() {
-    let settings =
-        SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..settings() };
     running_with(settings)
         .told(asks("q1"))
         .when(|s| s.die(true))

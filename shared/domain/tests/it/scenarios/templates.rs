@@ -6,9 +6,9 @@ use pilothouse_domain::session::SessionOptions;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
-    AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionSpec, TemplateContent, TemplateError,
-    TemplateSection,
+    AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, IncompleteSpec, MatchPattern,
+    NewRule, NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionSpec, TemplateContent,
+    TemplateError, TemplateSection,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
@@ -135,7 +135,7 @@ impl Desk {
     }
 
     fn resolved(&self, order: SessionSpec) -> ResolvedSession {
-        order.resolve(session(1), owner(), Some(&self.template)).unwrap()
+        order.resolve(session(1), owner(), Some(&self.template), Some(&AdapterName::native())).unwrap()
     }
 }
 
@@ -391,12 +391,16 @@ fn start_values_override_the_template_then_defaults() {
     assert_eq!(new.settings.allowed_tools, ["Bash"]);
     assert!(new.settings.agent.plan_approval_required);
 
-    let bare = order().resolve(session(1), owner(), None);
-    assert!(bare.is_err(), "without a template the cap is missing");
-    let new = SessionSpec { budget_cap_usd: Some(usd("1")), ..order() }
-        .resolve(session(1), owner(), None)
-        .unwrap()
-        .new;
+    let native = AdapterName::native();
+    let bare = order().resolve(session(1), owner(), None, Some(&native));
+    assert!(
+        matches!(bare, Err(IncompleteSpec::Budget(_))),
+        "without a template the cap is missing: {bare:?}"
+    );
+    let capped = SessionSpec { budget_cap_usd: Some(usd("1")), ..order() };
+    assert_eq!(capped.clone().resolve(session(1), owner(), None, None), Err(IncompleteSpec::NoAdapter));
+    let new = capped.resolve(session(1), owner(), None, Some(&native)).unwrap().new;
+    assert_eq!(new.settings.adapter, native);
     assert_eq!((new.template_id, new.model_id.as_str(), new.budget.warn_at_percent()), (None, "default", 80));
     assert!(new.settings.agent.plan_approval_required);
 }
