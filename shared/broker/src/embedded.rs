@@ -3,6 +3,8 @@
 //! The file stores queues, messages, receive counts, deduplication ids and dead letters. Visibility is kept in memory ([`state`]),
 //! without the bodies, and changes only after the corresponding commit. After a restart, messages that were in flight are visible.
 //!
+//! Messages of [`EmbeddedBroker::send_in_memory`] need no transactions: the file has them only once they fail.
+//!
 //! Order within a group is strict: a released message that waits for its delay blocks the following messages of its group. Use
 //! separate groups for messages that need not wait for each other.
 
@@ -21,7 +23,7 @@ use crate::queue::{
     Broker, DEAD_LETTER_VISIBILITY_TIMEOUT, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, OutgoingMessage,
     QueueError, QueueName, QueueOptions, Receipt, Received, SendOutcome,
 };
-use state::{Picked, State};
+use state::{Picked, State, Unstored};
 use wait::Waiting;
 
 pub const SCHEMA: Schema = Schema { component: "broker", steps: &[rows::TABLES, rows::REDRIVE] };
@@ -50,19 +52,63 @@ impl EmbeddedBroker {
         self.state().number(queue).ok_or_else(|| no_such_queue(queue))
     }
 
+    /// Sends messages without storing them, for a sender that can repeat them: after a restart it sends everything again from
+    /// [`Self::first_in_memory`] on. A message that is released after a failure is stored then, so that it does not hold the sender
+    /// back and its receives stay counted. Returns the id of the last message.
+    pub fn send_in_memory(
+        &self,
+        queue: &QueueName,
+        messages: Vec<OutgoingMessage>,
+    ) -> Result<Option<MessageId>, QueueError> {
+        messages.iter().try_for_each(|message| message.check(queue))?;
+        let mut state = self.state();
+        let number = state.number(queue).ok_or_else(|| no_such_queue(queue))?;
+        let ids =
+            messages.into_iter().map(|message| state.sent_unstored(number, message.group, message.body));
+        Ok(ids.last().map(MessageId))
+    }
+
+    /// The oldest message of [`Self::send_in_memory`] that is neither deleted nor stored.
+    pub fn first_in_memory(&self) -> Option<MessageId> {
+        self.state().first_unstored().map(MessageId)
+    }
+
+    /// Stores messages that were only in memory.
+    async fn store(&self, queue: i64, unstored: Vec<Unstored>) -> Result<(), QueueError> {
+        if unstored.is_empty() {
+            return Ok(());
+        }
+        let state = Arc::clone(&self.state);
+        self.db
+            .write(move |tx| {
+                rows::store_from_memory(tx, queue, &unstored)?;
+                tx.on_commit(move || lock(&state).stored(queue, &unstored));
+                Ok(())
+            })
+            .await
+            .map_err(engine_write)
+    }
+
     /// Stores the receive counts, moves messages over the limit to the dead letters, and reads the bodies.
     async fn hand_out(&self, queue: i64, picked: Picked) -> Result<Vec<Received>, QueueError> {
         let Picked { messages, exhausted } = picked;
+        if exhausted.is_empty()
+            && let Some(received) = messages.iter().map(rows::in_memory).collect()
+        {
+            return Ok(received);
+        }
         let ids: Vec<i64> = messages.iter().map(|m| m.id).collect();
         // If this fails, messages that are not handed out must not stay in flight.
         let mut handed =
             HandoutGuard { state: &self.state, queue, received: ids, exhausted: exhausted.clone() };
         let state = Arc::clone(&self.state);
+        let unstored = self.state().unstored(queue, &exhausted);
         self.db
             .write(move |tx| {
-                for message in &messages {
+                for message in messages.iter().filter(|message| message.body.is_none()) {
                     rows::count_receive(tx, message.id, message.receives)?;
                 }
+                rows::store_from_memory(tx, queue, &unstored)?;
                 for &id in &exhausted {
                     rows::dead_letter(tx, queue, id, None)?;
                 }
@@ -82,6 +128,10 @@ impl EmbeddedBroker {
             })
     }
 }
+
+/// Id of a message. Later messages have greater ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MessageId(i64);
 
 /// Makes messages visible again if handing them out was not completed.
 struct HandoutGuard<'a> {
@@ -219,7 +269,12 @@ impl Broker for EmbeddedBroker {
 
     async fn delete(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
         let number = self.number(queue)?;
-        let ids = self.state().valid(number, receipts);
+        let ids = {
+            let mut state = self.state();
+            let (unstored, stored) = state.split(number, &state.valid(number, receipts));
+            state.removed(number, &unstored);
+            stored
+        };
         if ids.is_empty() {
             return Ok(());
         }
@@ -240,9 +295,14 @@ impl Broker for EmbeddedBroker {
         receipts: &[Receipt],
         delay: Duration,
     ) -> Result<(), QueueError> {
+        let number = self.number(queue)?;
+        let unstored = {
+            let state = self.state();
+            state.unstored(number, &state.valid(number, receipts))
+        };
+        self.store(number, unstored).await?;
         let now = (self.clock)();
         let mut state = self.state();
-        let number = state.number(queue).ok_or_else(|| no_such_queue(queue))?;
         let ids = state.valid(number, receipts);
         state.released(number, &ids, now + delay, now);
         Ok(())
@@ -260,8 +320,10 @@ impl Broker for EmbeddedBroker {
             return Ok(());
         }
         let (cause, state) = (cause.to_owned(), Arc::clone(&self.state));
+        let unstored = self.state().unstored(number, &ids);
         self.db
             .write(move |tx| {
+                rows::store_from_memory(tx, number, &unstored)?;
                 for &id in &ids {
                     rows::dead_letter(tx, number, id, Some(&cause))?;
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pilothouse_broker::contract::{self, Subject};
 use pilothouse_broker::embedded::SCHEMA;
-use pilothouse_broker::{Broker, EmbeddedBroker, OutgoingMessage, QueueName, QueueOptions};
+use pilothouse_broker::{Broker, EmbeddedBroker, OutgoingMessage, QueueName, QueueOptions, Receipt};
 use pilothouse_sqlite::Database;
 use tempfile::TempDir;
 
@@ -15,15 +15,28 @@ use crate::clock::Ahead;
 struct Embedded {
     dir: TempDir,
     ahead: Ahead,
+    db: Option<Database>,
     broker: Option<Arc<dyn Broker>>,
 }
 
 impl Embedded {
     async fn start() -> Self {
         let dir = TempDir::new().unwrap();
-        let mut subject = Self { dir, ahead: Ahead::default(), broker: None };
+        let mut subject = Self { dir, ahead: Ahead::default(), db: None, broker: None };
         subject.restart().await;
         subject
+    }
+
+    /// A case must not keep a handle, because the file must be closed before it is opened again.
+    async fn reopen(&mut self) -> EmbeddedBroker {
+        (self.broker, self.db) = (None, None);
+        let db = Database::open(self.dir.path().join("broker.db"), &[SCHEMA]).unwrap();
+        self.db = Some(db.clone());
+        EmbeddedBroker::open(db, self.ahead.clock()).await.unwrap()
+    }
+
+    fn writes(&self) -> u64 {
+        self.db.as_ref().unwrap().stats().writes
     }
 }
 
@@ -34,10 +47,7 @@ impl Subject for Embedded {
     }
 
     async fn restart(&mut self) {
-        // A case must not keep a handle, because the file must be closed before it is opened again.
-        self.broker = None;
-        let db = Database::open(self.dir.path().join("broker.db"), &[SCHEMA]).unwrap();
-        self.broker = Some(Arc::new(EmbeddedBroker::open(db, self.ahead.clock()).await.unwrap()));
+        self.broker = Some(Arc::new(self.reopen().await));
     }
 
     async fn advance(&self, by: Duration) {
@@ -69,7 +79,7 @@ async fn refused_receive_does_not_count() {
     let dir = TempDir::new().unwrap();
     let db = Database::open(dir.path().join("broker.db"), &[SCHEMA]).unwrap();
     let broker = EmbeddedBroker::open(db.clone(), Ahead::default().clock()).await.unwrap();
-    let queue = QueueName::parse("q.fifo".to_owned()).unwrap();
+    let queue = queue();
     let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: Some(2) };
     broker.create(&queue, options).await.unwrap();
     assert!(broker.send(&queue, vec![OutgoingMessage::new("g", "1", "x")]).await.unwrap().failed.is_empty());
@@ -82,4 +92,86 @@ async fn refused_receive_does_not_count() {
     let received = broker.receive(&queue, 1, Duration::ZERO).await.unwrap();
     assert_eq!(received.iter().map(|m| (m.body.as_str(), m.receive_count)).collect::<Vec<_>>(), [("x", 1)]);
     assert_eq!(broker.dead_letter_depth(&queue).await.unwrap(), 0);
+}
+
+/// A broker whose queue `q.fifo` has these messages of one group in memory.
+async fn in_memory(subject: &mut Embedded, bodies: &[&str], max_receives: Option<u32>) -> EmbeddedBroker {
+    let broker = subject.reopen().await;
+    let queue = queue();
+    let options = QueueOptions { visibility: Duration::from_mins(1), max_receives };
+    broker.create(&queue, options).await.unwrap();
+    let messages = bodies.iter().map(|body| OutgoingMessage::new("g", *body, *body)).collect();
+    broker.send_in_memory(&queue, messages).unwrap();
+    broker
+}
+
+fn queue() -> QueueName {
+    QueueName::parse("q.fifo".to_owned()).unwrap()
+}
+
+async fn received(broker: &EmbeddedBroker) -> Vec<(String, u32, Receipt)> {
+    let received = broker.receive(&queue(), 10, Duration::ZERO).await.unwrap();
+    received.into_iter().map(|message| (message.body, message.receive_count, message.receipt)).collect()
+}
+
+fn bodies(received: &[(String, u32, Receipt)]) -> Vec<(&str, u32)> {
+    received.iter().map(|(body, count, _)| (body.as_str(), *count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_in_memory_costs_no_write_and_ends_with_the_process() {
+    let mut subject = Embedded::start().await;
+    let broker = in_memory(&mut subject, &["1", "2"], None).await;
+    let before = subject.writes();
+    let first = received(&broker).await;
+    assert_eq!(bodies(&first), [("1", 1), ("2", 1)]);
+    let oldest = broker.first_in_memory().unwrap();
+    broker.delete(&queue(), &[first[0].2.clone()]).await.unwrap();
+    assert!(broker.first_in_memory().unwrap() > oldest);
+    assert_eq!(subject.writes(), before);
+
+    drop(broker);
+    let broker = subject.reopen().await;
+    assert_eq!(received(&broker).await, []);
+    assert_eq!(broker.first_in_memory(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn released_message_in_memory_is_stored_with_its_count() {
+    let mut subject = Embedded::start().await;
+    let broker = in_memory(&mut subject, &["1", "2"], None).await;
+    let first = received(&broker).await;
+    broker.release(&queue(), &[first[0].2.clone(), first[1].2.clone()], Duration::ZERO).await.unwrap();
+    assert_eq!(broker.first_in_memory(), None);
+
+    drop(broker);
+    let broker = subject.reopen().await;
+    let again = received(&broker).await;
+    assert_eq!(bodies(&again), [("1", 2), ("2", 2)]);
+    let receipts: Vec<_> = again.into_iter().map(|(_, _, receipt)| receipt).collect();
+    broker.delete(&queue(), &receipts).await.unwrap();
+
+    drop(broker);
+    let broker = subject.reopen().await;
+    assert_eq!(received(&broker).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_in_memory_becomes_a_dead_letter() {
+    let mut subject = Embedded::start().await;
+    let broker = in_memory(&mut subject, &["given up", "exhausted"], Some(1)).await;
+    let messages = broker.receive(&queue(), 10, Duration::ZERO).await.unwrap();
+    broker.dead_letter(&queue(), &messages[0], "no such session").await.unwrap();
+    subject.ahead.advance(Duration::from_mins(2));
+    assert_eq!(received(&broker).await, []);
+    assert_eq!(broker.first_in_memory(), None);
+
+    drop((messages, broker));
+    let broker = subject.reopen().await;
+    let letters = broker.receive_dead_letters(&queue(), 10).await.unwrap();
+    let letters: Vec<_> = letters.iter().map(|it| (it.body.as_str(), it.cause.as_str())).collect();
+    assert_eq!(
+        letters,
+        [("given up", "no such session"), ("exhausted", "received 1 times and never deleted")]
+    );
 }

@@ -5,7 +5,7 @@ use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::state::{Loaded, PickedMessage, State, Stored};
+use super::state::{Loaded, PickedMessage, State, Stored, Unstored};
 use crate::queue::{DEDUPLICATION_WINDOW, OutgoingMessage, QueueOptions, Receipt, Received};
 
 /// Receive counts are separate from the messages, so that a receive does not rewrite the body. Deduplication ids are grouped by
@@ -99,6 +99,18 @@ pub(super) fn queue_exists(tx: &Tx<'_>, queue: i64) -> rusqlite::Result<bool> {
     tx.prepare_cached("SELECT 1 FROM queues WHERE number = ?1")?.exists([queue])
 }
 
+const INSERT: &str = "INSERT INTO messages (id, queue, grp, redriven, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+/// Stores messages that were only in memory, with their receive counts.
+pub(super) fn store_from_memory(tx: &Tx<'_>, queue: i64, messages: &[Unstored]) -> rusqlite::Result<()> {
+    let mut insert = tx.prepare_cached(INSERT)?;
+    for Unstored { id, group, receives, body } in messages {
+        insert.execute((id, queue, group, false, body))?;
+        count_receive(tx, *id, *receives)?;
+    }
+    Ok(())
+}
+
 /// Stores messages, except those whose deduplication id was sent within the window.
 pub(super) fn store(
     tx: &Tx<'_>,
@@ -118,9 +130,7 @@ pub(super) fn store(
         "SELECT 1 FROM deduplication WHERE generation = ?1 AND queue = ?2 AND id = ?3 AND sent_at > ?4",
     )?;
     let mut remember = tx.prepare_cached("INSERT OR IGNORE INTO deduplication VALUES (?1, ?2, ?3, ?4)")?;
-    let mut insert = tx.prepare_cached(
-        "INSERT INTO messages (id, queue, grp, redriven, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
+    let mut insert = tx.prepare_cached(INSERT)?;
     let mut stored = Vec::with_capacity(messages.len());
     for message in messages {
         let OutgoingMessage { group, deduplication_id, body, delay: _, redriven } = message;
@@ -147,14 +157,27 @@ pub(super) fn count_receive(tx: &Tx<'_>, id: i64, count: u32) -> rusqlite::Resul
 pub(super) fn bodies(conn: &Connection, messages: &[PickedMessage]) -> rusqlite::Result<Vec<Received>> {
     let mut body = conn.prepare_cached("SELECT body, redriven FROM messages WHERE id = ?1")?;
     let mut received = Vec::with_capacity(messages.len());
-    for PickedMessage { id, group, receives } in messages {
-        let row = body.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    for message in messages {
+        if let Some(message) = in_memory(message) {
+            received.push(message);
+            continue;
+        }
+        let row = body.query_row([message.id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((body, redriven)) = row else { continue };
-        let receipt = Receipt(format!("{id}-{receives}"));
-        let group = group.to_string();
-        received.push(Received { receipt, group, body, receive_count: *receives, redriven });
+        received.push(received_message(message, body, redriven));
     }
     Ok(received)
+}
+
+/// The message, if it is only in memory.
+pub(super) fn in_memory(message: &PickedMessage) -> Option<Received> {
+    message.body.as_ref().map(|body| received_message(message, body.to_string(), false))
+}
+
+fn received_message(message: &PickedMessage, body: String, redriven: bool) -> Received {
+    let PickedMessage { id, group, receives, body: _ } = message;
+    let receipt = Receipt(format!("{id}-{receives}"));
+    Received { receipt, group: group.to_string(), body, receive_count: *receives, redriven }
 }
 
 pub(super) fn delete(tx: &Tx<'_>, ids: &[i64]) -> rusqlite::Result<()> {

@@ -1,4 +1,4 @@
-//! Visibility of messages: everything about them except their bodies.
+//! Visibility of messages: everything about them except the bodies of stored ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -34,6 +34,16 @@ pub(super) struct PickedMessage {
     pub(super) group: Arc<str>,
     /// Including this receive.
     pub(super) receives: u32,
+    /// Of a message that is only in memory.
+    pub(super) body: Option<Arc<str>>,
+}
+
+/// A message that is only in memory, with all that a row of the file needs.
+pub(super) struct Unstored {
+    pub(super) id: i64,
+    pub(super) group: Arc<str>,
+    pub(super) receives: u32,
+    pub(super) body: Arc<str>,
 }
 
 /// Messages found by a receive; they are in flight now.
@@ -52,6 +62,8 @@ pub(super) struct State {
 struct Queue {
     options: QueueOptions,
     messages: HashMap<i64, Message>,
+    /// Messages that are only in memory.
+    unstored: BTreeSet<i64>,
     groups: HashMap<Arc<str>, Group>,
     /// Groups that may have a message to receive, in turn.
     ready: VecDeque<Arc<str>>,
@@ -62,6 +74,8 @@ struct Queue {
 
 struct Message {
     group: Arc<str>,
+    /// Of a message that is only in memory.
+    body: Option<Arc<str>>,
     receives: u32,
     /// In the timers until this time has come.
     hidden_until: Timestamp,
@@ -87,7 +101,7 @@ impl State {
         }
         for (number, message, receives) in loaded.messages {
             if let Some(queue) = state.queues.get_mut(&number) {
-                queue.add(message, receives);
+                queue.add(message, receives, None);
             }
         }
         state
@@ -134,8 +148,50 @@ impl State {
     pub(super) fn sent(&mut self, number: i64, messages: Vec<Stored>) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         for message in messages {
-            queue.add(message, 0);
+            queue.add(message, 0, None);
         }
+    }
+
+    /// Adds a message that is only in memory. Returns its id.
+    pub(super) fn sent_unstored(&mut self, number: i64, group: String, body: String) -> i64 {
+        let id = self.next_id();
+        if let Some(queue) = self.queues.get_mut(&number) {
+            queue.add(Stored { id, group }, 0, Some(Arc::from(body)));
+        }
+        id
+    }
+
+    /// The messages among `ids` that are only in memory.
+    pub(super) fn unstored(&self, number: i64, ids: &[i64]) -> Vec<Unstored> {
+        let Some(queue) = self.queues.get(&number) else { return Vec::new() };
+        let unstored = |&id: &i64| {
+            let message = queue.messages.get(&id)?;
+            let body = Arc::clone(message.body.as_ref()?);
+            Some(Unstored { id, group: Arc::clone(&message.group), receives: message.receives, body })
+        };
+        ids.iter().filter_map(unstored).collect()
+    }
+
+    /// Separates messages that are only in memory from stored ones.
+    pub(super) fn split(&self, number: i64, ids: &[i64]) -> (Vec<i64>, Vec<i64>) {
+        let Some(queue) = self.queues.get(&number) else { return (Vec::new(), Vec::new()) };
+        ids.iter().partition(|id| queue.unstored.contains(id))
+    }
+
+    /// Records that these messages are in the file now.
+    pub(super) fn stored(&mut self, number: i64, messages: &[Unstored]) {
+        let Some(queue) = self.queues.get_mut(&number) else { return };
+        for Unstored { id, .. } in messages {
+            if let Some(message) = queue.messages.get_mut(id) {
+                message.body = None;
+                queue.unstored.remove(id);
+            }
+        }
+    }
+
+    /// The lowest id of the messages that are only in memory.
+    pub(super) fn first_unstored(&self) -> Option<i64> {
+        self.queues.values().filter_map(|queue| queue.unstored.first().copied()).min()
     }
 
     /// Takes messages that can be received now. If there are none, returns when the next may become visible.
@@ -210,6 +266,7 @@ impl Queue {
         Self {
             options,
             messages: HashMap::new(),
+            unstored: BTreeSet::new(),
             groups: HashMap::new(),
             ready: VecDeque::new(),
             timers: BTreeSet::new(),
@@ -217,16 +274,18 @@ impl Queue {
         }
     }
 
-    fn add(&mut self, stored: Stored, receives: u32) {
+    fn add(&mut self, stored: Stored, receives: u32, body: Option<Arc<str>>) {
         let Stored { id, group } = stored;
         let group = match self.groups.get_key_value(group.as_str()) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(group),
         };
-        self.messages.insert(
-            id,
-            Message { group: Arc::clone(&group), receives, hidden_until: long_ago(), in_flight: false },
-        );
+        if body.is_some() {
+            self.unstored.insert(id);
+        }
+        let message =
+            Message { group: Arc::clone(&group), body, receives, hidden_until: long_ago(), in_flight: false };
+        self.messages.insert(id, message);
         self.groups.entry(Arc::clone(&group)).or_default().order.push_back(id);
         self.settle(&group);
     }
@@ -302,8 +361,8 @@ impl Queue {
                     picked.exhausted.push(id);
                 } else {
                     message.receives += 1;
-                    let group = Arc::clone(&message.group);
-                    picked.messages.push(PickedMessage { id, group, receives: message.receives });
+                    let (group, body) = (Arc::clone(&message.group), message.body.clone());
+                    picked.messages.push(PickedMessage { id, group, receives: message.receives, body });
                 }
             }
         }
@@ -321,6 +380,7 @@ impl Queue {
 
     fn remove(&mut self, id: i64) {
         let Some(message) = self.messages.remove(&id) else { return };
+        self.unstored.remove(&id);
         self.timers.remove(&(message.hidden_until, id));
         if let Some(group) = self.groups.get_mut(&message.group) {
             if let Ok(place) = group.order.binary_search(&id) {

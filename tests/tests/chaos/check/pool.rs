@@ -65,6 +65,9 @@ pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<
             found.other(name, "messages remain in a queue although nothing is pending", format!("{depth:?}"));
         }
     }
+    for key in &world.unrelayed {
+        found.other(key, "the relay's position is before a journal entry", String::new());
+    }
     for key in &world.parked {
         let session = world.sessions.iter().find(|s| key.contains(&s.id()));
         match session {

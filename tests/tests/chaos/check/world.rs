@@ -27,6 +27,8 @@ pub(super) struct World {
     pub(super) brakes: Vec<Brake>,
     pub(super) queues: Vec<QueueName>,
     pub(super) depths: Vec<(&'static str, Depth)>,
+    /// Journal entries whose messages the relay does not know to be done.
+    pub(super) unrelayed: Vec<String>,
     pub(super) dead_letters: Vec<DeadLetter>,
     /// Keys of parked envelopes.
     pub(super) parked: Vec<String>,
@@ -58,7 +60,8 @@ impl World {
     pub(super) async fn load(data: &Path) -> Self {
         let file = data.join("pilothouse.db");
         let db = Database::open(&file, &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let store = Store::new(Arc::new(SqliteTable::new(db.clone(), system_clock())));
+        let table = SqliteTable::new(db.clone(), system_clock());
+        let store = Store::new(Arc::new(table.clone()));
         let broker = EmbeddedBroker::open(db, system_clock()).await.unwrap();
         let owner = UserId::parse(DEFAULT_OWNER).unwrap();
         let mut spools = spools(data);
@@ -101,6 +104,8 @@ impl World {
             dead_letters.extend(broker.receive_dead_letters(&queue, 10).await.unwrap());
             depths.push((name, broker.depth(&queue).await.unwrap()));
         }
+        let unrelayed = table.feed(store.relay_position().await.unwrap(), 10).await.unwrap();
+        let unrelayed = unrelayed.into_iter().map(|(_, item)| format!("{:?}", item.key)).collect();
         let pool = store.pool(&owner).await.unwrap().value;
         let mut brakes = Vec::new();
         let mut after = None;
@@ -114,7 +119,7 @@ impl World {
         }
         let queues = broker.list("commands-").await.unwrap();
         let parked = parked(&file);
-        Self { sessions, pool, brakes, queues, depths, dead_letters, parked }
+        Self { sessions, pool, brakes, queues, depths, unrelayed, dead_letters, parked }
     }
 
     pub(super) fn summary(&self) -> String {
