@@ -367,7 +367,7 @@ const fn aborts_validation(command: &Command) -> bool {
 mod tests {
     use async_trait::async_trait;
     use pilothouse_domain::session::AgentOptions;
-    use pilothouse_wire::command::{AgentSessionConfig, Begin};
+    use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies};
 
     use super::*;
     use crate::spool::tests::{launch, open};
@@ -414,6 +414,7 @@ mod tests {
                 context_warn_at_percent: 80,
                 ..AgentOptions::default()
             },
+            policies: BriefPolicies::default(),
             handoff: None,
             adapter_options: serde_json::Value::Null,
         };

@@ -3,7 +3,7 @@
 use pilothouse_app::session_config;
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::value::{Capabilities, ContextPolicy};
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 
@@ -66,6 +66,36 @@ async fn bad_changes_of_a_brief_name_every_violation() {
     let (status, body) = fixture.change_brief(json!(["role"])).await;
     assert_eq!(status, 422, "{body}");
     assert_eq!(fixture.loaded_agent().await.value.brief_version(), 1);
+}
+
+#[tokio::test]
+async fn policies_of_a_brief_reach_the_configuration() {
+    let fixture = ProjectFixture::working().await;
+    let policies = json!({
+        "delegationPolicy": { "canSpawnSubagents": true, "allowedHandoffs": ["reviewer"] },
+        "sessionPolicy": { "historyPolicy": "summarized", "maxTurns": 7 },
+    });
+    let (status, agent) = fixture.change_brief(policies).await;
+    assert_eq!((status, &agent["brief"]["delegationPolicy"]["maxDepth"]), (200, &json!(1)), "{agent}");
+    let config = fixture.configuration(fixture.session).await;
+    let delegation = config.policies.delegation_policy.unwrap();
+    assert_eq!(delegation.allowed_handoffs.as_deref(), Some(&["reviewer".to_owned()][..]));
+    assert_eq!(config.policies.session_policy.unwrap().max_turns, Some(7));
+    assert_eq!(config.options.context_policy, ContextPolicy::Compact);
+    let (status, body) = fixture
+        .change_brief(json!({ "delegationPolicy": { "allowedHandoffs": [1], "depth": 2 },
+            "sessionPolicy": { "historyPolicy": "some" } }))
+        .await;
+    let fields: Vec<_> = body["violations"].as_array().unwrap().iter().map(|it| &it["field"]).collect();
+    assert_eq!(status, 422, "{body}");
+    for field in [
+        "delegationPolicy.canSpawnSubagents",
+        "delegationPolicy.allowedHandoffs[0]",
+        "delegationPolicy.depth",
+        "sessionPolicy.historyPolicy",
+    ] {
+        assert!(fields.contains(&&json!(field)), "{field}: {fields:?}");
+    }
 }
 
 #[tokio::test]

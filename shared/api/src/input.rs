@@ -3,6 +3,7 @@
 //! An input is a struct that derives `Deserr` with `error = Violations` and `deny_unknown_fields`. Its fields are
 //! value objects of the domain, so that each rule and its message exist once, in the domain.
 
+mod brief;
 pub mod trust;
 
 use std::ops::ControlFlow;
@@ -21,6 +22,7 @@ use pilothouse_domain::decision::{
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
 use pilothouse_domain::injection::{ContextInjectionPolicy, ReactiveEvent};
+use pilothouse_domain::project_agent::HistoryPolicy;
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -164,7 +166,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

@@ -11,7 +11,7 @@ use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
 use pilothouse_domain::value::ContextPolicy;
 use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, Project, ProjectAgent, UserId};
-use pilothouse_wire::command::{AgentSessionConfig, Handoff};
+use pilothouse_wire::command::{AgentSessionConfig, BriefPolicies, Handoff};
 
 use crate::App;
 use crate::problem::Problem;
@@ -37,8 +37,16 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
         }),
         None => template,
     };
-    let (composition, left_out) =
-        compose_within_limit(template, &parts(&skills), tools, settings.agent.context_policy);
+    let policies = brief.as_ref().map(|(_, brief)| policies_of(brief)).unwrap_or_default();
+    let mut options = settings.agent.clone();
+    if let Some(policy) = policies.session_policy.and_then(|policy| policy.context_policy()) {
+        options.context_policy = policy;
+    }
+    let (mut composition, left_out) =
+        compose_within_limit(template, &parts(&skills), tools, options.context_policy);
+    if let Some(policy) = &policies.delegation_policy {
+        composition.sub_agents.retain(|agent| policy.offers(agent.name.as_str()));
+    }
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
         tracing::warn!(session = %session.id(), ?names, "left out skills that exceed the size of the configuration");
@@ -52,10 +60,15 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
         sub_agents: composition.sub_agents,
         working_directory: session.working_directory().as_str().to_owned(),
         objective: session.objective().as_str().to_owned(),
-        options: settings.agent.clone(),
+        options,
+        policies,
         handoff: handoff(session),
         adapter_options: adapter_options(session, brief.as_ref().map(|(_, brief)| brief)),
     })
+}
+
+fn policies_of(brief: &AgentBrief) -> BriefPolicies {
+    BriefPolicies { delegation_policy: brief.delegation_policy.clone(), session_policy: brief.session_policy }
 }
 
 fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {

@@ -1,5 +1,6 @@
 //! Commands: requests of the control plane to a sidecar (S0 8.2, 8.3).
 
+use pilothouse_domain::project_agent::{DelegationPolicy, SessionPolicy};
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{
     Adjustment, Answer, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
@@ -165,12 +166,27 @@ pub struct AgentSessionConfig {
     /// Options that the sidecar applies to the agent.
     #[serde(flatten)]
     pub options: AgentOptions,
+    /// Policies of the brief that the sidecar applies to the agent.
+    #[serde(flatten)]
+    pub policies: BriefPolicies,
     /// Handoff from the previous session of the chain (decision 34); absent for the first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<Handoff>,
     /// Options that only the adapter interprets; for `script`, the script to play.
     #[serde(default)]
     pub adapter_options: Value,
+}
+
+/// Policies of an agent's brief; a session without a brief has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BriefPolicies {
+    /// Which work the agent may delegate; absent if the adapter decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation_policy: Option<DelegationPolicy>,
+    /// Limits of the agent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_policy: Option<SessionPolicy>,
 }
 
 /// Handoff from the previous session of a chain.

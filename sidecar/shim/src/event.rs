@@ -164,4 +164,7 @@ pub struct Delegation {
     pub child_agent_id: String,
     pub child_role: String,
     pub reason: String,
+    /// 0 is the agent itself, 1 its subagents.
+    #[serde(default)]
+    pub delegation_depth: Option<f64>,
 }

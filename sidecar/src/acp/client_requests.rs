@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use super::connection::Inbound;
 use super::driver::Driver;
 use super::governed::{Gated, GatedRequest};
-use super::permissions::{allowing, approval, by_policy, question};
+use super::permissions::{allowing, approval, by_policy, question, refusing};
 use super::requests::{Waiting, refuse, respond, selected};
 use super::work::Turn;
 use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::kit::form::Form;
 use crate::kit::json::text;
+use crate::kit::notices::notice;
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS, is_exempt};
 use crate::kit::turns::DriverExit;
 use crate::process::in_process::AgentThread;
@@ -158,7 +159,12 @@ impl Driver {
         let events = self.translator.publish_for_request(&call);
         self.emit(events).await?;
         let calls = &self.translator.calls;
-        let governed = self.is_governed().then(|| calls.proposed(&id, &call));
+        let proposed = calls.proposed(&id, &call);
+        if let Some(why) = self.undelegated(&proposed.tool, &proposed.arguments) {
+            respond(responder, selected(refusing(&request.options)));
+            return Ok(self.events.emit(notice("delegation_denied", why)).await?);
+        }
+        let governed = self.is_governed().then_some(proposed);
         let tool = match &governed {
             Some(proposed) => proposed.tool.clone(),
             None => calls

@@ -244,7 +244,12 @@ impl Driver {
         let terminals = &self.terminals;
         let events = self.translator.update(parameters, &|id| terminals.printed(id));
         self.take_announced();
-        self.emit(events).await
+        let denied = self.denied_subagent(&events);
+        self.emit(events).await?;
+        match denied {
+            Some(why) => self.end_denied_subagent(&why).await,
+            None => Ok(()),
+        }
     }
 
     /// Publishes events. Saves the totals first: to repeat a total does no harm, but after a lost one the totals would

@@ -17,6 +17,7 @@
 //! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
 //! | [`permissions`], [`requests`] | requests of the agent to its owner |
 //! | [`governed`], [`gated_call`] | requests that need a verdict of the control plane |
+//! | [`delegation`] | subagents that the brief does not allow |
 //! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
 //! `docs/adapters.md` lists what the adapter supports with which agent.
@@ -32,6 +33,7 @@ mod client_requests;
 mod compaction;
 mod connection;
 mod conversation_file;
+mod delegation;
 mod driver;
 mod environment;
 mod files;

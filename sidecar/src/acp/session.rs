@@ -19,7 +19,7 @@ use super::conversation_file::Conversation;
 use super::mcp;
 use super::options::Launch;
 use crate::kit::json::{list, one_line, text};
-use crate::kit::notices::{notice, sub_agents_left_out};
+use crate::kit::notices::{limits_left_out, notice, sub_agents_left_out};
 
 /// The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
@@ -75,6 +75,7 @@ pub(super) async fn open(
         notices.push(notice("mcp_servers_left_out", summary));
     }
     notices.extend(sub_agents_left_out(config, "the protocol does not support defining subagents"));
+    notices.extend(limits_left_out(config, &[], "the protocol has no option for these limits of the brief"));
     let mut parameters = json!({ "cwd": folder, "mcpServers": servers });
     let instructions = config.composed_system_prompt.trim();
     if agent.profile.instructions == Instructions::AppendedByMeta && !instructions.is_empty() {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::conversation::Conversation;
 use super::options::{AdapterOptions, PermissionMode};
 use super::{prompt, servers};
+use crate::kit::delegation::SUBAGENT_TOOLS;
 
 #[derive(Debug)]
 pub(super) struct Start<'a> {
@@ -47,14 +48,21 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
     if !allowed.is_empty() {
         add("--allowedTools", allowed.join(","));
     }
-    if !options.disallowed_tools.is_empty() {
-        add("--disallowedTools", options.disallowed_tools.join(","));
+    let mut disallowed: Vec<&str> = options.disallowed_tools.iter().map(String::as_str).collect();
+    let policies = &config.policies;
+    if policies.delegation_policy.as_ref().is_some_and(|policy| !policy.can_spawn_subagents) {
+        // The hooks deny the calls. Without the tools, the agent does not try.
+        disallowed.extend(SUBAGENT_TOOLS);
+    }
+    if !disallowed.is_empty() {
+        add("--disallowedTools", disallowed.join(","));
     }
     add("--mcp-config", servers::mcp_config(config, own_tools.clone()).to_string());
     if let Some(agents) = servers::agents(config) {
         add("--agents", agents.to_string());
     }
-    if let Some(turns) = options.max_turns {
+    let of_brief = policies.session_policy.and_then(|policy| policy.max_turns);
+    if let Some(turns) = options.max_turns.into_iter().chain(of_brief).min() {
         add("--max-turns", turns.to_string());
     }
     if let Some(model) = &options.fallback_model {

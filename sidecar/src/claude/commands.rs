@@ -149,6 +149,7 @@ impl Driver {
             }
         }
         reply.done().await?;
+        self.report_limits().await?;
         self.emit_settings().await
     }
 

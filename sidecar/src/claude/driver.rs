@@ -27,6 +27,7 @@ use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
+use crate::kit::notices::limits_left_out;
 use crate::kit::claude_stream::{Options, Translator};
 use crate::kit::deferral::{PendingCompactions, PendingReplies, wait_until};
 use crate::kit::json::text;
@@ -128,6 +129,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
             }
             reply.done().await?;
             driver.emit_settings().await?;
+            driver.report_limits().await?;
             driver.hold_when_spent().await?;
             if let Some(words) = words {
                 let words = prompt::first(&driver.config, &words);
@@ -317,6 +319,15 @@ impl Driver {
     pub(super) fn interrupting(&mut self, reply: Reply) {
         self.interrupts.push(reply);
         self.interrupt_until = Some(Instant::now() + INTERRUPT_LIMIT);
+    }
+
+    /// Reports limits of the brief that Claude Code has no options for.
+    pub(super) async fn report_limits(&mut self) -> Result<(), AdapterError> {
+        let why = "Claude Code has no option for these limits of the brief";
+        match limits_left_out(&self.config, &["maxTurns"], why) {
+            Some(left_out) => Ok(self.events.emit(left_out).await?),
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn emit_settings(&mut self) -> Result<(), AdapterError> {

@@ -82,6 +82,7 @@ impl Driver {
         info!(binary = %self.binary.display(), resumes = self.file.conversation().begun, "started the agent");
         self.process = Some(process);
         self.tool_hooks.forget();
+        self.tool_hooks.restrict(self.config.policies.delegation_policy.clone());
         self.ask("initialize", json!({ "hooks": ToolHooks::hooks() }), ControlRequest::Initialize).await;
         // Baseline of the process's counters: one that resumes a conversation may start at zero.
         self.ask_usage().await;

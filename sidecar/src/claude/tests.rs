@@ -1,7 +1,7 @@
 //! Helpers for the tests of this adapter.
 
 use pilothouse_domain::session::AgentOptions;
-use pilothouse_wire::command::AgentSessionConfig;
+use pilothouse_wire::command::{AgentSessionConfig, BriefPolicies};
 use serde_json::Value;
 
 pub(super) fn config(options: Value) -> AgentSessionConfig {
@@ -15,7 +15,8 @@ pub(super) fn config(options: Value) -> AgentSessionConfig {
         working_directory: "/".into(),
         objective: "x".into(),
         options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
-        handoff: None,
+        policies: BriefPolicies::default(),
+            handoff: None,
         adapter_options: options,
     }
 }

@@ -6,14 +6,19 @@
 //! and no tool runs: each worker, that is the main loop and every subagent, is held or waits for its owner or a
 //! subagent (decision 15).
 //!
+//! A call that delegates work against the policy of the brief is denied at once, and so is each call of a subagent that the policy
+//! does not allow (decision 92).
+//!
 //! In a project, the answer before a tool is also withheld until the control plane has given its verdict (decision 75).
 
 use std::collections::HashMap;
 
 use pilothouse_domain::ToolCallId;
+use pilothouse_domain::project_agent::{Delegation, DelegationDenied, DelegationPolicy};
 use serde_json::{Value, json};
 
 use crate::kit::authorizer::{Authorization, ProposedCall};
+use crate::kit::delegation::called_subagent;
 use crate::kit::json::text;
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, is_exempt};
 
@@ -71,6 +76,8 @@ enum Gate {
 /// Current activity of a worker.
 #[derive(Debug, Default)]
 struct Activity {
+    /// How deep the worker is nested: 0 is the main loop.
+    depth: u32,
     /// A model call may be in progress.
     calls_model: bool,
     /// Tools that may run and have no result: the call, and whether it only waits.
@@ -104,6 +111,7 @@ pub(super) struct Released {
 pub(super) struct ToolHooks {
     /// Whether the control plane authorizes tool calls.
     governed: bool,
+    delegation: Option<DelegationPolicy>,
     mode: Mode,
     held: Vec<HeldHook>,
     activity: HashMap<Worker, Activity>,
@@ -112,6 +120,11 @@ pub(super) struct ToolHooks {
 impl ToolHooks {
     pub(super) fn new(governed: bool) -> Self {
         Self { governed, ..Self::default() }
+    }
+
+    /// Applies the delegation policy of the current configuration.
+    pub(super) fn restrict(&mut self, policy: Option<DelegationPolicy>) {
+        self.delegation = policy;
     }
 
     /// The hooks for the `initialize` request.
@@ -216,6 +229,12 @@ impl ToolHooks {
         let worker: Worker = text(input, "agent_id").map(str::to_owned);
         let call = text(asked, "tool_use_id").or_else(|| text(input, "tool_use_id")).unwrap_or_default();
         let mut out = HookOutcome::default();
+        if event == "PreToolUse"
+            && let Err(denied) = self.check_delegation(input, &worker)
+        {
+            out.answer = Some(permission("deny", Some(&denied.to_string())));
+            return out;
+        }
         match event.as_str() {
             "UserPromptSubmit" => out.prompt = text(input, "prompt").map(str::to_owned),
             "PostToolBatch" => {
@@ -229,7 +248,11 @@ impl ToolHooks {
             "PostToolUse" | "PostToolUseFailure" | "PermissionDenied" => {
                 self.activity.entry(worker.clone()).or_default().tools.remove(call);
             }
-            "SubagentStart" => self.activity.entry(worker.clone()).or_default().calls_model = true,
+            "SubagentStart" => {
+                let depth = 1 + self.deepest_waiting();
+                let activity = self.activity.entry(worker.clone()).or_default();
+                (activity.depth, activity.calls_model) = (depth, true);
+            }
             "SubagentStop" => {
                 self.activity.remove(&worker);
             }
@@ -270,6 +293,33 @@ impl ToolHooks {
             },
         }
         out
+    }
+
+    /// The depth of the deepest worker that waits for a subagent.
+    fn deepest_waiting(&self) -> u32 {
+        let waiting = self.activity.values().filter(|activity| activity.tools.values().any(|waits| *waits));
+        waiting.map(|activity| activity.depth).max().unwrap_or(0)
+    }
+
+    /// Whether the policy allows a call: it must not start a forbidden subagent, and its worker must not be one. Something else than
+    /// a call can start a subagent, such as a skill.
+    fn check_delegation(&self, input: &Value, worker: &Worker) -> Result<(), DelegationDenied> {
+        let Some(policy) = &self.delegation else { return Ok(()) };
+        let depth = match worker {
+            None => 0,
+            Some(_) => self.activity.get(worker).map_or(1, |activity| activity.depth.max(1)),
+        };
+        if depth > 0 {
+            match text(input, "agent_type") {
+                Some(kind) => policy.check_delegation(Delegation::Subagent { names: &[kind], depth })?,
+                None => policy.check_depth(depth)?,
+            }
+        }
+        let tool = text(input, "tool_name").unwrap_or_default();
+        match called_subagent(tool, input.get("tool_input").unwrap_or(&Value::Null)) {
+            Some(name) => policy.check_delegation(Delegation::Subagent { names: &[name], depth: depth + 1 }),
+            None => Ok(()),
+        }
     }
 
     /// The call that needs a verdict before its hook is answered. The error answers a call that cannot be named.

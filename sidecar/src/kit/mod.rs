@@ -9,6 +9,7 @@
 //! | [`allowance`] | the spending limit of a run |
 //! | [`usage`] | usage meters and the fill level of the context window |
 //! | [`authorizer`], [`permission`] | verdicts of the control plane on tool calls, and calls that the owner decides on |
+//! | [`delegation`] | work that an agent may not delegate |
 //! | [`owner_requests`], [`form`] | permissions, questions, plans and forms that wait for the owner |
 //! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
 //! | [`models`] | models and their prices |
@@ -22,6 +23,7 @@ pub(crate) mod authorizer;
 pub mod claude_stream;
 pub(crate) mod conversation_summary;
 pub(crate) mod deferral;
+pub(crate) mod delegation;
 pub(crate) mod form;
 pub(crate) mod handoff;
 pub(crate) mod json;

@@ -15,6 +15,21 @@ pub(crate) fn sub_agents_left_out(config: &AgentSessionConfig, why: &str) -> Opt
         .then(|| notice("sub_agents_left_out", format!("{why}; skipped: {}", names.join(", "))))
 }
 
+/// The notice for limits of the brief's session policy that the adapter cannot apply, if there are any. `applied` has the fields that it
+/// applies.
+pub(crate) fn limits_left_out(config: &AgentSessionConfig, applied: &[&str], why: &str) -> Option<RawEvent> {
+    let policy = config.policies.session_policy?;
+    let limits = [
+        ("maxTurns", policy.max_turns.is_some()),
+        ("contextBudgetTokens", policy.context_budget_tokens.is_some()),
+        ("historyN", policy.recent_turns().is_some()),
+    ];
+    let set = limits.into_iter().filter(|(field, is_set)| *is_set && !applied.contains(field));
+    let left_out: Vec<_> = set.map(|(field, _)| field).collect();
+    (!left_out.is_empty())
+        .then(|| notice("session_policy_left_out", format!("{why}; skipped: {}", left_out.join(", "))))
+}
+
 pub(crate) fn detailed_notice(name: &str, summary: impl Into<String>, detail: Value) -> RawEvent {
     RawEvent::Notice { name: name.to_owned(), summary: summary.into(), detail: Some(detail) }
 }

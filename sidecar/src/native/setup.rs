@@ -120,10 +120,14 @@ impl Setup {
         session.extensions = additions.extensions;
         session.governor = Arc::new(self.governor.clone());
         session.steering_mode = options.steering_mode.into();
-        session.max_turns = options.max_turns;
+        let policy = config.policies.session_policy;
+        session.max_turns =
+            options.max_turns.into_iter().chain(policy.and_then(|policy| policy.max_turns)).min();
         session.context = ContextSettings {
             policy: config.options.context_policy,
             threshold_percent: options.context_limit_percent,
+            budget_tokens: policy.and_then(|policy| policy.context_budget_tokens),
+            recent_turns: policy.and_then(|policy| policy.recent_turns()),
             handoff_prompt: Some(handoff::request(None)),
             ..ContextSettings::default()
         };

@@ -33,6 +33,12 @@ pub(super) enum Instruction {
     Wait(Duration),
     /// A call that needs a verdict of the control plane before it runs.
     GovernedCall(Box<GovernedTool>),
+    /// A published call that starts a subagent. If the policy of the brief does not allow it, `steps` instructions are skipped.
+    Delegate {
+        call: ToolCallId,
+        subagent: SubAgentId,
+        steps: usize,
+    },
     /// A published call of an own tool, which runs now.
     OwnTool(ProposedCall),
     /// `earlier`: a message from earlier in the turn suffices. Set for recordings, where a person cannot know when to
@@ -336,6 +342,7 @@ impl Compiler<'_> {
         let given = subagent.id.clone();
         let id = given.map_or_else(|| SubAgentId::parse(self.count("subagent")), Ok)?;
         self.tool_use(&call, "Task", json!({ "prompt": subagent.objective }));
+        let at = self.program.len();
         self.emit(RawEvent::SubagentStarted {
             subagent_id: id.clone(),
             tool_call_id: Some(call.clone()),
@@ -346,13 +353,17 @@ impl Compiler<'_> {
         let done = self.steps(&subagent.steps);
         self.subagent = None;
         done?;
-        self.emit(RawEvent::SubagentEnded { subagent_id: id, failure: subagent.failure.clone() });
+        self.emit(RawEvent::SubagentEnded { subagent_id: id.clone(), failure: subagent.failure.clone() });
         self.emit(RawEvent::ToolResult {
-            tool_call_id: call,
+            tool_call_id: call.clone(),
             content: Content::Text(subagent.failure.clone().unwrap_or_else(|| "done".into())),
             is_error: subagent.failure.is_some(),
             subagent_id: None,
         });
+        if self.governed {
+            let steps = self.program.len() - at;
+            self.program.insert(at, Instruction::Delegate { call, subagent: id, steps });
+        }
         Ok(())
     }
 

@@ -36,9 +36,12 @@ pub(super) fn brief(
             "mounts": [{ "hostPath": ".", "sandboxPath": config.working_directory, "readOnly": false }],
             "capabilities": ["terminal"],
         },
-        "sessionPolicy": { "historyPolicy": "full" },
+        "sessionPolicy": config.policies.session_policy.map_or_else(|| json!({ "historyPolicy": "full" }), |policy| json!(policy)),
         "providerConfig": provider_config,
     });
+    if let Some(policy) = &config.policies.delegation_policy {
+        brief["delegationPolicy"] = json!(policy);
+    }
     if !["", "default"].contains(&config.model_id.as_str()) {
         brief["modelPreference"] = Value::String(config.model_id.clone());
     }

@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use pilothouse_domain::project_agent::{Delegation as Delegated, DelegationPolicy};
 use pilothouse_domain::text::cut;
 use pilothouse_shim::error::CallError;
-use pilothouse_shim::event::{AdapterEvent, AgentEvent, LifecycleAction};
+use pilothouse_shim::event::{AdapterEvent, AgentEvent, Delegation, DelegationAction, LifecycleAction};
 use pilothouse_shim::message::AgentState;
 use pilothouse_shim::sequence::Delivery;
 use pilothouse_shim::stream::StreamEvent;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::driver::Driver;
 use super::translator;
+use crate::kit::delegation;
 use crate::kit::notices::{detailed_notice, notice};
 use crate::kit::turns::DriverExit;
 
@@ -186,10 +188,39 @@ impl Driver {
         Ok(self.events.emit(notice).await?)
     }
 
+    /// Why the policy of the brief does not allow a delegation. The shim reports it when it has happened, so the agent is ended.
+    fn denied(&self, delegation: &Delegation) -> Option<String> {
+        let names = [delegation.child_agent_id.as_str(), delegation.child_role.as_str()];
+        let delegated = match delegation.action {
+            DelegationAction::Spawned => {
+                let reported = delegation.delegation_depth.unwrap_or(1.0);
+                let depth = (1..=DelegationPolicy::MAX_DEPTH).find(|depth| f64::from(*depth) >= reported);
+                let depth = depth.unwrap_or(u32::MAX);
+                Delegated::Subagent { names: &names, depth }
+            }
+            DelegationAction::Handoff => Delegated::Handoff { names: &names },
+            DelegationAction::Returned => return None,
+        };
+        let why = delegation::denial(self.config.policies.delegation_policy.as_ref(), delegated)?;
+        Some(format!("the agent delegated work to {}: {why}", delegation.child_role))
+    }
+
     async fn event(&mut self, AdapterEvent { event, .. }: AdapterEvent) -> Result<(), DriverExit> {
         match event {
             AgentEvent::Decision(decision) => self.decision(decision).await,
             AgentEvent::Completion(completion) => self.completed(completion).await,
+            AgentEvent::Delegation(delegation) => {
+                let denied = self.denied(&delegation);
+                let events = self.translator.translate(AgentEvent::Delegation(delegation));
+                self.emit(events).await?;
+                match denied {
+                    Some(why) => {
+                        self.kill_shim().await;
+                        self.fail_turn("delegation_denied", why).await
+                    }
+                    None => Ok(()),
+                }
+            }
             AgentEvent::RawProvider { event_type, payload, .. } if event_type == CHECKPOINT => {
                 match AgentState::try_from(payload) {
                     Ok(state) => self.keep_state(&state).await,

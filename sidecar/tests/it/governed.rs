@@ -5,7 +5,7 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::sidecar::{Folders, Sidecar, begin, message, playing, turn};
+use crate::sidecar::{Folders, Sidecar, begin, delegating_to, message, playing, turn};
 use crate::verdicts::Verdict;
 
 async fn governed(steps: Value) -> (Gateway, Folders, Sidecar) {
@@ -43,6 +43,27 @@ async fn allowed_call_runs_without_its_owner() {
     assert!(!gateway.story().contains(&"question_asked".to_owned()));
     let ready = &gateway.delivered()[0].body;
     assert_eq!(ready["capabilities"]["approvals"], true);
+}
+
+#[tokio::test]
+async fn script_starts_only_subagents_that_its_brief_allows() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::governed(&gateway, "script");
+    let _sidecar = folders.start();
+    let child = |id: &str| json!({ "subagent": { "id": id, "objective": "look", "steps": [{ "say": id }] } });
+    let steps = turn(json!([child("painter"), child("reviewer"), { "say": "both asked" }]));
+    let Command::Begin(mut begin) = begin(json!({ "script": { "steps": [steps] } })) else { panic!() };
+    begin.config.policies = delegating_to("reviewer");
+    gateway.send(Command::Begin(begin));
+    gateway.sees("turn_completed").await;
+    let denied = json!("This agent may delegate only to: reviewer.");
+    assert_eq!(gateway.results(), [(true, denied), (false, json!("done"))]);
+    let told = gateway.delivered();
+    let started = told.iter().filter(|event| event.kind() == "subagent_started");
+    let started: Vec<_> = started.map(|event| event.body["subagentId"].clone()).collect();
+    assert_eq!(started, [json!("reviewer")]);
+    let said = told.iter().filter(|event| event.kind() == "subagent_message").count();
+    assert_eq!(said, 1, "the forbidden subagent said nothing: {:#?}", gateway.story());
 }
 
 #[tokio::test]

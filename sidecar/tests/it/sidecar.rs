@@ -7,7 +7,8 @@ use pilothouse_domain::MessageId;
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_wire::Command;
-use pilothouse_wire::command::{AgentSessionConfig, Begin};
+use pilothouse_domain::project_agent::DelegationPolicy;
+use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies};
 use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
 use serde_json::{Value, json};
 use tokio::process::Child;
@@ -204,9 +205,20 @@ pub(crate) fn config(options: Value) -> AgentSessionConfig {
         working_directory: "/tmp".into(),
         objective: "write a poem".into(),
         options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
-        handoff: None,
+        policies: BriefPolicies::default(),
+            handoff: None,
         adapter_options: options,
     }
+}
+
+/// Policies of an agent that may delegate to this agent, and to no other.
+pub(crate) fn delegating_to(name: &str) -> BriefPolicies {
+    let delegation_policy = DelegationPolicy {
+        can_spawn_subagents: true,
+        allowed_handoffs: Some(vec![name.to_owned()]),
+        max_depth: 1,
+    };
+    BriefPolicies { delegation_policy: Some(delegation_policy), session_policy: None }
 }
 
 pub(crate) fn begin(options: Value) -> Command {

@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
 use pilothouse_tests::programs;
-use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
+use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::gateway::{
     DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEvents, SendResult,
@@ -145,6 +145,7 @@ fn begin(folder: &Path, prompt: Option<&str>) -> Begin {
                 context_warn_at_percent: 80,
                 ..AgentOptions::default()
             },
+            policies: BriefPolicies::default(),
             handoff: None,
             thinking_level: None,
             adapter_options: Value::Null,

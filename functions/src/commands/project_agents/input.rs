@@ -13,7 +13,9 @@ use pilothouse_domain::escalation::{
 };
 use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
-use pilothouse_domain::project_agent::{AgentBrief, McpServer, McpServerTool};
+use pilothouse_domain::project_agent::{
+    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SessionPolicy,
+};
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
     GuardrailName, ModelId, ToolDescription, ToolName, WorkstreamId,
@@ -51,6 +53,12 @@ pub struct BriefInput {
     /// Rules on tool calls that no approval overrides. Default: none.
     #[deserr(default)]
     pub guardrail_policy: Option<GuardrailPolicyInput>,
+    /// Which work the agent may delegate: subagents, and handoffs to other agents. Default: the adapter decides.
+    #[deserr(default)]
+    pub delegation_policy: Option<DelegationPolicy>,
+    /// Limits of the agent's conversation. Default: those of the session.
+    #[deserr(default)]
+    pub session_policy: Option<SessionPolicy>,
     /// What happens to decisions of the agent that are not made in time. Default: the policy of the project's control mode.
     #[deserr(default)]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
@@ -207,6 +215,8 @@ impl BriefInput {
             constraints: self.constraints.clone(),
             escalation_protocol: self.escalation_protocol.clone(),
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
+            delegation_policy: self.delegation_policy.clone(),
+            session_policy: self.session_policy,
             decision_timeout: self.decision_timeout,
             crash_recovery: self.crash_recovery,
             context_injection_policy: self.context_injection_policy.clone(),

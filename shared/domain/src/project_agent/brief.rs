@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::delegation::{DelegationPolicy, DelegationViolation};
 use super::mcp::{McpServer, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
+use super::session_policy::{SessionPolicy, SessionPolicyViolation};
 use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
     EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
@@ -42,6 +44,12 @@ pub struct AgentBrief {
     /// Rules on tool calls that no approval overrides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardrail_policy: Option<GuardrailPolicy>,
+    /// Which work the agent may delegate; `None` leaves it to the adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation_policy: Option<DelegationPolicy>,
+    /// Limits of the agent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_policy: Option<SessionPolicy>,
     /// What happens to decisions of the agent that are not made in time, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
@@ -93,6 +101,10 @@ pub enum BriefViolation {
     #[error(transparent)]
     Guardrail(GuardrailViolation),
     #[error(transparent)]
+    Delegation(DelegationViolation),
+    #[error(transparent)]
+    SessionPolicy(SessionPolicyViolation),
+    #[error(transparent)]
     ContextInjection(PolicyViolation),
     #[error(transparent)]
     OutputSchema(SchemaViolation),
@@ -122,7 +134,7 @@ impl AgentBrief {
             found.push(("allowedTools".to_owned(), BriefViolation::TooMany { max: Self::MAX_TOOLS }));
         }
         for (at, tool) in self.allowed_tools.iter().enumerate() {
-            if tool.trim().is_empty() || tool.chars().count() > Self::MAX_TOOL_NAME {
+            if !is_name(tool, Self::MAX_TOOL_NAME) {
                 let violation = BriefViolation::ToolName { max: Self::MAX_TOOL_NAME };
                 found.push((format!("allowedTools[{at}]"), violation));
             }
@@ -141,6 +153,14 @@ impl AgentBrief {
         let guardrails = self.guardrail_policy.iter().flat_map(GuardrailPolicy::check);
         found.extend(guardrails.map(|(path, violation)| {
             (format!("guardrailPolicy.{path}"), BriefViolation::Guardrail(violation))
+        }));
+        let delegation = self.delegation_policy.iter().flat_map(DelegationPolicy::check);
+        found.extend(delegation.map(|(path, violation)| {
+            (format!("delegationPolicy.{path}"), BriefViolation::Delegation(violation))
+        }));
+        let session = self.session_policy.iter().flat_map(SessionPolicy::check);
+        found.extend(session.map(|(field, violation)| {
+            (format!("sessionPolicy.{field}"), BriefViolation::SessionPolicy(violation))
         }));
         let policy = self.context_injection_policy.as_ref().and_then(|policy| policy.check().err());
         found.extend(policy.into_iter().flatten().map(|violation| {
@@ -179,6 +199,11 @@ impl AgentBrief {
             found.push((format!("readableWorkstreams[{at}]"), violation));
         }
     }
+}
+
+/// Whether a text is a name of 1 to `max` characters.
+pub(super) fn is_name(text: &str, max: usize) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= max && !text.chars().any(char::is_control)
 }
 
 fn below(root: &str, path: &str) -> String {

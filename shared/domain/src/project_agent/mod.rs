@@ -6,6 +6,7 @@
 //! | `brief` | what the agent is, may do, and must follow |
 //! | `crash` | its crashes, and the decision about the latest one |
 //! | `context_use` | the knowledge that it received while it worked |
+//! | `delegation`, `session_policy` | which work the agent may delegate, and the limits of its conversation |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
@@ -16,10 +17,12 @@ mod brief;
 mod bypass;
 mod context_use;
 mod crash;
+mod delegation;
 mod event;
 mod mcp;
 mod prompt;
 mod provider_config;
+mod session_policy;
 
 use std::collections::BTreeMap;
 
@@ -29,10 +32,12 @@ pub use autonomy::ProposalDecisions;
 pub use brief::{AgentBrief, BriefViolation};
 pub use context_use::ContextUse;
 use crash::Crashes;
+pub use delegation::{Delegation, DelegationDenied, DelegationPolicy, DelegationViolation};
 pub use event::ProjectAgentEvent;
 pub use mcp::{McpServer, McpServerTool, McpViolation};
 pub use prompt::brief_prompt;
 pub use provider_config::{ProviderConfigViolation, approval_bypasses};
+pub use session_policy::{HistoryPolicy, SessionPolicy, SessionPolicyViolation};
 
 use crate::control_mode::{BriefSync, ControlModeSetting};
 use crate::effect::ActionKind;

@@ -46,13 +46,13 @@ const SHADOWED: &[(&str, &str)] = &[
     ("readableworkstreams", "readableWorkstreams"),
     ("escalationprotocol", "escalationProtocol"),
     ("controlmode", "the control mode of the project"),
-    ("maxcontexttokens", "the context policy of the session"),
-    ("contextbudgettokens", "the context policy of the session"),
-    ("maxturns", "the budget of the session"),
+    ("maxcontexttokens", "sessionPolicy.contextBudgetTokens"),
+    ("contextbudgettokens", "sessionPolicy.contextBudgetTokens"),
+    ("maxturns", "sessionPolicy.maxTurns"),
     ("outputschema", "outputSchema"),
     ("guardrailpolicy", "guardrailPolicy"),
-    ("delegationpolicy", "allowedTools"),
-    ("sessionpolicy", "the options of the session"),
+    ("delegationpolicy", "delegationPolicy"),
+    ("sessionpolicy", "sessionPolicy"),
     ("secretrefs", "the environment of the worker"),
     ("workspacerequirements", "the labels of the worker"),
     ("providerconfig", "providerConfig"),
@@ -60,7 +60,7 @@ const SHADOWED: &[(&str, &str)] = &[
     ("adapter", "adapter"),
     ("projectbrief", "the brief of the project"),
     ("knowledgesnapshot", "the brief of the project"),
-    ("contextinjectionpolicy", "the options of the session"),
+    ("contextinjectionpolicy", "contextInjectionPolicy"),
 ];
 
 /// Parts of keys whose values are secrets.

@@ -217,6 +217,8 @@ fn brief_violations_are_all_named() {
             "alwaysEscalate": ["delete", "Bsh"], "escalateWhen": [], "neverEscalate": ["read", "pattern:none"],
         },
         "providerConfig": { "allowedTools": [], "apiKey": "sk-123" },
+        "delegationPolicy": { "canSpawnSubagents": true, "allowedHandoffs": ["a", "a"], "maxDepth": 0 },
+        "sessionPolicy": { "historyPolicy": "full", "historyN": 3, "maxTurns": 0 },
     }));
     let mut fields: Vec<_> =
         brief.check(&project, &[]).unwrap_err().into_iter().map(|(field, _)| field).collect();
@@ -225,6 +227,8 @@ fn brief_violations_are_all_named() {
         fields,
         [
             "allowedTools[1]",
+            "delegationPolicy.allowedHandoffs[1]",
+            "delegationPolicy.maxDepth",
             "escalationProtocol.alwaysEscalate[1]",
             "escalationProtocol.neverEscalate[1]",
             "providerConfig.allowedTools",
@@ -232,6 +236,8 @@ fn brief_violations_are_all_named() {
             "readableWorkstreams[1]",
             "readableWorkstreams[2]",
             "readableWorkstreams[3]",
+            "sessionPolicy.historyN",
+            "sessionPolicy.maxTurns",
             "workstream",
         ]
     );

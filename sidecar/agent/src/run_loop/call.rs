@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 
 use super::partial::Partial;
 use super::{End, RunLoop};
-use crate::conversation::{ContextTokens, estimate, estimate_text};
+use crate::conversation::{ContextTokens, estimate, estimate_text, latest_turns};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, ModelCall, Verdict};
 use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage, now};
@@ -87,7 +87,10 @@ impl RunLoop {
             provider: model.provider.clone(),
             model: model.id.clone(),
             system: self.turn_system.clone(),
-            messages: state.view().for_model(),
+            messages: match self.shared.config.context.recent_turns {
+                Some(turns) => latest_turns(&state.view().for_model(), turns),
+                None => state.view().for_model(),
+            },
             tools: Arc::clone(&self.shared.specs),
             thinking: state.thinking,
             max_output_tokens: model.max_output_tokens,

@@ -84,7 +84,10 @@ impl RunLoop {
     }
 
     fn passes_threshold(&self) -> bool {
-        self.is_fuller_than(u64::from(self.shared.config.context.threshold_percent))
+        let budget = self.shared.config.context.budget_tokens;
+        let is_over = |budget| self.shared.state().context_tokens().value() > budget;
+        budget.is_some_and(is_over)
+            || self.is_fuller_than(u64::from(self.shared.config.context.threshold_percent))
     }
 
     /// Whether half of the space above the threshold is used, so that the next turn must wait for the summary.

@@ -108,6 +108,10 @@ pub struct ContextSettings {
     pub policy: ContextPolicy,
     /// Fill level in percent at which the policy applies.
     pub threshold_percent: u8,
+    /// Tokens at which the policy applies although the window has room for more.
+    pub budget_tokens: Option<u64>,
+    /// How many of the latest turns the model receives. A turn begins with a message of the user. `None`: all.
+    pub recent_turns: Option<u32>,
     /// In tokens. A summary does not replace these latest messages.
     pub keep_recent_tokens: u64,
     /// Under [`ContextPolicy::Handoff`]: asks the agent at the threshold, once, to write its handoff document. `None`:
@@ -122,6 +126,8 @@ impl Default for ContextSettings {
         Self {
             policy: ContextPolicy::Compact,
             threshold_percent: 80,
+            budget_tokens: None,
+            recent_turns: None,
             keep_recent_tokens: 20_000,
             handoff_prompt: None,
             handoff_turns: 3,

@@ -1,17 +1,36 @@
 //! Tool calls that the control plane authorizes before they run (decision 75).
 
-use pilothouse_domain::SubAgentId;
+use pilothouse_domain::project_agent::Delegation;
+use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::Content;
 use serde_json::{Value, json};
 
 use super::{Awaited, Player, PlayerExit, Settled};
 use crate::kit::authorizer::{AskVerdict, Authorization, ProposedCall};
+use crate::kit::delegation;
 use crate::kit::permission::{GovernedCall, OwnerDecision};
 use crate::script::program::GovernedTool;
 use crate::script::source::at_speed;
 
 impl Player {
+    /// Starts a subagent, unless the policy of the brief does not allow it.
+    pub(super) async fn delegate(
+        &mut self,
+        call: &ToolCallId,
+        subagent: &SubAgentId,
+        steps: usize,
+    ) -> Result<(), PlayerExit> {
+        let delegated = Delegation::Subagent { names: &[subagent.as_str()], depth: 1 };
+        let policy = self.config.policies.delegation_policy.as_ref();
+        let Some(why) = delegation::denial(policy, delegated) else { return Ok(()) };
+        self.skip = steps;
+        let content = Content::Text(why);
+        let result =
+            RawEvent::ToolResult { tool_call_id: call.clone(), content, is_error: true, subagent_id: None };
+        Ok(self.events.emit(result).await?)
+    }
+
     pub(super) async fn governed_call(&mut self, tool: &GovernedTool) -> Result<(), PlayerExit> {
         let decision = match self.authorization(&tool.call).await? {
             Authorization::Allow => OwnerDecision::Allow(None),

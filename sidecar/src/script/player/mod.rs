@@ -40,6 +40,7 @@ use crate::adapter::{
 use crate::faults::Faults;
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
+use crate::kit::notices::limits_left_out;
 use crate::kit::messages::{HeldMessage, MessageQueue};
 use crate::kit::turns::state_error;
 use crate::lease::Lease;
@@ -130,6 +131,8 @@ pub(super) struct Player {
     state: State,
     program: Arc<Vec<Instruction>>,
     inserted: VecDeque<Instruction>,
+    /// Instructions to skip after the current one.
+    skip: usize,
     pub turn: Option<Turn>,
     pub start: Start,
     pub paused: bool,
@@ -156,6 +159,9 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
             reply.done().await?;
+            if let Some(left_out) = limits_left_out(&player.config, &[], "a script has no conversation to limit") {
+                player.events.emit(left_out).await?;
+            }
             if !player.source.script.models.is_empty() {
                 player.emit_settings().await?;
             }
@@ -208,6 +214,7 @@ impl Player {
             state,
             program: Arc::new(program),
             inserted,
+            skip: 0,
             turn: None,
             start: if begin.prompt.is_some() { Start::Prompt } else { Start::Needed },
             paused: false,
@@ -258,7 +265,10 @@ impl Player {
             }
         }
         if let Some(instruction) = self.inserted.pop_front() {
-            return self.perform(&instruction).await;
+            self.perform(&instruction).await?;
+            let skipped = std::mem::take(&mut self.skip).min(self.inserted.len());
+            self.inserted.drain(..skipped);
+            return Ok(());
         }
         if over {
             if self.turn.is_some() {
@@ -275,7 +285,8 @@ impl Player {
             return self.perform(instruction).await;
         }
         self.perform(instruction).await?;
-        self.advance(self.state.position + 1).await
+        let skipped = std::mem::take(&mut self.skip);
+        self.advance(self.state.position + 1 + skipped).await
     }
 
     async fn advance(&mut self, position: usize) -> Result<(), PlayerExit> {
@@ -329,6 +340,7 @@ impl Player {
             Instruction::Price(needed) => self.price(*needed).await?,
             Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
             Instruction::GovernedCall(tool) => self.governed_call(tool).await?,
+            Instruction::Delegate { call, subagent, steps } => self.delegate(call, subagent, *steps).await?,
             Instruction::OwnTool(call) => self.own_tool(call).await?,
             Instruction::AwaitMessage { earlier } => self.await_message(*earlier).await?,
             Instruction::AwaitCommand(name) => {

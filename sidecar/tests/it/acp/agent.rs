@@ -80,6 +80,11 @@ impl Fake {
         Self::update(&update);
     }
 
+    fn delegates(kind: &str) {
+        Self::update(&json!({"sessionUpdate": "tool_call", "toolCallId": "t1", "name": "Task", "kind": "think",
+            "title": "look", "rawInput": {"description": "look", "subagent_type": kind}, "status": "in_progress"}));
+    }
+
     fn cost(usd: usize) {
         Self::update(&json!({"sessionUpdate": "usage_update", "used": 100 * usd, "size": 1000,
             "cost": {"amount": usd, "currency": "USD"}}));
@@ -267,6 +272,18 @@ impl Fake {
                 Self::call("c3", "in_progress");
                 self.until_cancelled();
                 Self::result("c3", "completed", "done");
+            }
+            // Starts a subagent of this kind, and does not ask.
+            "delegate" => {
+                Self::delegates(rest);
+                Self::update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "looking"},
+                    "_meta": {"claudeCode": {"parentToolUseId": "t1"}}}));
+                self.until_cancelled();
+            }
+            "ask-to-delegate" => {
+                Self::delegates(rest);
+                let permitted = self.permission("t1");
+                Self::result("t1", "completed", &permitted);
             }
             "crash" => {
                 Self::call("c4", "in_progress");

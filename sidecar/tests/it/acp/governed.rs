@@ -2,10 +2,11 @@
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
+use pilothouse_wire::command::Begin;
 use serde_json::json;
 
 use super::{Stage, workspace};
-use crate::sidecar::message;
+use crate::sidecar::{delegating_to, message};
 use crate::verdicts::Verdict;
 
 async fn asking(verdicts: impl IntoIterator<Item = Verdict>) -> Stage {
@@ -29,6 +30,28 @@ async fn verdict_selects_the_option_that_allows_or_rejects_once() {
         assert_eq!(call, [&json!("c1"), &json!("Bash"), &json!("execute")]);
         assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
         assert!(!stage.told().contains(&"question_asked".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn agent_with_a_forbidden_subagent_is_ended() {
+    let to_reviewer = |begin: &mut Begin| begin.config.policies = delegating_to("reviewer");
+    let stage = Stage::governed([Verdict::Allow], "delegate painter", to_reviewer).await;
+    stage.gateway.sees("session_end").await;
+    let end = stage.event("session_end").await;
+    assert_eq!(end["isError"], true);
+    let why = end["message"].as_str().unwrap();
+    assert!(why.contains("This agent may delegate only to: reviewer."), "{why}");
+}
+
+#[tokio::test]
+async fn request_for_a_forbidden_subagent_is_refused() {
+    for (kind, option) in [("painter", "no"), ("reviewer", "yes")] {
+        let to_reviewer = |begin: &mut Begin| begin.config.policies = delegating_to("reviewer");
+        let stage = Stage::governed([Verdict::Allow], &format!("ask-to-delegate {kind}"), to_reviewer).await;
+        assert_eq!(stage.event("tool_result").await["content"], option, "{kind}");
+        let denied = stage.told().iter().any(|event| event.starts_with("notice delegation_denied"));
+        assert_eq!((denied, tools(&stage).is_empty()), (option == "no", option == "no"));
     }
 }
 

@@ -6,7 +6,7 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::{Agent, bash};
-use crate::sidecar::message;
+use crate::sidecar::{delegating_to, message};
 use crate::verdicts::Verdict;
 
 /// With these options. `Bash` is in the list of allowed tools, which has no effect in a project.
@@ -192,6 +192,34 @@ async fn answer_during_a_pause_runs_the_call_after_it() {
     agent.gateway.send(Command::Resume {});
     agent.gateway.sees("turn_completed").await;
     assert!(was_made(&agent, "first"));
+}
+
+#[tokio::test]
+async fn subagents_that_the_brief_does_not_allow_are_denied() {
+    let task = json!({ "description": "Look", "prompt": "look around", "subagent_type": "general-purpose" });
+    let steps = [Step::tool("Task", task), Step::text("then not")];
+    let Some(agent) = Agent::governed(Script::of(steps)).await else { return };
+    agent.begin(|begin| begin.config.policies = delegating_to("reviewer"));
+    agent.gateway.sees("turn_completed").await;
+    let (is_error, why) = agent.gateway.results().remove(0);
+    assert!(is_error && why.to_string().contains("This agent may delegate only to: reviewer."), "{why}");
+    assert_eq!(agent.events("subagent_started"), Vec::<Value>::new());
+    assert_eq!(tools(&agent), [] as [&str; 0], "the control plane is not asked");
+}
+
+#[tokio::test]
+async fn agent_without_subagents_has_no_tool_for_them() {
+    let steps = [Step::text("done")];
+    let Some(agent) = Agent::governed(Script::of(steps)).await else { return };
+    agent.begin(|begin| {
+        let policy = &mut begin.config.policies;
+        *policy = delegating_to("reviewer");
+        policy.delegation_policy.as_mut().unwrap().can_spawn_subagents = false;
+    });
+    agent.gateway.sees("turn_completed").await;
+    let offered = agent.prompts().last().unwrap()["tools"].clone();
+    let names: Vec<_> = offered.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"Bash") && !names.contains(&"Task") && !names.contains(&"Agent"), "{names:?}");
 }
 
 #[tokio::test]

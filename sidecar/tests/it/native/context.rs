@@ -1,10 +1,12 @@
 //! The context window: one warning, then a handoff or a compaction (decision 35).
 
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::project_agent::SessionPolicy;
+use pilothouse_domain::value::{ContextPolicy, MessagePriority};
 use pilothouse_model_server::{Step, Tokens};
 use serde_json::json;
 
 use super::{Agent, bash};
+use crate::sidecar::message;
 
 /// Tokens that fill a window of 200,000 to this percentage.
 fn filled(percent: u64) -> Tokens {
@@ -34,6 +36,43 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
     );
     let handed = told.iter().find(|e| e.kind() == "handoff_document").unwrap();
     assert_eq!(handed.body["remainingWork"], "The sails.");
+}
+
+fn limits(policy: serde_json::Value) -> Option<SessionPolicy> {
+    Some(serde_json::from_value(policy).unwrap())
+}
+
+#[tokio::test]
+async fn context_budget_of_the_brief_fills_the_window() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
+        bash("true").taking(filled(10)),
+        bash("true").taking(filled(30)),
+        Step::text("<handoff_document>{\"summary\": \"a\", \"remainingWork\": \"b\"}</handoff_document>"),
+    ]))
+    .await;
+    agent.begin(|begin| {
+        begin.config.options.context_policy = ContextPolicy::Handoff;
+        begin.config.policies.session_policy =
+            limits(json!({ "historyPolicy": "full", "contextBudgetTokens": 50_000 }));
+    });
+    agent.gateway.sees("session_end context_exhausted").await;
+}
+
+#[tokio::test]
+async fn model_receives_the_latest_turns_only() {
+    let steps = ["one", "two", "three"].map(Step::text);
+    let agent = Agent::idle(pilothouse_model_server::Script::of(steps)).await;
+    agent.begin(|begin| {
+        begin.config.policies.session_policy = limits(json!({ "historyPolicy": "recent_n", "historyN": 2 }));
+    });
+    for (n, text) in ["the mast", "the sails"].into_iter().enumerate() {
+        agent.gateway.sees_nth("turn_completed", n + 1).await;
+        agent.gateway.send(message(text, MessagePriority::Queued));
+    }
+    agent.gateway.sees_nth("turn_completed", 3).await;
+    let asked = agent.last_request()["messages"].to_string();
+    assert!(asked.contains("the mast") && asked.contains("the sails"), "{asked}");
+    assert!(!asked.contains("do the work"), "the first turn is left out: {asked}");
 }
 
 #[tokio::test]

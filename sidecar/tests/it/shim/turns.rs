@@ -5,7 +5,7 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::{Stage, approval, begin, completed, said};
-use crate::sidecar::message;
+use crate::sidecar::{delegating_to, message};
 use crate::verdicts::Verdict;
 
 const PAUSES: &str = r#"{"supportsPause": true, "supportsResume": true}"#;
@@ -52,6 +52,34 @@ async fn events_of_a_turn_are_translated_in_order() {
             .iter()
             .any(|event| event.body["stream"] == "progress" && event.body["content"] == "half 50 %\n")
     );
+}
+
+#[tokio::test]
+async fn shim_that_delegates_against_its_brief_is_ended() {
+    let delegation = |action: &str, role: &str, depth: u32| {
+        json!({ "emit": { "type": "delegation", "action": action, "childAgentId": "c1", "childRole": role,
+            "reason": "look", "delegationDepth": depth, "rootAgentId": "a" } })
+    };
+    for (action, role, depth, denied) in [
+        ("spawned", "painter", 1, "This agent may delegate only to: reviewer."),
+        ("handoff", "painter", 1, "This agent may delegate only to: reviewer."),
+        ("spawned", "reviewer", 2, "Subagents of this agent may be nested 1 deep, and no deeper."),
+    ] {
+        let stage = Stage::empty().await;
+        let script = json!({ "turn": [delegation(action, role, depth), { "hear": true }, completed()] });
+        let mut begin = begin(&script, Some("do it"), false);
+        begin.config.policies = delegating_to("reviewer");
+        stage.begin(begin);
+        let end = stage.event("session_end").await;
+        assert_eq!([&end["isError"], &end["reason"]], [&json!(true), &json!("delegation_denied")]);
+        assert!(end["message"].as_str().unwrap().ends_with(denied), "{end}");
+    }
+    let stage = Stage::empty().await;
+    let allowed = json!({ "turn": [delegation("spawned", "reviewer", 1), delegation("returned", "reviewer", 1), completed()] });
+    let mut begin = begin(&allowed, Some("do it"), false);
+    begin.config.policies = delegating_to("reviewer");
+    stage.begin(begin);
+    stage.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
