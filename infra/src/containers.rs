@@ -1,12 +1,15 @@
 //! The cluster and the task definition for sidecars on ECS, only with `Runtime=ecs`. The task has no permissions; a sidecar gets
 //! credentials for its run from the control plane.
 
+use pilothouse_wire::secrets::VARIABLE;
 use serde_json::{Value, json};
 
 use crate::names::role_name;
-use crate::template::{Stack, attribute, named, reference, sub};
+use crate::template::{Stack, attribute, named, only_if, reference, sub};
 
 const CONTAINER: &str = "sidecar";
+/// The condition that agents have secrets.
+const AGENT_SECRETS: &str = "HasAgentSecrets";
 
 pub(crate) fn stack() -> Stack {
     let mut stack = Stack::new("containers", "sidecars as ECS tasks");
@@ -32,6 +35,12 @@ pub(crate) fn stack() -> Stack {
                     "Action": ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
                     "Resource": [sub("arn:${AWS::Partition}:ecr:${AWS::Region}:${AWS::AccountId}:repository/*")],
                 },
+                // ECS reads the secrets of agents before the container starts.
+                only_if(AGENT_SECRETS, &json!({
+                    "Effect": "Allow",
+                    "Action": ["secretsmanager:GetSecretValue"],
+                    "Resource": [reference("AgentSecretsArn")],
+                })),
             ]),
         ),
     );
@@ -54,6 +63,10 @@ pub(crate) fn stack() -> Stack {
                 "Name": CONTAINER,
                 "Image": reference("EcsImage"),
                 "Essential": true,
+                "Secrets": only_if(AGENT_SECRETS, &json!([{
+                    "Name": VARIABLE,
+                    "ValueFrom": reference("AgentSecretsArn"),
+                }])),
                 // The maximum of Fargate: the agent ends within 45 s, and the spool is sent for another minute.
                 "StopTimeout": 120,
                 // Reaps orphans of the agent and forwards signals to the sidecar.

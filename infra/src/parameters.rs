@@ -125,6 +125,12 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter { name: "EcsImage", about: "The image of sidecars with their agents", ..TEXT },
+    Parameter {
+        name: "AgentSecretsArn",
+        default: Some(""),
+        about: "The secret of Secrets Manager with the secrets of agents as JSON; when empty, agents have none",
+        ..TEXT
+    },
     Parameter { name: "EcsVpc", about: "The network of sidecars", ..TEXT },
     Parameter {
         name: "DefaultAdapter",
@@ -185,6 +191,7 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasOperators", given("Operators")),
         ("HasAllowedOrigins", given("AllowedOrigins")),
         ("HasDeadlineDivisor", given("DeadlineDivisor")),
+        ("HasAgentSecrets", given("AgentSecretsArn")),
         ("HasAlarmEmail", given("AlarmEmail")),
         ("HasLogFilter", given("LogFilter")),
         ("HasTracesEndpoint", given("TracesEndpoint")),

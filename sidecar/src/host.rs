@@ -23,6 +23,7 @@ use crate::lease::Lease;
 use crate::listener::ack_event;
 use crate::offline::{Offline, Reason};
 use crate::process::Processes;
+use crate::secrets;
 use crate::spool::{Outgoing, Spool, SpoolError};
 use crate::validation::Validation;
 
@@ -63,6 +64,8 @@ pub struct Host {
     held: Option<Reason>,
     /// Set while the control plane has paused the agent.
     paused: bool,
+    /// Why no agent may be started: a sentence for people.
+    refusal: Option<String>,
 }
 
 /// An event that no command caused directly.
@@ -103,9 +106,15 @@ impl Host {
                 offline,
                 held: None,
                 paused: false,
+                refusal: None,
             },
             receiver,
         )
+    }
+
+    /// Makes the run fail when its agent should start.
+    pub fn refuse_agent(&mut self, why: String) {
+        self.refusal = Some(why);
     }
 
     pub fn offline(&self) -> Arc<Offline> {
@@ -176,6 +185,14 @@ impl Host {
             self.spool.acknowledge(command_id, done, true).await?;
             return Ok(AfterCommand::End);
         }
+        if matches!(command, Command::Begin(_))
+            && let Some(why) = self.refusal.take()
+        {
+            self.adapter = None;
+            self.refuse(command_id, Refusal::invalid(why.clone())).await?;
+            self.record_agent_end(Ok(Err(AdapterError::Configuration(why)))).await?;
+            return Ok(AfterCommand::Continue);
+        }
         if let Err(refusal) = self.forward_command(command_id, command) {
             self.refuse(command_id, refusal).await?;
         }
@@ -213,11 +230,17 @@ impl Host {
             Ok(Reply::new(id, ack, self.spool.clone(), self.abandoned.clone()))
         };
         let command = match command {
-            Command::Begin(begin) => AgentCommand::Begin(begin, reply()?),
+            Command::Begin(mut begin) => {
+                secrets::fill_in(&mut begin.config.adapter_options, self.processes.secrets());
+                AgentCommand::Begin(begin, reply()?)
+            }
             Command::Interrupt {} => AgentCommand::Interrupt(reply()?),
             Command::Pause {} => AgentCommand::Pause(reply()?),
             Command::Resume {} => AgentCommand::Resume(reply()?),
-            Command::ReloadConfig { config } => AgentCommand::Reload(config, reply()?),
+            Command::ReloadConfig { mut config } => {
+                secrets::fill_in(&mut config.adapter_options, self.processes.secrets());
+                AgentCommand::Reload(config, reply()?)
+            }
             Command::Adjust { adjustment } => AgentCommand::Adjust(adjustment, reply()?),
             Command::Answer { request_id, answers, modified_input } => {
                 let answers = OwnerAnswers { request: request_id, answers, modified_input };

@@ -19,6 +19,7 @@
 //! | [`own_tools`] | the tools that Pilothouse provides to agents, natively or over MCP |
 //! | [`deliverables`] | tracks the deliverables in the working directory (S4) |
 //! | [`process`] | starts agent processes in isolation from the sidecar |
+//! | [`secrets`] | secrets of the agent, which the launch names |
 //! | [`redaction`] | removes secrets from events before they are stored or sent |
 
 pub mod acp;
@@ -49,6 +50,7 @@ pub mod run;
 pub mod run_dir;
 pub mod runner;
 pub mod script;
+pub mod secrets;
 pub mod shim;
 pub mod spool;
 pub mod validation;

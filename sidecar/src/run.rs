@@ -9,6 +9,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::SessionEnd;
 use pilothouse_wire::launch::{LaunchRequest, SidecarLaunch};
+use pilothouse_wire::secrets::VARIABLE;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -33,6 +34,7 @@ use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError, SessionLock, until_space};
 use crate::runner::Runner;
 use crate::script::Script;
+use crate::secrets;
 use crate::shim::Shim;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
@@ -98,6 +100,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
         .map_err(RunError::Guard)?
         .leased(lease.file())
         .locking(session_lock.as_ref().map(|lock| lock.path().to_owned()));
+    let secrets = secrets::of_launch(&launch.request, std::env::var(VARIABLE).ok().as_deref());
     let faults = Faults::default();
     let adapter = Box::new(Runner::wrap(adapter(&launch.request, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
@@ -112,7 +115,19 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
         };
         spool.append(Outgoing::event(ready)?).await?;
     }
-    let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter, processes, lease.clone());
+    let (processes, no_secrets) = match secrets {
+        Ok(secrets) => {
+            secrets.values().for_each(|secret| spool.redactor().keep(secret));
+            (processes.with_secrets(secrets), None)
+        }
+        Err(missing) => (processes, Some(missing)),
+    };
+    let (mut host, abandoned) =
+        Host::new(Arc::clone(&launch), spool.clone(), adapter, processes, lease.clone());
+    if let Some(missing) = no_secrets {
+        warn!(missing, "the agent cannot start");
+        host.refuse_agent(missing);
+    }
     let connection = Connection { link: Arc::default(), lease };
     let mut sidecar = Sidecar::start(&launch, spool, broker, faults, connection, host, abandoned)?;
     let end = match if restarted { sidecar.recover().await? } else { AfterCommand::Continue } {

@@ -75,6 +75,7 @@ fn serve(data: &Path) {
             data: data.to_owned(),
             agents_on_exit,
             confine: Some(vec![]),
+            secrets: None,
             console_hosts: vec![],
             default_adapter: None,
         };

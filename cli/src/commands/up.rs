@@ -1,6 +1,7 @@
 //! `pilothouse up`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 use pilothouse_domain::UserId;
@@ -33,6 +34,9 @@ pub struct Up {
     /// any owner.
     #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
     pub unconfined: bool,
+    /// A file with secrets for agents whose briefs name them, as JSON; only its owner may have access to it (mode 600)
+    #[arg(long, env = "PILOTHOUSE_SECRETS", value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// A name under which browsers may open the console, besides IP addresses and localhost; repeat it for several
     #[arg(long, env = "PILOTHOUSE_CONSOLE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub console_host: Vec<String>,
@@ -63,6 +67,7 @@ impl Up {
             data: data.clone(),
             agents_on_exit,
             confine,
+            secrets: self.secrets,
             console_hosts,
             default_adapter,
         };

@@ -44,6 +44,9 @@ pub struct Worker {
     /// An option for the engine's `run`, such as --network=host or --init; may be repeated
     #[arg(long = "docker-option", requires = "docker", allow_hyphen_values = true, value_name = "OPTION")]
     pub docker_options: Vec<String>,
+    /// A file with secrets for agents whose briefs name them, as JSON; only its owner may have access to it (mode 600)
+    #[arg(long, env = "PILOTHOUSE_SECRETS", value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// Do not confine agents, even for a --shared worker
     #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
     pub unconfined: bool,
@@ -104,6 +107,7 @@ impl Worker {
                 image,
                 options: self.docker_options,
             }),
+            secrets: self.secrets,
             confinement: enforced.then(|| globals.credentials()),
         };
         let worker = RemoteWorker::start(context.client, settings).await?;

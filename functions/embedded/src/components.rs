@@ -1,7 +1,6 @@
 //! Opens store, broker and worker of the embedded host, and assembles the [`App`].
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_app::Fleet;
@@ -19,7 +18,7 @@ use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
 use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_wire::launch::RunAccessIssuer;
-use pilothouse_worker::{Ports, Worker, WorkerConfig};
+use pilothouse_worker::{Ports, Worker, WorkerConfig, WorkerSecrets};
 
 use super::change_notifier::TableChangeNotifier;
 use super::combined_runtime::CombinedRuntime;
@@ -44,8 +43,7 @@ pub(super) struct Components {
     pub(super) confinement: AgentConfinement,
 }
 
-/// Opens everything in `data`. Sidecars reach the server at `url`, over `connections`. `confine`: the paths that agents must
-/// not access besides `data`.
+/// Opens everything in the data folder. Sidecars reach the server at `url`, over `connections`.
 pub(super) async fn open(
     options: &Options,
     keys: &LocalKeys,
@@ -53,8 +51,7 @@ pub(super) async fn open(
     connections: &Arc<Connections>,
     clock: Clock,
 ) -> Result<Components, StartError> {
-    let data = options.data.as_path();
-    let confine = options.confine.clone();
+    let Options { data, confine, secrets, .. } = options;
     data_format::check(data, &data.join(DATABASE))?;
     let db = Database::open(data.join(DATABASE), &[sqlite::SCHEMA, embedded::SCHEMA])?;
     let table = SqliteTable::new(db.clone(), Arc::clone(&clock));
@@ -67,8 +64,10 @@ pub(super) async fn open(
 
     let deadline_divisor = deadline_divisor();
     let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
+    // Each owner whom the server admits may run agents on this machine.
+    config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
-    config.confinement = confine.filter(|_| confinement.is_enforced());
+    config.confinement = confine.clone().filter(|_| confinement.is_enforced());
     let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(deadline_divisor);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;

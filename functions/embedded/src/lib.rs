@@ -93,6 +93,8 @@ pub struct Options {
     pub agents_on_exit: AgentsOnExit,
     /// Paths that agents must not access besides the data folder; `None` disables confinement.
     pub confine: Option<Vec<PathBuf>>,
+    /// A file of secrets for agents; it must be private.
+    pub secrets: Option<PathBuf>,
     /// Names under which browsers may reach the console, besides IP addresses and `localhost`.
     pub console_hosts: Vec<String>,
     /// The adapter of sessions that name none. `None`: that of an earlier start, or of an agent that is installed.

@@ -34,9 +34,9 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
 }
 
 async fn launch(app: &App, entry: &JournalEntry, run_id: RunId) -> Result<(), Problem> {
-    let session = app.store.session(entry.session_id).await?;
-    let Some(request) = session.as_ref().and_then(launch_request).filter(|request| request.run_id == run_id)
-    else {
+    let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
+    let request = launch_request(&app.store, &session).await?;
+    let Some(request) = request.filter(|request| request.run_id == run_id) else {
         return Ok(());
     };
     // Recorded first, so that a failure of a later step leaves a queue that can be cleaned up.

@@ -25,7 +25,11 @@ pub const FUNCTION: HttpFunction =
 async fn get_launch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     let fleet = app.fleet()?;
     let session = app.store.session(caller.session).await?;
-    let Some(request) = session.as_ref().and_then(launch_request).filter(|r| r.run_id == caller.run) else {
+    let request = match &session {
+        Some(session) => launch_request(&app.store, session).await?,
+        None => None,
+    };
+    let Some(request) = request.filter(|request| request.run_id == caller.run) else {
         return Ok(gone());
     };
     let launch = fleet.run_access_issuer.issue(&app.secret, &request).launch(request, String::new());

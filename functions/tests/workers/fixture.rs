@@ -135,6 +135,8 @@ impl WorkersFixture {
             worker_labels: BTreeMap::new(),
             lease_ms: None,
             authorize_tools: false,
+            agent: None,
+            secrets: Vec::new(),
         }
     }
 

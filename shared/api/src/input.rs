@@ -22,7 +22,7 @@ use pilothouse_domain::decision::{
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
 use pilothouse_domain::injection::{ContextInjectionPolicy, ReactiveEvent};
-use pilothouse_domain::project_agent::HistoryPolicy;
+use pilothouse_domain::project_agent::{HistoryPolicy, SecretScope};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -166,7 +166,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, SecretScope, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

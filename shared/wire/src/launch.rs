@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pilothouse_domain::project_agent::SecretRef;
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSessionId, Deadlines, RunId, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,12 @@ pub struct LaunchRequest {
     /// Whether the sidecar asks the control plane before each tool call (decision 75).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authorize_tools: bool,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<ProjectMembership>,
+    /// The secrets that the agent needs, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretRef>,
 }
 
 impl LaunchRequest {

@@ -69,6 +69,8 @@ impl Driver {
         });
         let given = std::env::vars_os().chain(self.processes.environment());
         let mut environment = environment::chosen(given, &self.launch, &self.config, &self.options);
+        let secrets = self.processes.secrets().iter();
+        environment.extend(secrets.map(|(name, value)| (name.into(), value.into())));
         if self.processes.are_confined() {
             environment::confined(&mut environment);
         }

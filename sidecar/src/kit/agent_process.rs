@@ -60,7 +60,8 @@ impl AgentProcess {
         let AgentProgram { program, arguments, variables, folder, servers } = agent;
         let cannot = |e: std::io::Error| format!("failed to start the agent `{program}`: {e}");
         let mut guarded = processes.command(program).map_err(cannot)?;
-        let command = guarded.command().args(arguments).current_dir(folder).envs(variables);
+        let command = guarded.command().args(arguments).current_dir(folder);
+        command.envs(variables).envs(processes.secrets());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = guarded.spawn().map_err(cannot)?;
         let pipes = (group.stdin(), group.stdout(), group.stderr());

@@ -229,8 +229,10 @@ impl Setup {
             Some(user) => environment.with("HOME", user.home()),
             None => environment,
         };
-        let folders = self.processes.folder_variables();
-        folders.into_iter().fold(environment, |environment, (name, path)| environment.with(name, path))
+        let folders = self.processes.folder_variables().into_iter();
+        let environment = folders.fold(environment, |environment, (name, path)| environment.with(name, path));
+        let secrets = self.processes.secrets().iter();
+        secrets.fold(environment, |environment, (name, value)| environment.with_own(name, value))
     }
 
     /// The problems of assembling the agent with this configuration. Clears those of reading files.

@@ -16,6 +16,7 @@ pub mod confinement;
 pub mod environment;
 pub mod in_process;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io;
@@ -45,6 +46,8 @@ pub struct Processes {
     variables: Arc<[(&'static str, PathBuf)]>,
     /// Why the agent must not be started: a sentence for people.
     refusal: Option<Arc<str>>,
+    /// Secrets of the agent by variable.
+    secrets: Arc<BTreeMap<String, String>>,
     /// The thread for file operations with the rights of these processes, created on first use. Clones share it.
     file_thread: Arc<Mutex<Option<AgentThread>>>,
 }
@@ -78,7 +81,18 @@ impl Processes {
     }
 
     fn below(guard: Guard) -> Self {
-        Self { guard, variables: Arc::new([]), refusal: None, file_thread: Arc::default() }
+        Self { guard, variables: Arc::new([]), refusal: None, secrets: Arc::default(), file_thread: Arc::default() }
+    }
+
+    /// Adds secrets for the agent's own processes. Other processes do not get them.
+    #[must_use]
+    pub fn with_secrets(self, secrets: BTreeMap<String, String>) -> Self {
+        Self { secrets: Arc::new(secrets), ..self }
+    }
+
+    /// Secrets of the agent by variable.
+    pub fn secrets(&self) -> &BTreeMap<String, String> {
+        &self.secrets
     }
 
     /// The error is the reason why no agent may be started.

@@ -28,6 +28,8 @@ pub(crate) fn launch() -> SidecarLaunch {
             worker_labels: std::collections::BTreeMap::new(),
             lease_ms: None,
             authorize_tools: false,
+            agent: None,
+            secrets: Vec::new(),
         },
         envelope_key: secret.envelope_key(run_id),
         key_id: "k".into(),

@@ -90,6 +90,8 @@ impl Folders {
                 worker_labels: std::collections::BTreeMap::new(),
                 lease_ms: None,
                 authorize_tools: self.governed,
+                agent: None,
+                secrets: Vec::new(),
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
             key_id: "k1".into(),

@@ -78,6 +78,8 @@ impl Stage {
                 worker_labels: std::collections::BTreeMap::new(),
                 lease_ms: None,
                 authorize_tools: false,
+            agent: None,
+            secrets: Vec::new(),
             },
             envelope_key: secret.envelope_key(run),
             key_id: "k1".into(),

@@ -60,6 +60,7 @@ mod recovery;
 mod requests;
 mod results;
 mod scripts;
+mod secrets;
 mod security;
 mod server;
 mod skills;

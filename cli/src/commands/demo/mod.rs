@@ -45,6 +45,7 @@ impl Demo {
             data: data.clone(),
             agents_on_exit: AgentsOnExit::End,
             confine: None,
+            secrets: None,
             console_hosts: Vec::new(),
             default_adapter: None,
         })

@@ -14,7 +14,7 @@ use pilothouse_domain::escalation::{
 use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{
-    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SessionPolicy,
+    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy,
 };
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
@@ -59,6 +59,10 @@ pub struct BriefInput {
     /// Limits of the agent's conversation. Default: those of the session.
     #[deserr(default)]
     pub session_policy: Option<SessionPolicy>,
+    /// The secrets that the agent needs: at most 50. Their values are on the worker, or in the secret of the task. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub secret_refs: Vec<SecretRef>,
     /// What happens to decisions of the agent that are not made in time. Default: the policy of the project's control mode.
     #[deserr(default)]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
@@ -217,6 +221,7 @@ impl BriefInput {
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
             delegation_policy: self.delegation_policy.clone(),
             session_policy: self.session_policy,
+            secret_refs: self.secret_refs.clone(),
             decision_timeout: self.decision_timeout,
             crash_recovery: self.crash_recovery,
             context_injection_policy: self.context_injection_policy.clone(),

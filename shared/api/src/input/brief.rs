@@ -1,7 +1,9 @@
 //! Parts of an agent's brief. The brief checks their values.
 
 use deserr::{Deserr, IntoValue, ValuePointerRef};
-use pilothouse_domain::project_agent::{DelegationPolicy, HistoryPolicy, SessionPolicy};
+use pilothouse_domain::project_agent::{
+    DelegationPolicy, HistoryPolicy, SecretRef, SecretScope, SessionPolicy,
+};
 
 use super::Violations;
 
@@ -24,6 +26,26 @@ impl Deserr<Violations> for DelegationPolicy {
             Deserr::<Violations>::deserialize_from_value(value, location)?;
         let max_depth = max_depth.unwrap_or_else(Self::default_depth);
         Ok(Self { can_spawn_subagents, allowed_handoffs, max_depth })
+    }
+}
+
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct SecretFields {
+    name: String,
+    vault_key: String,
+    #[deserr(default)]
+    scope: Option<SecretScope>,
+}
+
+impl Deserr<Violations> for SecretRef {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let SecretFields { name, vault_key, scope } =
+            Deserr::<Violations>::deserialize_from_value(value, location)?;
+        Ok(Self { name, vault_key, scope: scope.unwrap_or_default() })
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use pilothouse_domain::AgentSession;
+use pilothouse_domain::{AgentSession, ProjectAgent};
+use pilothouse_store::{Store, StoreError};
 use pilothouse_wire::launch::LaunchRequest;
 
 /// The labels that a session requires of its worker: those that begin with `worker/`.
@@ -11,9 +12,18 @@ fn worker_labels(session: &AgentSession) -> BTreeMap<String, String> {
         .collect()
 }
 
-pub fn launch_request(session: &AgentSession) -> Option<LaunchRequest> {
-    let run = session.run()?;
-    Some(LaunchRequest {
+/// The launch of the session's run, with what the current brief of its agent needs. `None` if the session has no run.
+pub async fn launch_request(
+    store: &Store,
+    session: &AgentSession,
+) -> Result<Option<LaunchRequest>, StoreError> {
+    let Some(run) = session.run() else { return Ok(None) };
+    let membership = session.project();
+    let agent = match membership {
+        Some(of) => store.aggregate::<ProjectAgent>(session.owner_id(), of.agent_id).await?,
+        None => None,
+    };
+    Ok(Some(LaunchRequest {
         session_id: session.id(),
         run_id: run.id,
         ordinal: run.ordinal,
@@ -22,6 +32,8 @@ pub fn launch_request(session: &AgentSession) -> Option<LaunchRequest> {
         working_directory: session.working_directory().as_str().to_owned(),
         worker_labels: worker_labels(session),
         lease_ms: run.lease_ms,
-        authorize_tools: session.project().is_some(),
-    })
+        authorize_tools: membership.is_some(),
+        agent: membership.cloned(),
+        secrets: agent.map(|agent| agent.value.brief().secret_refs.clone()).unwrap_or_default(),
+    }))
 }

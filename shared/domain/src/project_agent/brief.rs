@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::delegation::{DelegationPolicy, DelegationViolation};
 use super::mcp::{McpServer, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
+use super::secret::{SecretRef, SecretViolation};
 use super::session_policy::{SessionPolicy, SessionPolicyViolation};
 use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
@@ -50,6 +51,9 @@ pub struct AgentBrief {
     /// Limits of the agent's conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_policy: Option<SessionPolicy>,
+    /// The secrets that the agent needs. The brief has no values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_refs: Vec<SecretRef>,
     /// What happens to decisions of the agent that are not made in time, instead of the project's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_timeout: Option<DecisionTimeoutPolicy>,
@@ -104,6 +108,8 @@ pub enum BriefViolation {
     Delegation(DelegationViolation),
     #[error(transparent)]
     SessionPolicy(SessionPolicyViolation),
+    #[error(transparent)]
+    Secret(SecretViolation),
     #[error(transparent)]
     ContextInjection(PolicyViolation),
     #[error(transparent)]
@@ -162,6 +168,8 @@ impl AgentBrief {
         found.extend(session.map(|(field, violation)| {
             (format!("sessionPolicy.{field}"), BriefViolation::SessionPolicy(violation))
         }));
+        let secrets = SecretRef::check_all(&self.secret_refs).into_iter();
+        found.extend(secrets.map(|(path, violation)| (path, BriefViolation::Secret(violation))));
         let policy = self.context_injection_policy.as_ref().and_then(|policy| policy.check().err());
         found.extend(policy.into_iter().flatten().map(|violation| {
             ("contextInjectionPolicy".to_owned(), BriefViolation::ContextInjection(violation))

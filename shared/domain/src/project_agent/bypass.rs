@@ -95,6 +95,11 @@ pub(super) fn bypass_of(key: &str, value: &Value, is_top: bool) -> Option<Bypass
     }
 }
 
+/// Whether a variable of this name switches approvals off.
+pub(super) fn sets_approvals(variable: &str) -> bool {
+    KEYS.contains(&plain(variable).as_str())
+}
+
 /// The index of the first argument that switches approvals off, among the arguments of a program. A single text can be a command line.
 pub(super) fn bypassing_argument(arguments: &[&str]) -> Option<usize> {
     let words: Vec<(usize, &str)> = arguments

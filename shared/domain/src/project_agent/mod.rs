@@ -7,6 +7,7 @@
 //! | `crash` | its crashes, and the decision about the latest one |
 //! | `context_use` | the knowledge that it received while it worked |
 //! | `delegation`, `session_policy` | which work the agent may delegate, and the limits of its conversation |
+//! | `secret` | the secrets that the agent needs, by name |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
@@ -22,6 +23,7 @@ mod event;
 mod mcp;
 mod prompt;
 mod provider_config;
+mod secret;
 mod session_policy;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ pub use event::ProjectAgentEvent;
 pub use mcp::{McpServer, McpServerTool, McpViolation};
 pub use prompt::brief_prompt;
 pub use provider_config::{ProviderConfigViolation, approval_bypasses};
+pub use secret::{SecretRef, SecretScope, SecretViolation};
 pub use session_policy::{HistoryPolicy, SessionPolicy, SessionPolicyViolation};
 
 use crate::control_mode::{BriefSync, ControlModeSetting};

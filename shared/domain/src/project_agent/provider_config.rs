@@ -53,7 +53,7 @@ const SHADOWED: &[(&str, &str)] = &[
     ("guardrailpolicy", "guardrailPolicy"),
     ("delegationpolicy", "delegationPolicy"),
     ("sessionpolicy", "sessionPolicy"),
-    ("secretrefs", "the environment of the worker"),
+    ("secretrefs", "secretRefs"),
     ("workspacerequirements", "the labels of the worker"),
     ("providerconfig", "providerConfig"),
     ("decisiontimeout", "decisionTimeout"),

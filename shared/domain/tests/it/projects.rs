@@ -218,6 +218,7 @@ fn brief_violations_are_all_named() {
         },
         "providerConfig": { "allowedTools": [], "apiKey": "sk-123" },
         "delegationPolicy": { "canSpawnSubagents": true, "allowedHandoffs": ["a", "a"], "maxDepth": 0 },
+        "secretRefs": [{ "name": "PATH", "vaultKey": "a" }],
         "sessionPolicy": { "historyPolicy": "full", "historyN": 3, "maxTurns": 0 },
     }));
     let mut fields: Vec<_> =
@@ -236,6 +237,7 @@ fn brief_violations_are_all_named() {
             "readableWorkstreams[1]",
             "readableWorkstreams[2]",
             "readableWorkstreams[3]",
+            "secretRefs[0].name",
             "sessionPolicy.historyN",
             "sessionPolicy.maxTurns",
             "workstream",

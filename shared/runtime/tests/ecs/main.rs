@@ -38,5 +38,7 @@ fn launch() -> LaunchRequest {
         worker_labels: std::collections::BTreeMap::new(),
         lease_ms: None,
         authorize_tools: false,
+            agent: None,
+            secrets: Vec::new(),
     }
 }

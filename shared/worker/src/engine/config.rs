@@ -4,6 +4,7 @@ use std::time::Duration;
 use pilothouse_wire::launch::LaunchConfinement;
 
 use super::environment::Environment;
+use super::secrets::WorkerSecrets;
 
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -14,6 +15,8 @@ pub struct WorkerConfig {
     pub placement: String,
     /// The whole environment of a sidecar.
     pub environment: Environment,
+    /// Secrets for agents whose briefs name them.
+    pub secrets: WorkerSecrets,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,
     /// Paths that agents must not access besides the data folder; `None` disables confinement. Ignored for containers.
@@ -30,6 +33,7 @@ impl WorkerConfig {
             sidecar: sidecar.into(),
             placement: "local".to_owned(),
             environment: Environment::inherited(),
+            secrets: WorkerSecrets::default(),
             containers: None,
             confinement: None,
             timing: Timing::default(),
@@ -40,7 +44,7 @@ impl WorkerConfig {
     /// Agents in containers need none.
     pub(crate) fn launch_confinement(&self) -> Option<LaunchConfinement> {
         let others = self.confinement.as_ref().filter(|_| self.containers.is_none())?;
-        Some(LaunchConfinement { hidden: std::iter::once(&self.data).chain(others).cloned().collect() })
+        Some(LaunchConfinement { hidden: std::iter::once(&self.data).chain(others).chain(&self.secrets.file).cloned().collect() })
     }
 }
 

@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{getgid, getuid};
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_wire::secrets::VARIABLE;
 
 pub use super::config::Containers;
 use super::config::WorkerConfig;
@@ -56,6 +57,9 @@ impl Containers {
             if !SET_BY_IMAGE.iter().any(|name| variable == OsStr::new(name)) {
                 command.arg("--env").arg(variable);
             }
+        }
+        if !request.secrets.is_empty() {
+            command.arg("--env").arg(VARIABLE);
         }
         command.args(&self.options).arg(&self.image).arg("run").arg(dir.path());
         super::process::isolate(&mut command, config, dir, log)?;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use pilothouse_domain::AgentSessionId;
 use pilothouse_runtime::LaunchError;
 use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_wire::secrets::VARIABLE;
 
 use super::claims::ClaimOutcome;
 use super::inner::Inner;
@@ -121,13 +122,19 @@ impl Inner {
         } else if is_stopped {
             RunStart::Ended(exit::without_process("the run was is_stopped before it started".to_owned()))
         } else {
-            let command = match &self.config.containers {
-                None => process::command(&self.config, "run", &run.dir),
-                Some(containers) => {
-                    let home = self.session_home(run.session);
-                    containers.command(&self.config, request, &home, &run.dir)
+            let command = self.config.secrets.of_launch(request).and_then(|secrets| {
+                let mut command = match &self.config.containers {
+                    None => process::command(&self.config, "run", &run.dir)?,
+                    Some(containers) => {
+                        let home = self.session_home(run.session);
+                        containers.command(&self.config, request, &home, &run.dir)?
+                    }
+                };
+                if let Some(secrets) = secrets {
+                    command.env(VARIABLE, secrets);
                 }
-            };
+                Ok(command)
+            });
             match command.and_then(|mut command| ChildProcess::spawn(command.stdin(lock))) {
                 Ok(process) => RunStart::Child(process),
                 Err(e) => {

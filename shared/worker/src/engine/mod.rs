@@ -13,7 +13,7 @@
 //! | `run_lock`, `session_lock` | the locks that show what lives |
 //! | `drain`, `exit` | publishes what a sidecar left; describes how it ended |
 //! | [`claims`] | claims a run, so that it starts once |
-//! | [`config`], [`environment`] | settings, and the environment of sidecars |
+//! | [`config`], [`environment`], [`secrets`] | settings, the environment of sidecars, and the secrets of agents |
 
 pub mod claims;
 pub mod config;
@@ -32,5 +32,6 @@ mod registry;
 mod retention;
 mod run_dir;
 mod run_lock;
+pub mod secrets;
 mod session_lock;
 mod supervisor;

@@ -29,7 +29,7 @@ use pilothouse_client::{ApiError, Client};
 use pilothouse_wire::worker::{Heartbeat, WorkerId};
 use tokio::task::JoinSet;
 
-use crate::{Containers, Ports, Worker, WorkerConfig};
+use crate::{Containers, Ports, Worker, WorkerConfig, WorkerSecrets};
 
 pub use worker_id::{WorkerIdError, load_or_create_worker_id};
 
@@ -49,6 +49,8 @@ pub struct RemoteWorkerSettings {
     pub sidecar: PathBuf,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,
+    /// A file of secrets for agents; it must be private.
+    pub secrets: Option<PathBuf>,
     /// Paths that agents must not access besides the data folder; `None` disables confinement.
     pub confinement: Option<Vec<PathBuf>>,
 }
@@ -79,6 +81,8 @@ impl RemoteWorker {
         let mut config = WorkerConfig::new(&settings.data, &settings.sidecar);
         config.containers = settings.containers.clone();
         config.confinement = settings.confinement.clone();
+        config.secrets =
+            WorkerSecrets { file: settings.secrets.clone(), several_owners: settings.shared };
         let worker = Arc::new(Worker::start(config, ports).await?);
         let report = Heartbeat {
             labels: settings.labels,

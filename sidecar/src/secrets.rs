@@ -1,0 +1,49 @@
+//! Secrets of the agent (decision 92): resolves those that the launch names, and replaces references to them in the options of the
+//! adapter. Values stay in memory.
+
+use std::collections::BTreeMap;
+
+use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_wire::secrets::SecretStore;
+use serde_json::Value;
+
+/// The secrets of a launch by variable. `given` is the JSON of the secrets that this sidecar may use. The error is a sentence for people.
+pub fn of_launch(request: &LaunchRequest, given: Option<&str>) -> Result<BTreeMap<String, String>, String> {
+    if request.secrets.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let store = given.map_or_else(|| Ok(SecretStore::default()), SecretStore::parse);
+    store.map_err(|e| e.to_string())?.resolve(request).map_err(|e| e.to_string())
+}
+
+/// Replaces each text `$NAME` by the secret of that variable, at any depth. Other texts stay.
+pub(crate) fn fill_in(options: &mut Value, secrets: &BTreeMap<String, String>) {
+    match options {
+        Value::String(text) => {
+            if let Some(secret) = text.strip_prefix('$').and_then(|name| secrets.get(name)) {
+                text.clone_from(secret);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| fill_in(field, secrets)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_replaced_as_a_whole() {
+        let secrets = BTreeMap::from([("TOKEN".to_owned(), "value".to_owned())]);
+        let mut options = json!({ "env": { "A": "$TOKEN", "B": "$OTHER", "C": "x$TOKEN" }, "args": ["$TOKEN", 1] });
+        fill_in(&mut options, &secrets);
+        assert_eq!(
+            options,
+            json!({ "env": { "A": "value", "B": "$OTHER", "C": "x$TOKEN" }, "args": ["value", 1] })
+        );
+    }
+}
