@@ -1,9 +1,11 @@
 //! `POST /api/agent/sessions/{id}/authorize`: judges a tool call of a project's agent (S2, "Tool risk classification"; decision 75).
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use deserr::Deserr;
-use futures_util::future::try_join3;
+use futures_util::future::{try_join_all, try_join3};
 use pilothouse_api::Violation;
 use pilothouse_api::agent::ToolVerdict;
 use pilothouse_api::input::Violations;
@@ -18,10 +20,12 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_classification::{
     Adapter, Classification, Context, classify, is_own_tool, normalised, shell_command,
 };
+use pilothouse_domain::artifact::ArtifactPath;
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
+use pilothouse_domain::effect::ActionKind;
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule, ListedCall, Listing, Policy, ReportedRisk, ToolCall, Verdict, VerdictKind,
-    evaluate,
+    AgentTrust, DecidingRule, EscalationProtocol, ListedCall, Listing, Policy, ReportedRisk, ToolCall,
+    Verdict, VerdictKind, evaluate,
 };
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
@@ -48,6 +52,8 @@ pub const FUNCTION: HttpFunction =
     .output::<ToolVerdict>(&[200])
     .requires(JUDGE);
 
+/// Most artifacts that are compared for a file.
+const MAX_TRACES: usize = 20;
 /// Why a rule denies a call, for the agent. It does not name the rule, which is part of the project's protocol.
 const DENIED: &str = "The rules of the project do not allow this call.";
 
@@ -67,6 +73,9 @@ pub struct AuthorizeCall {
     pub arguments: Value,
     /// The home directory of the user that the agent runs as.
     pub home: String,
+    /// Risk that the agent reports. It can only make the verdict stricter.
+    #[deserr(default)]
+    pub reported: Option<ReportedRisk>,
     /// Build files that earlier calls of the run changed, from their verdicts: at most 200. Default: none.
     #[deserr(default)]
     #[schemars(default)]
@@ -100,6 +109,8 @@ struct Rules {
     project: Project,
     agent: ProjectAgent,
     tick: Tick,
+    /// Whether the call changes files of other workstreams. Read only for rules that depend on it.
+    affects_others: bool,
 }
 
 /// Responds with 200 and the verdict, and writes it to the decision log. The arguments are not stored. Responds with 404 if the session
@@ -120,7 +131,7 @@ async fn authorize_call(
         return Err(Problem::Unauthenticated("the run of this token is over"));
     }
     let membership = session.project().cloned().ok_or_else(Problem::no_project)?;
-    let rules = Rules::load(&app, &session, &membership).await?;
+    let mut rules = Rules::load(&app, &session, &membership).await?;
     let classification = classified(&call, &session, &rules.project)?;
     let adapter = Adapter::named(session.settings().adapter.as_str());
     let listing = if is_own_tool(adapter, &call.tool) {
@@ -128,6 +139,9 @@ async fn authorize_call(
     } else {
         tool_listing(&app, &session, rules.agent.brief(), call.listed(adapter)).await?
     };
+    if rules.depend_on_workstreams() {
+        rules.affects_others = rules.affects_others(&app, &session, &classification).await?;
+    }
     let mut verdict = rules.judge(&call, &listing, &session, &classification);
     let verdict_id = verdict_id(id, caller.run, &call.tool_call_id);
     let granted = GrantedCall {
@@ -227,7 +241,34 @@ impl Rules {
             tick: time.tick(app.now())?,
             project: time.project.value,
             agent: agent.ok_or_else(Problem::no_agent)?.value,
+            affects_others: false,
         })
+    }
+
+    fn depend_on_workstreams(&self) -> bool {
+        let of_agent = self.agent.brief().escalation_protocol.as_ref();
+        self.project.escalation().names_workstreams()
+            || of_agent.is_some_and(EscalationProtocol::names_workstreams)
+    }
+
+    /// Whether the call changes a file of which an artifact of another workstream is a copy.
+    async fn affects_others(
+        &self,
+        app: &App,
+        session: &AgentSession,
+        classification: &Classification,
+    ) -> Result<bool, Problem> {
+        let folder = normalised(session.working_directory().as_str()).unwrap_or_default();
+        let changed = classification.findings.iter().filter(|finding| {
+            !matches!(finding.effect.action_kind, ActionKind::Read | ActionKind::Search | ActionKind::Analyze)
+        });
+        let paths: BTreeSet<_> = changed.filter_map(|it| path_in(&folder, &it.subject)).collect();
+        let own = &self.agent.brief().workstream;
+        let of_others = paths.iter().map(async |path| {
+            let traces = app.store.artifacts_at_path(self.project.id(), path, MAX_TRACES).await?;
+            Ok::<_, Problem>(traces.iter().any(|trace| trace.workstream != *own))
+        });
+        Ok(try_join_all(of_others).await?.contains(&true))
     }
 
     fn judge(
@@ -253,8 +294,8 @@ impl Rules {
             session_id: session.id(),
             effects: &classification.effects,
             patterns: classification.pattern.as_slice(),
-            reported: ReportedRisk::default(),
-            affects_multiple_workstreams: false,
+            reported: call.reported.unwrap_or_default(),
+            affects_multiple_workstreams: self.affects_others,
             arguments: &call.arguments,
         };
         let profile = agent.trust_under(calibration, *tick);
@@ -265,6 +306,13 @@ impl Rules {
         };
         evaluate(&policy, &call, &trust)
     }
+}
+
+/// The path of a file relative to the folder. `None` if it is outside, or no path.
+fn path_in(folder: &str, subject: &str) -> Option<ArtifactPath> {
+    let absolute = if subject.starts_with('/') { subject.to_owned() } else { format!("{folder}/{subject}") };
+    let path = normalised(&absolute)?;
+    ArtifactPath::try_from(path.strip_prefix(folder)?.strip_prefix('/')?.to_owned()).ok()
 }
 
 /// The id of a verdict. A repeated request has the same one, and replaces the entry of the first.

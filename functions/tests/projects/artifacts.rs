@@ -629,3 +629,29 @@ async fn snapshot_needs_an_agent_of_the_project_and_a_budget_within_limits() {
         artifacts.fixture.send_as("eve", "GET", &format!("{path}?agentId={agent}"), Value::Null).await;
     assert_eq!(other.0, 404);
 }
+
+#[tokio::test]
+async fn change_of_a_file_of_another_workstream_asks() {
+    let artifacts = Artifacts::new().await;
+    let rule = json!({ "predicate": { "field": "affectsMultipleWorkstreams", "op": "eq", "value": true },
+        "description": "Work of others" });
+    let protocol = json!({ "alwaysEscalate": [], "escalateWhen": [rule], "neverEscalate": [] });
+    let project = format!("/api/projects/{}", artifacts.fixture.project);
+    let change = json!({ "escalation": { "adaptive": protocol } });
+    let (status, body) = artifacts.fixture.send("PATCH", &project, change).await;
+    assert_eq!(status, 200, "{body}");
+    let run = artifacts.fixture.run().await;
+    let verdict = async |id: &str, path: &str| {
+        let call = json!({ "toolCallId": id, "tool": "Write", "arguments": { "file_path": path, "content": "x" },
+            "home": "/home/agent/" });
+        artifacts.fixture.ask(run, &call).await.1["verdict"].clone()
+    };
+    assert_eq!(verdict("t1", "/w/guides/order.md").await, "allow");
+    let of_writer = json!({ "path": "order", "sourcePath": "guides/order.md", "kind": "document", "text": "one" });
+    let (status, body) = artifacts.as_agent(artifacts.writer, "POST", "/artifacts", of_writer).await;
+    assert_eq!(status, 201, "{body}");
+    artifacts.report("src/api.ts", "own work").await;
+    assert_eq!(verdict("t2", "/w/guides/order.md").await, "ask");
+    assert_eq!(verdict("t3", "/w/guides/../guides/order.md").await, "ask");
+    assert_eq!(verdict("t4", "/w/src/api.ts").await, "allow", "it is the agent's own work");
+}

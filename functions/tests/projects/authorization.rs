@@ -233,3 +233,22 @@ async fn bad_guardrails_name_every_violation() {
     }
     assert!(found.contains(&"guardrailPolicy.outputGuardrails".to_owned()), "{found:?}");
 }
+
+#[tokio::test]
+async fn reported_risk_makes_a_verdict_stricter_only() {
+    let fixture = ProjectFixture::working().await;
+    let run = fixture.run().await;
+    let write = |id: &str, reported: Value| {
+        json!({ "toolCallId": id, "tool": "Write", "arguments": { "file_path": "/w/a.txt", "content": "x" },
+            "home": "/home/agent/", "reported": reported })
+    };
+    let (_, calm) = fixture.ask(run, &write("t1", json!({ "severity": "low", "confidence": 0.9 }))).await;
+    assert_eq!(calm["verdict"], "allow");
+    let risky = json!({ "severity": "high", "blastRadius": "large", "confidence": 0.1 });
+    assert_eq!(fixture.ask(run, &write("t2", risky)).await.1["verdict"], "ask");
+    let mut deletion = call("t3", "Bash", "rm -rf build");
+    deletion["reported"] = json!({ "severity": "low", "blastRadius": "trivial", "confidence": 1.0 });
+    assert_eq!(fixture.ask(run, &deletion).await.1["verdict"], "ask", "a deletion always needs a person");
+    let (status, body) = fixture.ask(run, &write("t4", json!({ "severity": "none" }))).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("reported")), "{body}");
+}

@@ -1,6 +1,7 @@
 //! Events of an agent (S2 `AgentEvent`) with the identity that the shim gave them.
 
 use pilothouse_domain::effect::{BlastRadius, Confidence, Severity};
+use pilothouse_domain::escalation::ReportedRisk;
 pub use pilothouse_domain::routing::{DelegationAction, LifecycleAction};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -77,13 +78,16 @@ pub struct DecisionOption {
     pub tradeoffs: Option<String>,
 }
 
-/// The agent wants to call a tool. The assessments that S2 allows are the control plane's.
+/// The agent wants to call a tool.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolApproval {
     pub decision_id: String,
     pub tool_name: String,
     pub tool_args: Value,
+    /// The agent's own assessment. It can only make a verdict stricter.
+    #[serde(flatten)]
+    pub risk: ReportedRisk,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -157,7 +161,7 @@ pub struct ErrorReport {
     pub category: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delegation {
     pub action: DelegationAction,

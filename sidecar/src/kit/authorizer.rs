@@ -12,6 +12,7 @@ mod build_files;
 
 use std::time::Duration;
 
+use pilothouse_domain::escalation::ReportedRisk;
 use pilothouse_domain::{ToolCallId, VerdictId};
 use pilothouse_wire::gateway::MAX_JUDGED_ARGUMENTS;
 use serde::Serialize;
@@ -92,6 +93,8 @@ struct Request<'a> {
     kind: Option<&'a str>,
     arguments: &'a Value,
     home: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported: Option<ReportedRisk>,
     changed_build_files: Vec<String>,
 }
 
@@ -127,6 +130,11 @@ impl Authorizer {
 
     /// Asks until the control plane answers. Dropping the future ends that.
     pub(crate) async fn authorize(&self, call: &ProposedCall) -> Authorization {
+        self.authorize_with(call, ReportedRisk::default()).await
+    }
+
+    /// The same, with the risk that the agent reports.
+    pub(crate) async fn authorize_with(&self, call: &ProposedCall, risk: ReportedRisk) -> Authorization {
         let path = format!("sessions/{}/authorize", self.api.session());
         let too_large = json!({ "tooLarge": true });
         let arguments =
@@ -140,6 +148,7 @@ impl Authorizer {
                 kind: call.kind.as_deref(),
                 arguments,
                 home: &self.home,
+                reported: Some(risk).filter(|risk| *risk != ReportedRisk::default()),
                 changed_build_files: self.changed.list(),
             };
             match self.attempt(&path, &request).await {

@@ -75,8 +75,9 @@ impl Decisions {
             kind: None,
             arguments: approval.tool_args.clone(),
         };
+        let risk = approval.risk;
         self.awaited.insert(id.clone(), approval);
-        self.verdicts.spawn(async move { (id, authorizer.authorize(&call).await) });
+        self.verdicts.spawn(async move { (id, authorizer.authorize_with(&call, risk).await) });
     }
 }
 
@@ -146,7 +147,7 @@ impl Driver {
             Authorization::Allow => Resolution::approve(),
             Authorization::Deny(why) => Resolution::reject(why),
             Authorization::Ask(verdict) => {
-                let ToolApproval { decision_id, tool_name, tool_args } = approval;
+                let ToolApproval { decision_id, tool_name, tool_args, .. } = approval;
                 let call = GovernedCall {
                     id: id.clone(),
                     tool: tool_name,

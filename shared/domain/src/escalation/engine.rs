@@ -32,7 +32,8 @@ pub struct ToolCall<'a> {
     pub arguments: &'a Value,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Risk of a call that its agent reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReportedRisk {
     pub severity: Option<Severity>,

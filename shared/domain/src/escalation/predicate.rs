@@ -82,6 +82,16 @@ impl EscalationPredicate {
         }
     }
 
+    /// Whether it depends on the workstreams that a call affects.
+    pub fn names_workstreams(&self) -> bool {
+        match self {
+            Self::AffectsMultipleWorkstreams { .. } => true,
+            Self::And { rules } | Self::Or { rules } => rules.iter().any(Self::names_workstreams),
+            Self::Not { rule } => rule.names_workstreams(),
+            Self::Confidence { .. } | Self::BlastRadius { .. } | Self::TrustScore { .. } => false,
+        }
+    }
+
     /// Reads a predicate and names every violation.
     pub fn parse(json: &Value) -> Result<Self, Violations> {
         let mut reader = Reader { found: Vec::new(), size: 0 };

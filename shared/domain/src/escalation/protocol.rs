@@ -37,6 +37,11 @@ impl EscalationProtocol {
     pub const MAX_RULES: usize = 50;
     pub const MAX_DESCRIPTION: usize = 500;
 
+    /// Whether a rule depends on the workstreams that a call affects.
+    pub fn names_workstreams(&self) -> bool {
+        self.escalate_when.iter().any(|rule| rule.predicate.names_workstreams())
+    }
+
     /// **The default protocol of each mode**, by S2's examples.
     ///
     /// In adaptive mode, the trust rule asks only for a blast radius of `small` or more. S2's example would ask for each read of a
