@@ -11,7 +11,7 @@ use pilothouse_domain::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::sessions::StartedSession;
 
@@ -53,6 +53,9 @@ pub struct TemplateView {
     pub adapter: Option<String>,
     /// Options that only the adapter interprets.
     pub adapter_options: Value,
+    /// Fields of the brief of agents that start from the template.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub brief_defaults: Map<String, Value>,
     /// Seconds that a question or a plan waits for an answer.
     pub request_timeout_seconds: Option<u64>,
     /// The answer that is used when the owner does not answer in time.
@@ -189,6 +192,7 @@ impl TemplateView {
             execution_mode: content.execution_mode,
             adapter: content.adapter.as_ref().map(ToString::to_string),
             adapter_options: content.adapter_options.clone(),
+            brief_defaults: content.brief_defaults.clone(),
             request_timeout_seconds: content.options.request_timeout_seconds,
             default_answer: content.options.default_answer.as_ref().map(ToString::to_string),
             context_warn_at_percent: content.options.context_warn_at_percent,

@@ -1,11 +1,11 @@
-//! Changes to the brief of an agent (S2 `Partial<AgentBrief>`): fields that are omitted keep their values, `null` clears an optional
-//! field.
+//! Some fields of a brief (S2 `Partial<AgentBrief>`): changes to the brief of an agent, defaults of a template, and what a new agent adds
+//! to these. Fields that are omitted keep their values, `null` clears an optional field.
 
 use std::borrow::Cow;
 
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_api::Violation;
-use pilothouse_api::input::Violations;
+use pilothouse_api::input::{Violations, join, path_of};
 use pilothouse_app::http::Problem;
 use pilothouse_domain::project_agent::AgentBrief;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -29,6 +29,14 @@ impl BriefChanges {
         Ok(self.merged_into(fields)?)
     }
 
+    /// The brief of a new agent, with the defaults of its template.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] names every field that has no valid value, with its path below `root`.
+    pub fn over_defaults(&self, defaults: &Map<String, Value>, root: &str) -> Result<BriefInput, Problem> {
+        Ok(self.merged_into(defaults.clone()).map_err(|violations| below(root, violations))?)
+    }
+
     fn merged_into(&self, mut fields: Map<String, Value>) -> Result<BriefInput, Violations> {
         for (name, value) in &self.0 {
             match value {
@@ -38,6 +46,13 @@ impl BriefChanges {
         }
         deserr::deserialize(Value::Object(fields))
     }
+}
+
+fn below(root: &str, Violations(mut all): Violations) -> Violations {
+    for violation in &mut all {
+        violation.field = join(root, &violation.field);
+    }
+    Violations(all)
 }
 
 impl Deserr<Violations> for BriefChanges {
@@ -51,11 +66,12 @@ impl Deserr<Violations> for BriefChanges {
                 // Names every violation before the agent is read. Placeholders replace the required fields of its brief.
                 let required = [("role", "Agent"), ("workstream", "any")];
                 let required = required.map(|(name, value)| (name.to_owned(), Value::from(value)));
-                changes.merged_into(required.into_iter().collect())?;
+                let merged = changes.merged_into(required.into_iter().collect());
+                merged.map_err(|violations| below(&path_of(location), violations))?;
                 Ok(changes)
             }
             _ => Err(Violations(vec![Violation {
-                field: String::new(),
+                field: path_of(location),
                 message: "must be an object with fields of a brief".to_owned(),
             }])),
         }
@@ -83,9 +99,60 @@ impl JsonSchema for BriefChanges {
         }
         schema.insert(
             "description".to_owned(),
-            json!("Changes to a brief. Omitted fields keep their values; `null` clears an optional field; a list or object replaces \
-                   the former one as a whole."),
+            json!("Fields of a brief. Omitted fields keep their values, or those of the template; `null` clears an optional field; a \
+                   list or object replaces the former one as a whole."),
         );
+        schema
+    }
+}
+
+/// Fields of the brief of agents that start from a template.
+#[derive(Debug, Clone, Default)]
+pub struct BriefDefaults(Map<String, Value>);
+
+/// Fields of a brief, and those of a template that have the same meaning.
+const OF_TEMPLATE: [(&str, &str); 4] = [
+    ("adapter", "adapter"),
+    ("allowedTools", "allowedTools"),
+    ("modelPreference", "modelId"),
+    ("providerConfig", "adapterOptions"),
+];
+
+impl BriefDefaults {
+    pub fn into_fields(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+impl Deserr<Violations> for BriefDefaults {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let BriefChanges(mut fields) = BriefChanges::deserialize_from_value(value, location)?;
+        fields.retain(|_, value| !value.is_null());
+        let of_template = OF_TEMPLATE.iter().filter(|(field, _)| fields.contains_key(*field));
+        let violation = |(field, template): &(&str, &str)| Violation {
+            field: join(&path_of(location), field),
+            message: format!("is set for all sessions of the template; set its `{template}` instead"),
+        };
+        let violations: Vec<_> = of_template.map(violation).collect();
+        if violations.is_empty() { Ok(Self(fields)) } else { Err(Violations(violations)) }
+    }
+}
+
+impl JsonSchema for BriefDefaults {
+    fn schema_name() -> Cow<'static, str> {
+        "BriefDefaults".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = BriefChanges::json_schema(generator);
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| OF_TEMPLATE.iter().all(|(field, _)| field != name));
+        }
+        let description = "Fields of the brief of agents that start from the template.";
+        schema.insert("description".to_owned(), description.into());
         schema
     }
 }

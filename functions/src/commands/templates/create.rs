@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use super::input::{RuleInput, ScheduleInput};
 use super::shown;
+use crate::commands::project_agents::brief_changes::BriefDefaults;
 use crate::commands::skills::definitions::ToolInput;
 use crate::fields::{cap, fitting_options, listed_skills, percent};
 use crate::session_options::input_with_session_options;
@@ -91,6 +92,9 @@ input_with_session_options! {
         /// Options that the adapter defines. At most 64 KiB of JSON.
         #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
         pub adapter_options: Option<Value>,
+        /// Fields of the brief of agents that start from the template. Those of a spawn precede them. Default: none.
+        #[deserr(default)]
+        pub brief_defaults: Option<BriefDefaults>,
         ..request_options,
         ..context_policy,
         ..idle_timeouts,
@@ -117,6 +121,7 @@ impl CreateTemplate {
             execution_mode: self.execution_mode.unwrap_or(ExecutionMode::Standalone),
             adapter: self.adapter.clone(),
             adapter_options: self.adapter_options.clone().unwrap_or_default(),
+            brief_defaults: self.brief_defaults.clone().unwrap_or_default().into_fields(),
             options,
         })
     }

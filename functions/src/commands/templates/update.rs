@@ -18,8 +18,9 @@ use pilothouse_domain::text::{
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::commands::project_agents::brief_changes::BriefDefaults;
 use crate::fields::{fitting_options, maybe_cap, percent, present};
 use crate::session_options::input_with_session_option_changes;
 
@@ -75,6 +76,9 @@ input_with_session_option_changes! {
         /// Options that the adapter defines. At most 64 KiB of JSON.
         #[deserr(default, try_from(Patch<Value>) = patched_options -> FieldError)]
         pub adapter_options: Patch<Value>,
+        /// Fields of the brief of agents that start from the template, as a whole.
+        #[deserr(default)]
+        pub brief_defaults: Patch<BriefDefaults>,
         ..request_option_changes,
         ..context_policy_changes,
         ..idle_timeout_changes,
@@ -112,6 +116,11 @@ impl UpdateTemplate {
             execution_mode: self.execution_mode.unwrap_or(before.execution_mode),
             adapter: self.adapter.apply_to(&before.adapter),
             adapter_options: options,
+            brief_defaults: match &self.brief_defaults {
+                Patch::Keep => before.brief_defaults.clone(),
+                Patch::Clear => Map::new(),
+                Patch::Set(defaults) => defaults.clone().into_fields(),
+            },
             options: self.session_options(&before.options),
         })
     }

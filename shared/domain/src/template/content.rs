@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::session::SessionOptions;
 use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName};
@@ -28,6 +28,9 @@ pub struct TemplateContent {
     pub adapter: Option<AdapterName>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub adapter_options: Value,
+    /// Fields of the brief of each agent that starts from the template, in the form of a request.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub brief_defaults: Map<String, Value>,
     /// Options of each session; missing ones have the defaults.
     #[serde(flatten)]
     pub options: SessionOptions,

@@ -54,6 +54,7 @@ fn at(text: &str) -> Timestamp {
 
 fn content() -> TemplateContent {
     TemplateContent {
+        brief_defaults: serde_json::Map::new(),
         name: TemplateName::parse("Triage").unwrap(),
         description: None,
         model_id: ModelId::parse("small").unwrap(),
