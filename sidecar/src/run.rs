@@ -13,6 +13,7 @@ use pilothouse_wire::secrets::VARIABLE;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::acp::Acp;
@@ -23,6 +24,7 @@ use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
 use crate::host::{AfterCommand, Host, HostEvent};
+use crate::kit::deferral::wait_until;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::listener::Listener;
@@ -60,6 +62,12 @@ pub enum RunError {
     /// The path of the sidecar's own program, which is also the guard, is unknown.
     #[error("failed to find the program of the sidecar")]
     Guard(#[source] std::io::Error),
+}
+
+/// The time that a run may take.
+fn lifetime(request: &LaunchRequest) -> Option<Duration> {
+    let limits = request.workspace.as_ref()?.resource_limits?;
+    limits.timeout_ms.map(Duration::from_millis)
 }
 
 fn adapter(request: &LaunchRequest, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
@@ -148,6 +156,8 @@ struct Sidecar {
     /// Publisher, listener and heartbeat. One of them returns only if the run cannot continue.
     tasks: JoinSet<PublishError>,
     drained: watch::Receiver<bool>,
+    /// When the time of the run is over, by the limits of the brief.
+    ends_at: Option<Instant>,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -191,6 +201,7 @@ impl Sidecar {
             abandoned,
             tasks,
             drained,
+            ends_at: lifetime(&launch.request).map(|time| Instant::now() + time),
             terminate: signal(SignalKind::terminate()).map_err(RunError::Signals)?,
             interrupt: signal(SignalKind::interrupt()).map_err(RunError::Signals)?,
         })
@@ -218,12 +229,26 @@ impl Sidecar {
         Ok(AfterCommand::Continue)
     }
 
+    /// Ends the agent, whose time is over. The control plane stops the run.
+    async fn end_of_time(&mut self) -> Result<(), SpoolError> {
+        self.ends_at = None;
+        self.host.stop_agent().await?;
+        let end = SessionEnd {
+            is_error: true,
+            reason: "time_over".into(),
+            message: Some("the time limit of the brief (`resourceLimits.timeoutMs`) is over".into()),
+            output: None,
+        };
+        self.spool.append(Outgoing::event(RawEvent::SessionEnd(end))?).await.map(drop)
+    }
+
     async fn run_until_end(&mut self) -> Result<End, SpoolError> {
         loop {
             let held = self.host.held();
             // Waits before the release, so that the control plane learns of the spend and pauses the agent.
             let wait = if held == Some(Reason::Cap) { self.heartbeat * 2 } else { Duration::ZERO };
             tokio::select! {
+                () = wait_until(self.ends_at) => self.end_of_time().await?,
                 () = self.connection.lease.expired() => return Ok(End::LeaseExpired),
                 Some(issued) = self.commands.recv() => {
                     // The lease may have expired during a suspension, before the timer fires.

@@ -39,7 +39,8 @@ mod tests {
     #[test]
     fn references_are_replaced_as_a_whole() {
         let secrets = BTreeMap::from([("TOKEN".to_owned(), "value".to_owned())]);
-        let mut options = json!({ "env": { "A": "$TOKEN", "B": "$OTHER", "C": "x$TOKEN" }, "args": ["$TOKEN", 1] });
+        let mut options =
+            json!({ "env": { "A": "$TOKEN", "B": "$OTHER", "C": "x$TOKEN" }, "args": ["$TOKEN", 1] });
         fill_in(&mut options, &secrets);
         assert_eq!(
             options,

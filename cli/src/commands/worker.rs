@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use pilothouse_domain::project_agent::SandboxCapability;
 use pilothouse_embedded::{AgentConfinement, SIDECAR, sidecar_program};
 use pilothouse_wire::worker::WorkerId;
 use pilothouse_worker::{Containers, RemoteWorker, RemoteWorkerSettings, load_or_create_worker_id};
@@ -29,6 +30,10 @@ pub struct Worker {
     /// A label that sessions can require; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
+    /// Something that agents can use on this machine, for briefs that require it: browser, docker, gpu, git, network_internal_only;
+    /// may be repeated. A shell, the network and an installed git are announced without this option
+    #[arg(long = "capability", value_name = "NAME", value_parser = capability)]
+    pub capabilities: Vec<SandboxCapability>,
     /// The maximum number of concurrent sessions
     #[arg(long, default_value_t = 4, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=500))]
     pub capacity: u32,
@@ -60,6 +65,10 @@ fn label(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("must be NAME=VALUE".to_owned()),
     }
+}
+
+fn capability(text: &str) -> Result<SandboxCapability, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
 impl Worker {
@@ -100,6 +109,7 @@ impl Worker {
             labels,
             capacity: self.capacity,
             shared: self.shared,
+            capabilities: self.capabilities,
             data: data.clone(),
             sidecar,
             containers: self.docker.map(|image| Containers {

@@ -1,9 +1,11 @@
-//! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels.
+//! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels and for agents that need
+//! what the built-in worker does not offer.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use pilothouse_app::placement::WorkerRuntime;
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{
     AgentRuntime, AtCapacity, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode,
@@ -23,7 +25,9 @@ pub(super) struct CombinedRuntime {
 #[async_trait]
 impl AgentRuntime for CombinedRuntime {
     async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError> {
-        if request.worker_labels.is_empty() {
+        let offer = self.local.workspace().unwrap_or_default();
+        let suits = request.workspace.as_ref().is_none_or(|needed| needed.unmet(&offer).is_empty());
+        if request.worker_labels.is_empty() && suits {
             self.connections.admit_launch().map_err(|full| LaunchError::Unreachable(Box::new(full)))?;
             self.local.launch(request).await
         } else {
@@ -42,6 +46,10 @@ impl AgentRuntime for CombinedRuntime {
             ProcessState::Unknown => self.remote.state(run).await,
             known => known,
         }
+    }
+
+    fn workspace(&self) -> Option<WorkspaceOffer> {
+        self.local.workspace()
     }
 
     fn capabilities(&self) -> RuntimeCapabilities {

@@ -647,7 +647,8 @@ async fn change_of_a_file_of_another_workstream_asks() {
         artifacts.fixture.ask(run, &call).await.1["verdict"].clone()
     };
     assert_eq!(verdict("t1", "/w/guides/order.md").await, "allow");
-    let of_writer = json!({ "path": "order", "sourcePath": "guides/order.md", "kind": "document", "text": "one" });
+    let of_writer =
+        json!({ "path": "order", "sourcePath": "guides/order.md", "kind": "document", "text": "one" });
     let (status, body) = artifacts.as_agent(artifacts.writer, "POST", "/artifacts", of_writer).await;
     assert_eq!(status, 201, "{body}");
     artifacts.report("src/api.ts", "own work").await;

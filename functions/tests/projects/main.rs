@@ -20,6 +20,7 @@ mod routes;
 mod spending;
 mod stream;
 mod ticks;
+mod workspaces;
 
 use fixture::{ProjectFixture, permission};
 use futures_util::future::join_all;

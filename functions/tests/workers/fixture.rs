@@ -137,6 +137,7 @@ impl WorkersFixture {
             authorize_tools: false,
             agent: None,
             secrets: Vec::new(),
+            workspace: None,
         }
     }
 

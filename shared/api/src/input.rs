@@ -20,9 +20,9 @@ use pilothouse_domain::decision::{
     OrphanActions, OrphanedDecisionPolicy, ResolutionType,
 };
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
-use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation};
+use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation, ReportedRisk};
 use pilothouse_domain::injection::{ContextInjectionPolicy, ReactiveEvent};
-use pilothouse_domain::project_agent::{HistoryPolicy, SecretScope};
+use pilothouse_domain::project_agent::{HistoryPolicy, SandboxCapability, SecretScope};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
@@ -68,8 +68,8 @@ impl Violations {
     }
 }
 
-/// `autoContinueConfig.validationCriteria[0].type`
-fn path_of(location: ValuePointerRef<'_>) -> String {
+/// The path of a value, such as `autoContinueConfig.validationCriteria[0].type`.
+pub fn path_of(location: ValuePointerRef<'_>) -> String {
     match location {
         ValuePointerRef::Origin => String::new(),
         ValuePointerRef::Key { key, prev } => join(&path_of(*prev), key),
@@ -77,7 +77,8 @@ fn path_of(location: ValuePointerRef<'_>) -> String {
     }
 }
 
-fn join(parent: &str, key: &str) -> String {
+/// The path of a part of the value at `parent`.
+pub fn join(parent: &str, key: &str) -> String {
     match (parent, key) {
         ("", key) => key.to_owned(),
         (parent, "") => parent.to_owned(),
@@ -166,7 +167,7 @@ value_objects! {
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ResolutionType, SecretScope, Severity,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory, MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ReportedRisk, ResolutionType, SandboxCapability, SecretScope, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

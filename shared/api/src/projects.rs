@@ -181,6 +181,9 @@ pub struct SpawnedAgent {
     /// The session that the agent starts with.
     #[serde(flatten)]
     pub started: StartedSession,
+    /// What the agent may lack in the place where it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// The agents of a project whose sessions were cancelled.

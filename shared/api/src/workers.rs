@@ -1,5 +1,6 @@
 //! Workers in the API.
 
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_domain::{RunId, Timestamp};
@@ -21,6 +22,8 @@ pub struct WorkerView {
     pub shared: bool,
     /// The labels that sessions can select.
     pub labels: BTreeMap<String, String>,
+    /// What the worker offers to agents.
+    pub workspace: WorkspaceOffer,
     /// The maximum number of concurrent runs.
     pub capacity: u32,
     /// The runs that were assigned to the worker and have not ended.

@@ -45,6 +45,7 @@ pub fn worker(worker: &WorkerRecord, alive: bool) -> WorkerView {
         draining: worker.draining,
         shared: worker.shared,
         labels: worker.labels.clone(),
+        workspace: worker.workspace.clone(),
         capacity: worker.capacity,
         runs: worker.runs.clone(),
         seen_at: worker.seen_at,

@@ -64,6 +64,7 @@ mod tests {
         is_that_of_json::<crate::journal::RepairRule>();
         is_that_of_json::<crate::knowledge::CoherenceCategory>();
         is_that_of_json::<crate::project::AgentStatus>();
+        is_that_of_json::<crate::project_agent::SandboxCapability>();
         is_that_of_json::<crate::project_agent::SecretScope>();
         is_that_of_json::<crate::routing::AgentEventType>();
         is_that_of_json::<crate::routing::Workspace>();

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::launch::LaunchRequest;
 
@@ -23,6 +24,11 @@ pub trait AgentRuntime: Send + Sync {
 
     /// Properties of this runtime that sessions depend on.
     fn capabilities(&self) -> RuntimeCapabilities;
+
+    /// What the place of this runtime offers to agents. `None` if its workers announce that themselves.
+    fn workspace(&self) -> Option<WorkspaceOffer> {
+        None
+    }
 
     /// Checks whether another session may start, before any of its data is stored.
     fn admit_start(&self) -> Result<(), AtCapacity> {

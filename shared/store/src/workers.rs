@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::worker::RunState;
@@ -31,6 +32,9 @@ pub struct WorkerRecord {
     /// Whether it serves all owners.
     pub shared: bool,
     pub labels: BTreeMap<String, String>,
+    /// What it offers to agents.
+    #[serde(default)]
+    pub workspace: WorkspaceOffer,
     pub capacity: u32,
     /// Whether it is shutting down.
     pub draining: bool,

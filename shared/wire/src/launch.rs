@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_domain::project_agent::SecretRef;
+use pilothouse_domain::project_agent::{SecretRef, WorkspaceRequirements};
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSessionId, Deadlines, RunId, Usd};
 use schemars::JsonSchema;
@@ -45,6 +45,9 @@ pub struct LaunchRequest {
     /// The secrets that the agent needs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,
+    /// What the agent needs of the place where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceRequirements>,
 }
 
 impl LaunchRequest {

@@ -110,7 +110,9 @@ pub enum MissingSecret {
         scope: SecretScope,
     },
     /// It could not be kept out of what people see.
-    #[error("the secret `{key}` has fewer than {MIN_BYTES} bytes, so it cannot be kept out of the output of the agent")]
+    #[error(
+        "the secret `{key}` has fewer than {MIN_BYTES} bytes, so it cannot be kept out of the output of the agent"
+    )]
     TooShort {
         /// The key.
         key: String,
@@ -120,7 +122,8 @@ pub enum MissingSecret {
 impl SecretStore {
     /// Parses a JSON object.
     pub fn parse(json: &str) -> Result<Self, InvalidSecrets> {
-        serde_json::from_str(json).map_err(|error| InvalidSecrets { line: error.line(), column: error.column() })
+        serde_json::from_str(json)
+            .map_err(|error| InvalidSecrets { line: error.line(), column: error.column() })
     }
 
     /// Adds a secret, which replaces one with the same key.
@@ -137,7 +140,8 @@ impl SecretStore {
         let Some(agent) = &request.agent else { return Self::default() };
         let mut found = Self::default();
         for SecretRef { vault_key, scope, .. } in &request.secrets {
-            if let Some(secret) = self.0.get(vault_key).filter(|it| it.is_for(request, *scope, names_needed)) {
+            if let Some(secret) = self.0.get(vault_key).filter(|it| it.is_for(request, *scope, names_needed))
+            {
                 let entry = found.0.entry(vault_key.clone());
                 let entry = entry.or_insert_with(|| Secret::of_anybody(secret.value.clone()));
                 match scope {
@@ -191,7 +195,6 @@ impl fmt::Debug for Secret {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_domain::value::ProjectMembership;
     use serde_json::json;
     use uuid::Uuid;
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,9 @@ pub struct Heartbeat {
     /// Labels of the worker. A session requests `gpu=a100` with its label `worker/gpu`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// What the worker offers to agents.
+    #[serde(default)]
+    pub workspace: WorkspaceOffer,
     /// Most concurrent runs: 1 to 500.
     pub capacity: u32,
     /// Whether the worker serves all owners. Only for workers of an operator.

@@ -16,7 +16,7 @@ pub(super) fn config(options: Value) -> AgentSessionConfig {
         objective: "x".into(),
         options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
         policies: BriefPolicies::default(),
-            handoff: None,
+        handoff: None,
         adapter_options: options,
     }
 }

@@ -81,7 +81,13 @@ impl Processes {
     }
 
     fn below(guard: Guard) -> Self {
-        Self { guard, variables: Arc::new([]), refusal: None, secrets: Arc::default(), file_thread: Arc::default() }
+        Self {
+            guard,
+            variables: Arc::new([]),
+            refusal: None,
+            secrets: Arc::default(),
+            file_thread: Arc::default(),
+        }
     }
 
     /// Adds secrets for the agent's own processes. Other processes do not get them.

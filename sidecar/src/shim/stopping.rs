@@ -175,7 +175,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn kill_shim(&mut self) {
+    pub(super) async fn kill_shim(&mut self) {
         self.gap = None;
         self.replays.abort_all();
         if let Some(mut shim) = self.shim.take() {

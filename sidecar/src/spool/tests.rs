@@ -30,6 +30,7 @@ pub(crate) fn launch() -> SidecarLaunch {
             authorize_tools: false,
             agent: None,
             secrets: Vec::new(),
+            workspace: None,
         },
         envelope_key: secret.envelope_key(run_id),
         key_id: "k".into(),

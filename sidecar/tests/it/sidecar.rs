@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use pilothouse_domain::MessageId;
+use pilothouse_domain::project_agent::DelegationPolicy;
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_wire::Command;
-use pilothouse_domain::project_agent::DelegationPolicy;
 use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies};
 use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
 use serde_json::{Value, json};
@@ -92,6 +92,7 @@ impl Folders {
                 authorize_tools: self.governed,
                 agent: None,
                 secrets: Vec::new(),
+                workspace: None,
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
             key_id: "k1".into(),
@@ -208,7 +209,7 @@ pub(crate) fn config(options: Value) -> AgentSessionConfig {
         objective: "write a poem".into(),
         options: AgentOptions { context_warn_at_percent: 80, ..AgentOptions::default() },
         policies: BriefPolicies::default(),
-            handoff: None,
+        handoff: None,
         adapter_options: options,
     }
 }

@@ -3,6 +3,7 @@
 //! Functions in the cloud cannot reach the scripted model, so these tests need the embedded server.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ async fn project(server: &ServerProcess) -> String {
 
 fn keep_secrets(path: &Path, secrets: &Value) {
     std::fs::write(path, secrets.to_string()).unwrap();
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 async fn spawn(server: &ServerProcess, project: &str, adapter: &str, options: Value) -> Session {
@@ -67,7 +68,7 @@ async fn secret_reaches_the_agent_and_no_record() {
     assert_eq!(copy, SECRET, "the agent has it");
 
     let mut found = BTreeMap::new();
-    files(server.data(), &mut found);
+    files(&server.data(), &mut found);
     // The conversation is the agent's own, like its working directory.
     let of_agent = ["agent", "conversations", "outputs"];
     found

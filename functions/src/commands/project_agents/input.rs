@@ -14,7 +14,7 @@ use pilothouse_domain::escalation::{
 use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{
-    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy,
+    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy, WorkspaceRequirements,
 };
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
@@ -59,6 +59,9 @@ pub struct BriefInput {
     /// Limits of the agent's conversation. Default: those of the session.
     #[deserr(default)]
     pub session_policy: Option<SessionPolicy>,
+    /// What the agent needs of the place where it runs. A start that no worker can satisfy is refused. Default: nothing is required.
+    #[deserr(default)]
+    pub workspace_requirements: Option<WorkspaceRequirements>,
     /// The secrets that the agent needs: at most 50. Their values are on the worker, or in the secret of the task. Default: none.
     #[deserr(default)]
     #[schemars(default)]
@@ -221,6 +224,7 @@ impl BriefInput {
             guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
             delegation_policy: self.delegation_policy.clone(),
             session_policy: self.session_policy,
+            workspace_requirements: self.workspace_requirements.clone(),
             secret_refs: self.secret_refs.clone(),
             decision_timeout: self.decision_timeout,
             crash_recovery: self.crash_recovery,

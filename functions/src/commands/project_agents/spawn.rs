@@ -25,7 +25,7 @@ use pilothouse_domain::{
 use pilothouse_store::LoadedAggregate;
 use schemars::JsonSchema;
 
-use super::input::BriefInput;
+use super::brief_changes::BriefChanges;
 use crate::fields::{listed_skills, maybe_cap, percent};
 
 pub const FUNCTION: HttpFunction =
@@ -44,8 +44,8 @@ pub struct SpawnAgent {
     /// The project. An owner with one project may leave it out.
     #[deserr(default)]
     pub project_id: Option<ProjectId>,
-    /// What the agent is, may do and must follow.
-    pub brief: BriefInput,
+    /// What the agent is, may do and must follow. `role` and `workstream` are required unless the template has them.
+    pub brief: BriefChanges,
     /// The objective of the agent's session.
     pub objective: Objective,
     /// The absolute path of the directory that the agent works in.
@@ -110,12 +110,16 @@ async fn spawn_agent(
     }
     let project = app.chosen_project(&command.owner, input.project_id).await?.value;
     project.ensure_open()?;
-    let brief = input.brief.checked(&project, "brief")?;
+    let template = app.template_to_start_with(&command.owner, input.template_id).await?;
+    let defaults = template.as_ref().map(|template| template.content().brief_defaults.clone());
+    let brief = input.brief.over_defaults(&defaults.unwrap_or_default(), "brief")?;
+    let brief = brief.checked(&project, "brief")?;
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &brief.allowed_tools).await?;
-    let template = app.template_to_start_with(&command.owner, input.template_id).await?;
     let mut plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await?;
     ensure_asks(&plan)?;
+    let labels = &plan.session.new.settings.labels;
+    let warnings = app.check_workspace(&command.owner, labels, &brief, "brief.").await?;
     app.refuse_unmetered(&plan.session.new).await?;
     let new = NewAgent {
         id: ProjectAgentId::new(FreshIds.fresh()),
@@ -134,7 +138,8 @@ async fn spawn_agent(
         let project = app.chosen_project(&command.owner, Some(project.id())).await?;
         Ok(SpawnState { start, project, time })
     };
-    let decide = |state, ctx: &mut DomainContext<'_>| decide(&app, &command, state, &plan, &new, ctx);
+    let decide =
+        |state, ctx: &mut DomainContext<'_>| decide(&app, &command, state, &plan, (&new, &warnings), ctx);
     let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
     show_key(&app, &mut response);
     Ok(response)
@@ -156,7 +161,7 @@ fn decide(
     command: &CommandContext,
     SpawnState { start, mut project, time }: SpawnState,
     plan: &SessionPlan,
-    new: &NewAgent,
+    (new, warnings): (&NewAgent, &[String]),
     ctx: &mut DomainContext<'_>,
 ) -> Result<Decision<CommandResponse>, Problem> {
     let of_project = project.value.add_agent(new.id, new.brief.workstream.clone(), ctx)?;
@@ -170,6 +175,7 @@ fn decide(
     let view = SpawnedAgent {
         agent: AgentView::of(&agent.value, session, agent.next_version()),
         started: opening.view(),
+        warnings: warnings.to_vec(),
     };
     let response = opening.response(&view)?;
     Ok(Decision::Commit(opening.commit, response))

@@ -44,6 +44,12 @@ async fn update_brief(
         let agent = app.load_aggregate::<ProjectAgent>(&command, id).await?;
         let project = app.chosen_project(&command.owner, Some(agent.value.project_id())).await?.value;
         let session = app.load_session(&command, agent.value.current_session_id()).await?;
+        let before = agent.value.brief();
+        let brief = changes.over(before)?.checked(&project, "")?;
+        if brief.workspace_requirements != before.workspace_requirements {
+            let labels = &session.conversation.session.settings().labels;
+            app.check_workspace(&command.owner, labels, &brief, "").await?;
+        }
         Ok(UpdateState { agent, project, session })
     };
     let decide =

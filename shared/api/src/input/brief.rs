@@ -2,7 +2,8 @@
 
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_domain::project_agent::{
-    DelegationPolicy, HistoryPolicy, SecretRef, SecretScope, SessionPolicy,
+    DelegationPolicy, HistoryPolicy, ResourceLimits, SandboxCapability, SecretRef, SecretScope,
+    SessionPolicy, WorkspaceMount, WorkspaceRequirements,
 };
 
 use super::Violations;
@@ -46,6 +47,63 @@ impl Deserr<Violations> for SecretRef {
         let SecretFields { name, vault_key, scope } =
             Deserr::<Violations>::deserialize_from_value(value, location)?;
         Ok(Self { name, vault_key, scope: scope.unwrap_or_default() })
+    }
+}
+
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct WorkspaceFields {
+    #[deserr(default)]
+    mounts: Vec<MountFields>,
+    #[deserr(default)]
+    capabilities: Vec<SandboxCapability>,
+    #[deserr(default)]
+    resource_limits: Option<LimitFields>,
+    #[deserr(default)]
+    base_image: Option<String>,
+}
+
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct MountFields {
+    host_path: String,
+    sandbox_path: String,
+    read_only: bool,
+}
+
+#[derive(Deserr)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+struct LimitFields {
+    #[deserr(default)]
+    cpu_cores: Option<u32>,
+    #[deserr(default)]
+    memory_mb: Option<u32>,
+    #[deserr(default)]
+    disk_mb: Option<u32>,
+    #[deserr(default)]
+    timeout_ms: Option<u64>,
+}
+
+impl Deserr<Violations> for WorkspaceRequirements {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let fields: WorkspaceFields = Deserr::<Violations>::deserialize_from_value(value, location)?;
+        let mount = |MountFields { host_path, sandbox_path, read_only }: MountFields| WorkspaceMount {
+            host_path,
+            sandbox_path,
+            read_only,
+        };
+        let limits = |LimitFields { cpu_cores, memory_mb, disk_mb, timeout_ms }: LimitFields| {
+            ResourceLimits { cpu_cores, memory_mb, disk_mb, timeout_ms }
+        };
+        Ok(Self {
+            mounts: fields.mounts.into_iter().map(mount).collect(),
+            capabilities: fields.capabilities.into_iter().collect(),
+            resource_limits: fields.resource_limits.map(limits),
+            base_image: fields.base_image,
+        })
     }
 }
 

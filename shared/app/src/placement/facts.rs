@@ -9,6 +9,7 @@ pub(super) fn worker_offer(worker: &WorkerRecord) -> WorkerOffer<'_> {
         name: worker.key.id.as_str(),
         shared: worker.shared,
         labels: &worker.labels,
+        workspace: &worker.workspace,
         capacity: worker.capacity,
         assigned: worker.runs.len(),
         draining: worker.draining,
@@ -17,7 +18,11 @@ pub(super) fn worker_offer(worker: &WorkerRecord) -> WorkerOffer<'_> {
 }
 
 pub(super) const fn run_needs(placement: &Placement) -> RunNeeds<'_> {
-    RunNeeds { owner: &placement.owner, labels: &placement.request.worker_labels }
+    RunNeeds {
+        owner: &placement.owner,
+        labels: &placement.request.worker_labels,
+        workspace: placement.request.workspace.as_ref(),
+    }
 }
 
 /// `home` is the worker that has the folders of the session, if it is still registered.

@@ -45,6 +45,7 @@ impl WorkerAssigner {
             let record = &mut worker.value;
             record.shared = heartbeat.shared;
             record.labels.clone_from(&heartbeat.labels);
+            record.workspace.clone_from(&heartbeat.workspace);
             record.capacity = heartbeat.capacity;
             record.draining = heartbeat.draining;
             record.reported = heartbeat.runs.iter().map(|run| (run.run_id, run.state)).collect();
@@ -63,6 +64,7 @@ fn new_worker(key: &WorkerKey, heartbeat: &Heartbeat, now: Timestamp) -> WorkerR
         key: key.clone(),
         shared: heartbeat.shared,
         labels: heartbeat.labels.clone(),
+        workspace: heartbeat.workspace.clone(),
         capacity: heartbeat.capacity,
         draining: heartbeat.draining,
         runs: BTreeSet::new(),

@@ -18,6 +18,7 @@ mod launch;
 mod launch_request;
 mod removal;
 mod runtime;
+mod suitable;
 
 pub use assigner::{AssignmentError, WorkerAssigner};
 pub use claim::Claim;

@@ -9,6 +9,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::project_agent::{WorkspaceOffer, WorkspaceRequirements};
 use crate::{Deadlines, Timestamp, UserId};
 
 /// The label that selects a worker by name (`worker/id` on a session).
@@ -38,6 +39,8 @@ pub struct WorkerOffer<'a> {
     /// Whether it serves all owners.
     pub shared: bool,
     pub labels: &'a BTreeMap<String, String>,
+    /// What it offers to agents.
+    pub workspace: &'a WorkspaceOffer,
     /// Most concurrent runs.
     pub capacity: u32,
     /// Runs that are assigned to the worker and not over.
@@ -51,6 +54,12 @@ impl WorkerOffer<'_> {
     /// Whether it runs the sessions of `owner`.
     pub fn serves(&self, owner: &UserId) -> bool {
         self.shared || self.owner == owner
+    }
+
+    /// Whether it has the labels and the workspace for a run, whatever its load.
+    pub fn suits(&self, run: &RunNeeds<'_>) -> bool {
+        run.labels.iter().all(|(name, value)| self.has_label(name, value))
+            && run.workspace.is_none_or(|needed| needed.unmet(self.workspace).is_empty())
     }
 
     const fn has_free_capacity(&self) -> bool {
@@ -78,6 +87,8 @@ impl WorkerOffer<'_> {
 pub struct RunNeeds<'a> {
     pub owner: &'a UserId,
     pub labels: &'a BTreeMap<String, String>,
+    /// What its agent needs of the place where it runs.
+    pub workspace: Option<&'a WorkspaceRequirements>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,7 +235,7 @@ impl PlacementRules {
         worker.serves(run.owner)
             && self.accepts_runs(worker)
             && worker.has_free_capacity()
-            && run.labels.iter().all(|(name, value)| worker.has_label(name, value))
+            && worker.suits(run)
     }
 
     pub fn candidates(&self, folders: &SessionFolders<'_>, run: &RunNeeds<'_>) -> Candidates {

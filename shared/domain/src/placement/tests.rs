@@ -5,6 +5,7 @@
 use super::*;
 
 struct Worker {
+    workspace: WorkspaceOffer,
     owner: UserId,
     name: &'static str,
     shared: bool,
@@ -22,6 +23,7 @@ impl Worker {
             name: self.name,
             shared: self.shared,
             labels: &self.labels,
+            workspace: &self.workspace,
             capacity: self.capacity,
             assigned: self.assigned,
             draining: self.draining,
@@ -56,6 +58,7 @@ fn labels(of: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// A live worker of ada with a capacity of 4 and one run.
 fn given(name: &'static str) -> Worker {
     Worker {
+        workspace: WorkspaceOffer::default(),
         owner: user("ada"),
         name,
         shared: false,
@@ -68,17 +71,17 @@ fn given(name: &'static str) -> Worker {
 }
 
 fn fits(worker: &Worker, owner: &str, wanted: &[(&str, &str)]) -> bool {
-    rules().fits(&worker.offer(), &RunNeeds { owner: &user(owner), labels: &labels(wanted) })
+    rules().fits(&worker.offer(), &RunNeeds { owner: &user(owner), labels: &labels(wanted), workspace: None })
 }
 
 fn least_loaded(best: Option<Worker>, more: Vec<Worker>) -> Option<&'static str> {
     let (owner, labels) = (user("ada"), BTreeMap::new());
-    let run = RunNeeds { owner: &owner, labels: &labels };
+    let run = RunNeeds { owner: &owner, labels: &labels, workspace: None };
     rules().least_loaded(best, more, Worker::offer, &run).map(|worker| worker.name)
 }
 
 fn candidates(folders: SessionFolders<'_>) -> Candidates {
-    rules().candidates(&folders, &RunNeeds { owner: &user("ada"), labels: &BTreeMap::new() })
+    rules().candidates(&folders, &RunNeeds { owner: &user("ada"), labels: &BTreeMap::new(), workspace: None })
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn offered(
     folders: SessionFolders<'_>,
 ) -> OfferDecision {
     let (owner, labels) = (user("ada"), BTreeMap::new());
-    let needs = RunNeeds { owner: &owner, labels: &labels };
+    let needs = RunNeeds { owner: &owner, labels: &labels, workspace: None };
     rules().offer(&given("w").offer(), &OfferedRun { assignment, needs, is_current, folders })
 }
 
@@ -224,7 +227,7 @@ fn offered_run_is_assigned_if_it_fits() {
     assert_eq!(offered(unassigned, true, SessionFolders::On(other.offer())), OfferDecision::Leave);
 
     let (owner, labels) = (user("bob"), BTreeMap::new());
-    let needs = RunNeeds { owner: &owner, labels: &labels };
+    let needs = RunNeeds { owner: &owner, labels: &labels, workspace: None };
     let run =
         OfferedRun { assignment: unassigned, needs, is_current: true, folders: SessionFolders::Nowhere };
     assert_eq!(rules().offer(&given("w").offer(), &run), OfferDecision::Leave);
@@ -283,4 +286,16 @@ fn worker_serves_runs_by_owner_or_share() {
     assert!(given("w").offer().serves(&user("ada")));
     assert!(!given("w").offer().serves(&user("bob")));
     assert!(Worker { shared: true, ..given("w") }.offer().serves(&user("bob")));
+}
+
+#[test]
+fn run_needs_a_worker_that_offers_its_workspace() {
+    let mut worker = given("one");
+    let needed: WorkspaceRequirements =
+        serde_json::from_value(serde_json::json!({ "capabilities": ["gpu"] })).unwrap();
+    let (owner, labels) = (user("ada"), BTreeMap::new());
+    let run = RunNeeds { owner: &owner, labels: &labels, workspace: Some(&needed) };
+    assert!(!rules().fits(&worker.offer(), &run));
+    worker.workspace.capabilities.insert(crate::project_agent::SandboxCapability::Gpu);
+    assert!(rules().fits(&worker.offer(), &run));
 }

@@ -11,6 +11,7 @@ use super::mcp::{McpServer, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
 use super::secret::{SecretRef, SecretViolation};
 use super::session_policy::{SessionPolicy, SessionPolicyViolation};
+use super::workspace::{WorkspaceRequirements, WorkspaceViolation};
 use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
     EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
@@ -51,6 +52,9 @@ pub struct AgentBrief {
     /// Limits of the agent's conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_policy: Option<SessionPolicy>,
+    /// What the agent needs of the place where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_requirements: Option<WorkspaceRequirements>,
     /// The secrets that the agent needs. The brief has no values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_refs: Vec<SecretRef>,
@@ -111,6 +115,8 @@ pub enum BriefViolation {
     #[error(transparent)]
     Secret(SecretViolation),
     #[error(transparent)]
+    Workspace(WorkspaceViolation),
+    #[error(transparent)]
     ContextInjection(PolicyViolation),
     #[error(transparent)]
     OutputSchema(SchemaViolation),
@@ -167,6 +173,10 @@ impl AgentBrief {
         let session = self.session_policy.iter().flat_map(SessionPolicy::check);
         found.extend(session.map(|(field, violation)| {
             (format!("sessionPolicy.{field}"), BriefViolation::SessionPolicy(violation))
+        }));
+        let workspace = self.workspace_requirements.iter().flat_map(WorkspaceRequirements::check);
+        found.extend(workspace.map(|(path, violation)| {
+            (format!("workspaceRequirements.{path}"), BriefViolation::Workspace(violation))
         }));
         let secrets = SecretRef::check_all(&self.secret_refs).into_iter();
         found.extend(secrets.map(|(path, violation)| (path, BriefViolation::Secret(violation))));

@@ -178,8 +178,9 @@ mod tests {
         let child = |policy: &DelegationPolicy, name: &str, depth| {
             policy.check_delegation(Delegation::Subagent { names: &[name], depth })
         };
-        let handoff =
-            |policy: &DelegationPolicy, names: &[&str]| policy.check_delegation(Delegation::Handoff { names });
+        let handoff = |policy: &DelegationPolicy, names: &[&str]| {
+            policy.check_delegation(Delegation::Handoff { names })
+        };
         let none = policy(false, None, 1);
         assert_eq!(child(&none, "a", 1), Err(DelegationDenied::Subagents));
         assert_eq!(handoff(&none, &["a"]), Ok(()), "a handoff is no subagent");

@@ -8,6 +8,7 @@
 //! | `context_use` | the knowledge that it received while it worked |
 //! | `delegation`, `session_policy` | which work the agent may delegate, and the limits of its conversation |
 //! | `secret` | the secrets that the agent needs, by name |
+//! | `workspace` | what the agent needs of the place where it runs |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |
@@ -25,6 +26,7 @@ mod prompt;
 mod provider_config;
 mod secret;
 mod session_policy;
+mod workspace;
 
 use std::collections::BTreeMap;
 
@@ -41,6 +43,10 @@ pub use prompt::brief_prompt;
 pub use provider_config::{ProviderConfigViolation, approval_bypasses};
 pub use secret::{SecretRef, SecretScope, SecretViolation};
 pub use session_policy::{HistoryPolicy, SessionPolicy, SessionPolicyViolation};
+pub use workspace::{
+    ResourceLimits, SandboxCapability, UnmetRequirement, WorkspaceMount, WorkspaceOffer, WorkspacePart,
+    WorkspaceRequirements, WorkspaceViolation,
+};
 
 use crate::control_mode::{BriefSync, ControlModeSetting};
 use crate::effect::ActionKind;

@@ -42,7 +42,11 @@ pub fn brief_prompt(project: &Project, agent: &ProjectAgent) -> String {
     if !brief.secret_refs.is_empty() {
         section(&mut text, "# Secrets");
         let names: Vec<_> = brief.secret_refs.iter().map(|secret| &secret.name).collect();
-        list(&mut text, "Variables of your environment have these secrets. Never write their values anywhere:", &names);
+        list(
+            &mut text,
+            "Variables of your environment have these secrets. Never write their values anywhere:",
+            &names,
+        );
     }
     if let Some(schema) = &brief.output_schema {
         section(&mut text, "# Your result");

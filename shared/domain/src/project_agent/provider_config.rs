@@ -54,7 +54,7 @@ const SHADOWED: &[(&str, &str)] = &[
     ("delegationpolicy", "delegationPolicy"),
     ("sessionpolicy", "sessionPolicy"),
     ("secretrefs", "secretRefs"),
-    ("workspacerequirements", "the labels of the worker"),
+    ("workspacerequirements", "workspaceRequirements"),
     ("providerconfig", "providerConfig"),
     ("decisiontimeout", "decisionTimeout"),
     ("adapter", "adapter"),

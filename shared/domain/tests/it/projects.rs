@@ -218,6 +218,7 @@ fn brief_violations_are_all_named() {
         },
         "providerConfig": { "allowedTools": [], "apiKey": "sk-123" },
         "delegationPolicy": { "canSpawnSubagents": true, "allowedHandoffs": ["a", "a"], "maxDepth": 0 },
+        "workspaceRequirements": { "mounts": [], "capabilities": [], "baseImage": " " },
         "secretRefs": [{ "name": "PATH", "vaultKey": "a" }],
         "sessionPolicy": { "historyPolicy": "full", "historyN": 3, "maxTurns": 0 },
     }));
@@ -240,6 +241,7 @@ fn brief_violations_are_all_named() {
             "secretRefs[0].name",
             "sessionPolicy.historyN",
             "sessionPolicy.maxTurns",
+            "workspaceRequirements.baseImage",
             "workstream",
         ]
     );

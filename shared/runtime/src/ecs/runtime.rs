@@ -5,6 +5,7 @@ use aws_sdk_ecs::Client;
 use aws_sdk_ecs::error::SdkError;
 use aws_sdk_ecs::operation::run_task::{RunTaskError, RunTaskOutput};
 use aws_sdk_ecs::types::DesiredStatus;
+use pilothouse_domain::project_agent::{SandboxCapability, WorkspaceOffer};
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::launch::LaunchRequest;
@@ -136,6 +137,13 @@ impl AgentRuntime for EcsRuntime {
             warn!(%run, error = &error as &dyn std::error::Error, "failed to find out the state of a task");
             ProcessState::Unreachable
         })
+    }
+
+    /// The size and the image of a task are those of its definition.
+    fn workspace(&self) -> Option<WorkspaceOffer> {
+        use SandboxCapability::{Git, NetworkExternal, Terminal};
+        let capabilities = [Terminal, Git, NetworkExternal].into();
+        Some(WorkspaceOffer { capabilities, ..WorkspaceOffer::default() })
     }
 
     fn capabilities(&self) -> RuntimeCapabilities {

@@ -38,7 +38,8 @@ fn launch() -> LaunchRequest {
         worker_labels: std::collections::BTreeMap::new(),
         lease_ms: None,
         authorize_tools: false,
-            agent: None,
-            secrets: Vec::new(),
+        agent: None,
+        secrets: Vec::new(),
+        workspace: None,
     }
 }

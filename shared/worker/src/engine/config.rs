@@ -1,10 +1,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_wire::launch::LaunchConfinement;
 
 use super::environment::Environment;
 use super::secrets::WorkerSecrets;
+use super::workspace;
 
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -17,6 +19,8 @@ pub struct WorkerConfig {
     pub environment: Environment,
     /// Secrets for agents whose briefs name them.
     pub secrets: WorkerSecrets,
+    /// What this worker offers to agents.
+    pub workspace: WorkspaceOffer,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,
     /// Paths that agents must not access besides the data folder; `None` disables confinement. Ignored for containers.
@@ -34,6 +38,7 @@ impl WorkerConfig {
             placement: "local".to_owned(),
             environment: Environment::inherited(),
             secrets: WorkerSecrets::default(),
+            workspace: workspace::detected([], false, false),
             containers: None,
             confinement: None,
             timing: Timing::default(),
@@ -44,7 +49,9 @@ impl WorkerConfig {
     /// Agents in containers need none.
     pub(crate) fn launch_confinement(&self) -> Option<LaunchConfinement> {
         let others = self.confinement.as_ref().filter(|_| self.containers.is_none())?;
-        Some(LaunchConfinement { hidden: std::iter::once(&self.data).chain(others).chain(&self.secrets.file).cloned().collect() })
+        Some(LaunchConfinement {
+            hidden: std::iter::once(&self.data).chain(others).chain(&self.secrets.file).cloned().collect(),
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use pilothouse_wire::secrets::VARIABLE;
 pub use super::config::Containers;
 use super::config::WorkerConfig;
 use super::run_dir::RunDir;
+use super::workspace;
 
 /// Variables that an image sets itself.
 const SET_BY_IMAGE: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
@@ -46,9 +47,11 @@ impl Containers {
             .args(["--label", &format!("pilothouse.run={}", request.run_id)])
             .args(["--label", &format!("pilothouse.session={}", request.session_id)])
             .args(["--user", &format!("{}:{}", getuid(), getgid())]);
-        for folder in [dir.path(), home, Path::new(&request.working_directory)] {
-            command.arg("--mount").arg(mount(folder));
+        for folder in [dir.path(), home] {
+            command.arg("--mount").arg(mount(folder, folder));
         }
+        let needed = request.workspace.as_ref();
+        workspace::apply(&mut command, Path::new(&request.working_directory), needed, mount)?;
         command.arg("--workdir").arg(dir.path());
         let mut own_home = OsString::from("HOME=");
         own_home.push(home);
@@ -61,7 +64,8 @@ impl Containers {
         if !request.secrets.is_empty() {
             command.arg("--env").arg(VARIABLE);
         }
-        command.args(&self.options).arg(&self.image).arg("run").arg(dir.path());
+        let image = needed.and_then(|needed| needed.base_image.as_ref()).unwrap_or(&self.image);
+        command.args(&self.options).arg(image).arg("run").arg(dir.path());
         super::process::isolate(&mut command, config, dir, log)?;
         Ok(command)
     }
@@ -71,13 +75,13 @@ fn name(run: RunId) -> String {
     format!("pilothouse-{run}")
 }
 
-/// A bind mount at the same path inside, as CSV fields.
-fn mount(folder: &Path) -> String {
-    let field = |name: &str| {
-        let field = format!("{name}={}", folder.display());
+/// A bind mount as CSV fields.
+fn mount(folder: &Path, inside: &Path) -> String {
+    let field = |name: &str, path: &Path| {
+        let field = format!("{name}={}", path.display());
         if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
-    format!("type=bind,{},{}", field("source"), field("target"))
+    format!("type=bind,{},{}", field("source", folder), field("target", inside))
 }
 
 /// Signals the container of a run. Returns whether the container exists.
@@ -98,7 +102,10 @@ mod tests {
 
     #[test]
     fn mount_option_is_csv() {
-        assert_eq!(mount("/a b".as_ref()), "type=bind,source=/a b,target=/a b");
-        assert_eq!(mount("/a,\"b".as_ref()), "type=bind,\"source=/a,\"\"b\",\"target=/a,\"\"b\"");
+        assert_eq!(mount("/a b".as_ref(), "/a b".as_ref()), "type=bind,source=/a b,target=/a b");
+        assert_eq!(
+            mount("/a,\"b".as_ref(), "/a,\"b".as_ref()),
+            "type=bind,\"source=/a,\"\"b\",\"target=/a,\"\"b\""
+        );
     }
 }

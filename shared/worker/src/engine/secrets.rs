@@ -26,12 +26,12 @@ impl WorkerSecrets {
             return Ok(None);
         }
         let of_file = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
-        let store = std::env::vars().fold(of_file, |store, (name, value)| {
-            match name.strip_prefix(VARIABLE_PREFIX) {
-                Some(key) => store.with(key, Secret::of_anybody(value)),
-                None => store,
-            }
+        let of_variables = std::env::vars_os().filter_map(|(name, value)| {
+            let key = name.to_str()?.strip_prefix(VARIABLE_PREFIX)?.to_owned();
+            Some((key, value.into_string().ok()?))
         });
+        let store =
+            of_variables.fold(of_file, |store, (key, value)| store.with(key, Secret::of_anybody(value)));
         let found = store.for_launch(request, self.several_owners);
         serde_json::to_string(&found).map(Some).map_err(io::Error::other)
     }
@@ -41,7 +41,9 @@ fn read(path: &Path) -> io::Result<SecretStore> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let file = std::fs::metadata(path).map_err(named)?;
     if file.mode() & 0o077 != 0 {
-        return Err(named(io::Error::other("the file of secrets must be accessible for its owner only (mode 600)")));
+        return Err(named(io::Error::other(
+            "the file of secrets must be accessible for its owner only (mode 600)",
+        )));
     }
     let text = std::fs::read_to_string(path).map_err(named)?;
     SecretStore::parse(&text).map_err(|error| named(io::Error::other(error)))
@@ -49,6 +51,7 @@ fn read(path: &Path) -> io::Result<SecretStore> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
 
     use serde_json::json;
@@ -69,12 +72,13 @@ mod tests {
     fn file_of_secrets_must_be_private_and_serves_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.json");
-        std::fs::write(&path, json!({ "token": "a long secret", "more": "another one" }).to_string()).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        std::fs::write(&path, json!({ "token": "a long secret", "more": "another one" }).to_string())
+            .unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let mut secrets = WorkerSecrets { file: Some(path.clone()), several_owners: false };
         let refused = secrets.of_launch(&request()).unwrap_err().to_string();
         assert!(refused.contains("mode 600") && refused.contains("secrets.json"), "{refused}");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let given = secrets.of_launch(&request()).unwrap().unwrap();
         let found = SecretStore::parse(&given).unwrap().resolve(&request()).unwrap();
         assert_eq!(found["TOKEN"], "a long secret");

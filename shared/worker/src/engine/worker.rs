@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
 use pilothouse_wire::launch::LaunchRequest;
@@ -197,6 +198,10 @@ impl AgentRuntime for Worker {
             None if RunDir::of(&self.inner.runs, run).exists() => ProcessState::Unreachable,
             None => ProcessState::Unknown,
         }
+    }
+
+    fn workspace(&self) -> Option<WorkspaceOffer> {
+        Some(self.inner.config.workspace.clone())
     }
 
     fn capabilities(&self) -> RuntimeCapabilities {

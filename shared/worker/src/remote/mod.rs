@@ -26,9 +26,11 @@ use std::time::Duration;
 use control_plane::ControlPlane;
 use heartbeat::Heartbeats;
 use pilothouse_client::{ApiError, Client};
+use pilothouse_domain::project_agent::SandboxCapability;
 use pilothouse_wire::worker::{Heartbeat, WorkerId};
 use tokio::task::JoinSet;
 
+use crate::engine::workspace;
 use crate::{Containers, Ports, Worker, WorkerConfig, WorkerSecrets};
 
 pub use worker_id::{WorkerIdError, load_or_create_worker_id};
@@ -45,6 +47,8 @@ pub struct RemoteWorkerSettings {
     pub capacity: u32,
     /// Whether it serves all owners.
     pub shared: bool,
+    /// What it offers to agents besides what is detected.
+    pub capabilities: Vec<SandboxCapability>,
     pub data: PathBuf,
     pub sidecar: PathBuf,
     /// Containers for sidecars; `None` runs sidecars as processes.
@@ -81,11 +85,17 @@ impl RemoteWorker {
         let mut config = WorkerConfig::new(&settings.data, &settings.sidecar);
         config.containers = settings.containers.clone();
         config.confinement = settings.confinement.clone();
-        config.secrets =
-            WorkerSecrets { file: settings.secrets.clone(), several_owners: settings.shared };
+        config.secrets = WorkerSecrets { file: settings.secrets.clone(), several_owners: settings.shared };
+        config.workspace = workspace::detected(
+            settings.capabilities.iter().copied(),
+            settings.containers.is_some(),
+            settings.shared,
+        );
+        let workspace = config.workspace.clone();
         let worker = Arc::new(Worker::start(config, ports).await?);
         let report = Heartbeat {
             labels: settings.labels,
+            workspace,
             capacity: settings.capacity,
             shared: settings.shared,
             ..Heartbeat::default()

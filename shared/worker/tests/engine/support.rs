@@ -121,8 +121,9 @@ pub(crate) fn request() -> LaunchRequest {
         worker_labels: std::collections::BTreeMap::new(),
         lease_ms: None,
         authorize_tools: false,
-            agent: None,
-            secrets: Vec::new(),
+        agent: None,
+        secrets: Vec::new(),
+        workspace: None,
     }
 }
 

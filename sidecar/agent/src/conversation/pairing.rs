@@ -80,7 +80,8 @@ impl Paired {
 
 /// The messages of the latest turns. Each turn begins with a message of the user, so that no result loses its call.
 pub(crate) fn latest_turns(messages: &SharedMessages, turns: u32) -> SharedMessages {
-    let begins = messages.iter().enumerate().filter(|(_, message)| matches!(***message, AgentMessage::User(_)));
+    let begins =
+        messages.iter().enumerate().filter(|(_, message)| matches!(***message, AgentMessage::User(_)));
     let from = begins.map(|(at, _)| at).rev().take(turns.try_into().unwrap_or(usize::MAX)).last();
     match from {
         Some(from) if from > 0 => Arc::new(messages[from..].to_vec()),

@@ -40,8 +40,8 @@ use crate::adapter::{
 use crate::faults::Faults;
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
-use crate::kit::notices::limits_left_out;
 use crate::kit::messages::{HeldMessage, MessageQueue};
+use crate::kit::notices::limits_left_out;
 use crate::kit::turns::state_error;
 use crate::lease::Lease;
 use crate::own_tools::OwnTools;
@@ -159,7 +159,9 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
             reply.done().await?;
-            if let Some(left_out) = limits_left_out(&player.config, &[], "a script has no conversation to limit") {
+            if let Some(left_out) =
+                limits_left_out(&player.config, &[], "a script has no conversation to limit")
+            {
                 player.events.emit(left_out).await?;
             }
             if !player.source.script.models.is_empty() {

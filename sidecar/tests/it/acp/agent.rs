@@ -81,8 +81,10 @@ impl Fake {
     }
 
     fn delegates(kind: &str) {
-        Self::update(&json!({"sessionUpdate": "tool_call", "toolCallId": "t1", "name": "Task", "kind": "think",
-            "title": "look", "rawInput": {"description": "look", "subagent_type": kind}, "status": "in_progress"}));
+        Self::update(
+            &json!({"sessionUpdate": "tool_call", "toolCallId": "t1", "name": "Task", "kind": "think",
+            "title": "look", "rawInput": {"description": "look", "subagent_type": kind}, "status": "in_progress"}),
+        );
     }
 
     fn cost(usd: usize) {
@@ -276,8 +278,10 @@ impl Fake {
             // Starts a subagent of this kind, and does not ask.
             "delegate" => {
                 Self::delegates(rest);
-                Self::update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "looking"},
-                    "_meta": {"claudeCode": {"parentToolUseId": "t1"}}}));
+                Self::update(
+                    &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "looking"},
+                    "_meta": {"claudeCode": {"parentToolUseId": "t1"}}}),
+                );
                 self.until_cancelled();
             }
             "ask-to-delegate" => {

@@ -218,7 +218,8 @@ async fn agent_without_subagents_has_no_tool_for_them() {
     });
     agent.gateway.sees("turn_completed").await;
     let offered = agent.prompts().last().unwrap()["tools"].clone();
-    let names: Vec<_> = offered.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        offered.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"Bash") && !names.contains(&"Task") && !names.contains(&"Agent"), "{names:?}");
 }
 

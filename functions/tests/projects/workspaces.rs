@@ -1,0 +1,126 @@
+//! What briefs require of the place where their agents run, and defaults of templates (decision 92).
+
+use pilothouse_app::placement::WorkerAssigner;
+use pilothouse_store::WorkerKey;
+use pilothouse_wire::worker::Heartbeat;
+use serde_json::{Value, json};
+
+use crate::fixture::{ProjectFixture, owner};
+
+fn agent(brief: &Value) -> Value {
+    let mut all = json!({ "role": "Builder", "workstream": "api" });
+    all.as_object_mut().unwrap().extend(brief.as_object().unwrap().clone());
+    json!({ "brief": all, "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5" })
+}
+
+impl ProjectFixture {
+    /// A worker of the owner sends a heartbeat.
+    async fn worker_announces(&self, workspace: Value) {
+        let assigner = WorkerAssigner::of(&self.app);
+        let key = WorkerKey { owner: owner(), id: "gpu-1".parse().unwrap() };
+        let heartbeat = json!({ "capacity": 2, "workspace": workspace });
+        let heartbeat: Heartbeat = serde_json::from_value(heartbeat).unwrap();
+        assigner.record_heartbeat(&key, &heartbeat).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn start_that_no_worker_can_satisfy_is_refused() {
+    let fixture = ProjectFixture::spawned().await;
+    let needed = agent(&json!({ "workspaceRequirements": { "capabilities": ["terminal", "gpu"] } }));
+    let (status, body) = fixture.send("POST", "/api/agents/spawn", needed.clone()).await;
+    let violation = &body["violations"][0];
+    assert_eq!((status, &violation["field"]), (422, &json!("brief.workspaceRequirements")), "{body}");
+    assert_eq!(violation["message"], "no worker satisfies them: there is none");
+
+    fixture.worker_announces(json!({ "capabilities": ["terminal", "git"] })).await;
+    let (status, body) = fixture.send("POST", "/api/agents/spawn", needed.clone()).await;
+    let why = "no worker satisfies them: the worker gpu-1: it does not announce the capability `gpu`";
+    assert_eq!((status, &body["violations"][0]["message"]), (422, &json!(why)), "{body}");
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let change = json!({ "workspaceRequirements": { "capabilities": ["gpu"] } });
+    let (status, body) = fixture.send("PATCH", &path, change.clone()).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("workspaceRequirements")), "{body}");
+
+    fixture.worker_announces(json!({ "capabilities": ["terminal", "gpu"] })).await;
+    let (status, spawned) = fixture.send("POST", "/api/agents/spawn", needed).await;
+    assert!(status == 201 || status == 202, "{spawned}");
+    assert_eq!(spawned.get("warnings"), None);
+    assert_eq!(fixture.send("PATCH", &path, change).await.0, 200);
+    let (_, page) = fixture.send("GET", "/api/workers", Value::Null).await;
+    assert_eq!(page["items"][0]["workspace"]["capabilities"], json!(["terminal", "gpu"]));
+}
+
+#[tokio::test]
+async fn brief_without_requirements_warns_of_what_it_suggests() {
+    let fixture = ProjectFixture::spawned().await;
+    fixture.worker_announces(json!({ "capabilities": ["terminal"] })).await;
+    for (brief, expected) in [
+        (json!({ "allowedTools": ["Bash"] }), None),
+        (json!({ "allowedTools": ["WebFetch"] }), Some("suggest browser, network_external")),
+        (json!({}), Some("suggest none; nothing was checked")),
+    ] {
+        let (status, spawned) = fixture.send("POST", "/api/agents/spawn", agent(&brief)).await;
+        assert!(status == 201 || status == 202, "{spawned}");
+        let warnings = spawned["warnings"].as_array().cloned().unwrap_or_default();
+        assert_eq!(warnings.len(), usize::from(expected.is_some()), "{warnings:?}");
+        assert!(expected.is_none_or(|text| warnings[0].as_str().unwrap().contains(text)), "{warnings:?}");
+    }
+}
+
+#[tokio::test]
+async fn template_supplies_fields_of_a_brief_that_a_spawn_overrides() {
+    let fixture = ProjectFixture::spawned().await;
+    let template = json!({
+        "name": "Reviewer", "modelId": "m", "allowedTools": ["Read"], "defaultBudgetCapUsd": "5",
+        "briefDefaults": {
+            "role": "Reviewer", "constraints": ["Change nothing"],
+            "sessionPolicy": { "historyPolicy": "summarized" },
+            "delegationPolicy": { "canSpawnSubagents": false },
+        },
+    });
+    let (status, made) = fixture.send("POST", "/api/agents/templates", template).await;
+    assert_eq!((status, &made["briefDefaults"]["role"]), (201, &json!("Reviewer")), "{made}");
+    let spawn = |brief: Value| json!({ "templateId": made["id"], "brief": brief, "objective": "Review it", "workingDirectory": "/w" });
+    let given = json!({ "workstream": "api", "constraints": ["Be short"], "delegationPolicy": null });
+    let (status, spawned) = fixture.send("POST", "/api/agents/spawn", spawn(given)).await;
+    assert!(status == 201 || status == 202, "{spawned}");
+    let brief = &spawned["agent"]["brief"];
+    assert_eq!((&brief["role"], &brief["constraints"]), (&json!("Reviewer"), &json!(["Be short"])));
+    assert_eq!(brief["sessionPolicy"], json!({ "historyPolicy": "summarized" }));
+    assert_eq!(brief.get("delegationPolicy"), None, "the spawn removes it");
+    let (status, body) = fixture.send("POST", "/api/agents/spawn", spawn(json!({}))).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("brief.workstream")), "{body}");
+    let (status, body) =
+        fixture.send("POST", "/api/agents/spawn", spawn(json!({ "colour": 1, "maxTurns": 2 }))).await;
+    let fields: Vec<_> = body["violations"].as_array().unwrap().iter().map(|it| &it["field"]).collect();
+    assert_eq!((status, fields), (422, vec![&json!("brief.colour"), &json!("brief.maxTurns")]), "{body}");
+}
+
+#[tokio::test]
+async fn wrong_defaults_of_a_template_are_all_named() {
+    let fixture = ProjectFixture::spawned().await;
+    let template = |defaults: Value| {
+        json!({ "name": "T", "modelId": "m", "allowedTools": ["Read"], "defaultBudgetCapUsd": "5",
+            "briefDefaults": defaults })
+    };
+    for (defaults, expected) in [
+        (
+            json!({ "adapter": "acp", "allowedTools": ["x"] }),
+            vec!["briefDefaults.adapter", "briefDefaults.allowedTools"],
+        ),
+        (json!({ "role": "", "colour": 1 }), vec!["briefDefaults.role", "briefDefaults.colour"]),
+        (json!([1]), vec!["briefDefaults"]),
+    ] {
+        let (status, body) = fixture.send("POST", "/api/agents/templates", template(defaults)).await;
+        assert_eq!(status, 422, "{body}");
+        let fields: Vec<_> =
+            body["violations"].as_array().unwrap().iter().map(|it| it["field"].as_str().unwrap()).collect();
+        assert_eq!(fields.len(), expected.len(), "{body}");
+        assert!(expected.iter().all(|field| fields.contains(field)), "{fields:?}");
+    }
+    let (_, made) = fixture.send("POST", "/api/agents/templates", template(json!({ "role": "R" }))).await;
+    let path = format!("/api/agents/templates/{}", made["id"].as_str().unwrap());
+    let (status, changed) = fixture.send("PUT", &path, json!({ "briefDefaults": null })).await;
+    assert_eq!((status, changed.get("briefDefaults")), (200, None), "{changed}");
+}

@@ -1,0 +1,111 @@
+//! Whether any place can run an agent with certain requirements (decision 92).
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::UserId;
+use pilothouse_domain::placement::RunNeeds;
+use pilothouse_domain::project_agent::{AgentBrief, UnmetRequirement, WorkspaceRequirements};
+
+use crate::App;
+use crate::placement::facts::worker_offer;
+use crate::problem::Problem;
+
+/// The number of workers per read.
+const PAGE: usize = 100;
+/// Most places that a refusal describes.
+const MAX_DESCRIBED: usize = 5;
+
+impl App {
+    /// Refuses a brief whose requirements no place satisfies. A worker that is away counts, because runs wait for it. `labels` are those
+    /// of the session. Responds with warnings about a brief without requirements.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] names what each place lacks. `root` is the path of the brief.
+    pub async fn check_workspace(
+        &self,
+        owner: &UserId,
+        labels: &BTreeMap<String, String>,
+        brief: &AgentBrief,
+        root: &str,
+    ) -> Result<Vec<String>, Problem> {
+        if let Some(needed) = &brief.workspace_requirements {
+            return match self.lacking(owner, labels, needed).await? {
+                None => Ok(Vec::new()),
+                Some(lacking) => {
+                    let field = format!("{root}workspaceRequirements");
+                    Err(Problem::invalid(&field, format!("no worker satisfies them: {lacking}")))
+                }
+            };
+        }
+        let capabilities = WorkspaceRequirements::inferred(&brief.allowed_tools, brief.role.as_str());
+        if capabilities.is_empty() {
+            return Ok(vec![
+                "the brief has no `workspaceRequirements`, and its tools and role suggest none; nothing was checked".to_owned(),
+            ]);
+        }
+        let names = capabilities.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let needed = WorkspaceRequirements {
+            mounts: Vec::new(),
+            capabilities,
+            resource_limits: None,
+            base_image: None,
+        };
+        let lacking = self.lacking(owner, labels, &needed).await?;
+        Ok(lacking.into_iter().map(|lacking| {
+            format!("the brief has no `workspaceRequirements`; its tools and role suggest {names}, and no worker has them: {lacking}")
+        }).collect())
+    }
+
+    /// What each place lacks. `None` if one satisfies the requirements.
+    async fn lacking(
+        &self,
+        owner: &UserId,
+        labels: &BTreeMap<String, String>,
+        needed: &WorkspaceRequirements,
+    ) -> Result<Option<String>, Problem> {
+        let labels: BTreeMap<_, _> = super::launch_request::worker_labels(labels);
+        let needs = RunNeeds { owner, labels: &labels, workspace: Some(needed) };
+        let mut described = Vec::new();
+        if let Some(offer) = self.runtime.workspace().filter(|_| labels.is_empty()) {
+            let unmet = needed.unmet(&offer);
+            if unmet.is_empty() {
+                return Ok(None);
+            }
+            described.push(lacks("the built-in runtime", &unmet));
+        }
+        for of_owner in [true, false] {
+            let mut after = None;
+            loop {
+                let page = if of_owner {
+                    self.store.workers(owner, PAGE, after).await?
+                } else {
+                    self.store.shared_workers(PAGE, after).await?
+                };
+                for worker in &page.items {
+                    let offer = worker_offer(&worker.value);
+                    if offer.suits(&needs) {
+                        return Ok(None);
+                    }
+                    let name = format!("the worker {}", worker.value.key.id.as_str());
+                    described.push(lacks(&name, &needed.unmet(offer.workspace)));
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        if described.is_empty() {
+            return Ok(Some("there is none".to_owned()));
+        }
+        described.truncate(MAX_DESCRIBED);
+        Ok(Some(described.join("; ")))
+    }
+}
+
+fn lacks(place: &str, unmet: &[UnmetRequirement]) -> String {
+    let unmet: Vec<_> = unmet.iter().map(ToString::to_string).collect();
+    let why =
+        if unmet.is_empty() { "it lacks the labels of the session".to_owned() } else { unmet.join(", ") };
+    format!("{place}: {why}")
+}

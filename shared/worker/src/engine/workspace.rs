@@ -1,0 +1,133 @@
+//! What a worker offers to agents, and how it applies what they need (decision 92).
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use pilothouse_domain::project_agent::{
+    ResourceLimits, SandboxCapability, WorkspaceMount, WorkspaceOffer, WorkspacePart, WorkspaceRequirements,
+};
+
+/// The offer of this machine: a shell, the network, programs that are installed, and `more`. `containers`: sidecars run in containers.
+/// Owners may choose the image unless the worker is `shared`.
+pub fn detected(
+    more: impl IntoIterator<Item = SandboxCapability>,
+    containers: bool,
+    shared: bool,
+) -> WorkspaceOffer {
+    let mut capabilities = BTreeSet::from([SandboxCapability::Terminal, SandboxCapability::NetworkExternal]);
+    // The image of a container decides what is installed.
+    if !containers && is_installed("git") {
+        capabilities.insert(SandboxCapability::Git);
+    }
+    capabilities.extend(more);
+    let mut applies = BTreeSet::new();
+    if containers {
+        applies.extend([WorkspacePart::Mounts, WorkspacePart::CpuAndMemory]);
+        applies.extend((!shared).then_some(WorkspacePart::BaseImage));
+    }
+    WorkspaceOffer { capabilities, applies }
+}
+
+fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+}
+
+/// Adds the mounts of the working directory and the limits to the arguments of a container. Without mounts, the agent sees the whole
+/// directory.
+pub(super) fn apply(
+    command: &mut Command,
+    working_directory: &Path,
+    needed: Option<&WorkspaceRequirements>,
+    mount: impl Fn(&Path, &Path) -> String,
+) -> io::Result<()> {
+    let mounts = needed.map_or(&[][..], |needed| &needed.mounts);
+    if mounts.is_empty() {
+        command.arg("--mount").arg(mount(working_directory, working_directory));
+    } else {
+        if mounts.iter().all(|mount| Path::new(&mount.sandbox_path) != working_directory) {
+            // Its agent begins there, and sees nothing but its mounts.
+            command.arg("--tmpfs").arg(working_directory);
+        }
+        for WorkspaceMount { host_path, sandbox_path, read_only } in mounts {
+            let mut bind = mount(&inside(working_directory, host_path)?, Path::new(sandbox_path));
+            if *read_only {
+                bind.push_str(",readonly");
+            }
+            command.arg("--mount").arg(bind);
+        }
+    }
+    let ResourceLimits { cpu_cores, memory_mb, .. } =
+        needed.and_then(|needed| needed.resource_limits).unwrap_or_default();
+    if let Some(cores) = cpu_cores {
+        command.args(["--cpus", &cores.to_string()]);
+    }
+    if let Some(memory) = memory_mb {
+        command.args(["--memory", &format!("{memory}m")]);
+    }
+    Ok(())
+}
+
+/// The folder behind a path of the working directory. A link that leads outside of the directory is refused: an agent can make one.
+fn inside(working_directory: &Path, host_path: &str) -> io::Result<std::path::PathBuf> {
+    let path = working_directory.join(host_path);
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let (root, folder) =
+        (working_directory.canonicalize().map_err(named)?, path.canonicalize().map_err(named)?);
+    if !folder.starts_with(&root) {
+        return Err(named(io::Error::other("the mount leads outside of the working directory")));
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn arguments(root: &Path, needed: Option<serde_json::Value>) -> io::Result<Vec<String>> {
+        let mut command = Command::new("docker");
+        let needed = needed.map(|json| serde_json::from_value(json).unwrap());
+        let mount = |from: &Path, to: &Path| format!("{}>{}", from.display(), to.display());
+        apply(&mut command, root, needed.as_ref(), mount)?;
+        Ok(command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect())
+    }
+
+    #[test]
+    fn mounts_replace_the_working_directory_and_limits_apply() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("src")).unwrap();
+        let whole = format!("{0}>{0}", root.display());
+        assert_eq!(arguments(&root, None).unwrap(), ["--mount", &whole]);
+        let needed = json!({
+            "mounts": [{ "hostPath": "src", "sandboxPath": "/src", "readOnly": true }],
+            "capabilities": [], "resourceLimits": { "cpuCores": 2, "memoryMb": 512 },
+        });
+        let bind = format!("{}/src>/src,readonly", root.display());
+        let expected =
+            ["--tmpfs", root.to_str().unwrap(), "--mount", &bind, "--cpus", "2", "--memory", "512m"];
+        assert_eq!(arguments(&root, Some(needed)).unwrap(), expected);
+    }
+
+    #[test]
+    fn mount_through_a_link_that_leads_outside_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join("src")).unwrap();
+        let needed = json!({ "mounts": [{ "hostPath": "src", "sandboxPath": "/src", "readOnly": true }] });
+        let refused = arguments(folder.path(), Some(needed)).unwrap_err().to_string();
+        assert!(refused.contains("outside of the working directory"), "{refused}");
+    }
+
+    #[test]
+    fn only_workers_with_containers_apply_mounts() {
+        assert!(detected([], false, false).applies.is_empty());
+        let of_containers = detected([SandboxCapability::Gpu], true, false);
+        assert!(of_containers.applies.contains(&WorkspacePart::BaseImage));
+        assert!(of_containers.capabilities.contains(&SandboxCapability::Gpu));
+        assert!(!detected([], true, true).applies.contains(&WorkspacePart::BaseImage), "it is shared");
+    }
+}
