@@ -12,7 +12,9 @@ use pilothouse_domain::knowledge::{KnowledgeScope, KnowledgeSnapshot, TokenBudge
 use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::project_agent::brief_prompt;
 use pilothouse_domain::text::WorkstreamId;
-use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentEvent, ProjectAgentId, Timestamp};
+use pilothouse_domain::{
+    AgentSession, DomainContext, Project, ProjectAgent, ProjectAgentEvent, ProjectAgentId, Timestamp,
+};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate, LoadedConversation};
 
 use super::cause;
@@ -171,7 +173,7 @@ impl InjectionState {
                 }
             }
         };
-        let misses_brief = self.agent.value.brief_sync(&conversation.session) == BriefSync::Pending;
+        let misses_brief = takes_brief(&self.agent.value, &conversation.session);
         if reasons == [InjectionReason::BriefChanged {}] && !misses_brief {
             // The agent receives it with its next run, or has it.
             return Ok(());
@@ -229,7 +231,7 @@ impl InjectionState {
         let (agent, ledger) = (&self.agent.value, &mut self.ledger.value);
         let conversation = &mut self.session.conversation;
         let session_id = conversation.session.id();
-        let misses_brief = agent.brief_sync(&conversation.session) == BriefSync::Pending;
+        let misses_brief = takes_brief(agent, &conversation.session);
         let brief_of = agent.brief_changed_at().filter(|_| misses_brief);
         let brief = brief_of.map(|_| brief_prompt(&self.project, agent));
         let replaced = conversation.queue.pending_injection().map(|pending| pending.message_id);
@@ -261,6 +263,12 @@ impl InjectionState {
         let events = app.with_consequences(conversation, events, ctx);
         app.record(commit, &mut self.session, cause(), events)
     }
+}
+
+/// Whether the running agent lacks the current brief and can receive it. Without hot reload, the next run brings it (S2
+/// `supportsHotBriefUpdate`; decision 95).
+fn takes_brief(agent: &ProjectAgent, session: &AgentSession) -> bool {
+    agent.brief_sync(session) == BriefSync::Pending && session.capabilities().is_none_or(|can| can.hot_reload)
 }
 
 /// The most important one.

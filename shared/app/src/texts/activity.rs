@@ -21,6 +21,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
         }
         E::InterruptRequested { .. } => (T::StatusChange, "Interrupting".to_owned()),
         E::Interrupted {} => (T::StatusChange, "Interrupted".to_owned()),
+        E::PauseRequested { command: None } => {
+            (T::StatusChange, "Pausing: the process of the agent is ended".to_owned())
+        }
         E::PauseRequested { .. } => (T::StatusChange, "Pausing".to_owned()),
         E::Paused {} => (T::StatusChange, "Paused".to_owned()),
         E::ResumeRequested { .. } => (T::StatusChange, "Resuming".to_owned()),

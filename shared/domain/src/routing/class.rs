@@ -98,7 +98,10 @@ impl EventClass {
             E::Started { .. } | E::Retried { .. } => Self::Lifecycle(L::Started),
             E::Interrupted {} | E::Paused {} | E::Held { .. } => Self::Lifecycle(L::Paused),
             E::Resumed {} | E::HoldReleased { .. } => Self::Lifecycle(L::Resumed),
-            E::Cancelled {} | E::HoldEscalated {} => Self::Lifecycle(L::Killed),
+            // Without a command, the process is ended instead of paused (S2, "Capability-gated lifecycle semantics").
+            E::PauseRequested { command: None } | E::Cancelled {} | E::HoldEscalated {} => {
+                Self::Lifecycle(L::Killed)
+            }
             E::Closed {} | E::Approved { .. } => Self::Lifecycle(L::SessionEnd),
 
             E::TurnCompleted { outcome, .. } => Self::of_turn(*outcome),
@@ -138,7 +141,7 @@ impl EventClass {
 
             E::TurnStarted { .. }
             | E::InterruptRequested { .. }
-            | E::PauseRequested { .. }
+            | E::PauseRequested { command: Some(_) }
             | E::ResumeRequested { .. }
             | E::ResumeAbandoned {}
             | E::CancelRequested { .. }

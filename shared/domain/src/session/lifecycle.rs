@@ -60,20 +60,26 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release.
+    /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release. The process of an agent
+    /// of a project that cannot pause is ended (S2, "Capability-gated lifecycle semantics"; decision 95).
     pub fn request_pause(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         if self.keep_held() {
             return Ok(vec![SessionEvent::HoldKept {}]);
         }
         self.check(Operation::RequestPause)?;
-        if self.capabilities().is_some_and(|can| !can.pause) {
+        let can_pause = self.capabilities().is_none_or(|can| can.pause);
+        if !can_pause && self.project().is_none() {
             return Err(SessionError::NotCapable { what: "pause; interrupt it instead" });
         }
-        let command = self.run_state.command(ctx);
+        let command = if can_pause { self.run_state.command(ctx) } else { None };
         let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestPause, State::Pausing { outstanding })?;
         self.hand_back_end();
-        Ok(vec![SessionEvent::PauseRequested { command }])
+        let mut events = vec![SessionEvent::PauseRequested { command }];
+        if !can_pause {
+            events.extend(self.run_state.order_stop(true, ctx));
+        }
+        Ok(events)
     }
 
     /// Pausing → Paused (S0 8.4 `ConfirmPaused`).

@@ -255,7 +255,7 @@ impl AgentSession {
     }
 
     pub(crate) fn order_stop(&mut self, ctx: &mut DomainContext<'_>) -> Events {
-        self.run_state.order_stop(ctx)
+        self.run_state.order_stop(false, ctx)
     }
 
     fn order_kill(&mut self, fulfils: bool, ctx: &mut DomainContext<'_>) -> Events {

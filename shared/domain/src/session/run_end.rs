@@ -1,8 +1,8 @@
 //! The end of a run: what it means for the session (decisions 12, 14, 17).
 
 use super::{
-    AgentFact, AgentSession, AgentSessionStatus, Disk, Operation, PendingCommand, RunCause, RunPhase,
-    SessionError, State,
+    AgentFact, AgentSession, AgentSessionStatus, CheckpointCause, Disk, Operation, PendingCommand, RunCause,
+    RunPhase, SessionError, State,
 };
 use crate::text::cut;
 use crate::value::FailureReason;
@@ -73,6 +73,8 @@ impl AgentSession {
                 self.run_state.hibernate();
             }
             S::Pausing if fulfils || (ordered && self.is_held()) => {
+                let pending = self.open_decision_ids();
+                self.make_checkpoint(CheckpointCause::Pause, pending, ctx.now);
                 events.extend(self.confirm_paused()?);
                 self.run_state.hibernate();
             }

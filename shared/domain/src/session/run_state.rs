@@ -184,17 +184,21 @@ impl RunState {
         self.fruitless = FruitlessRuns::default();
     }
 
-    /// Orders the current run to stop. Does nothing if it was ordered before or there is no run.
-    pub(super) fn order_stop(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+    /// Orders the current run to stop. Sends nothing if it was ordered before or there is no run. `fulfils`: its end confirms the pending
+    /// request.
+    pub(super) fn order_stop(&mut self, fulfils: bool, ctx: &mut DomainContext<'_>) -> Events {
         let Some(run) = &mut self.current else { return Vec::new() };
-        let mode = match run.phase {
-            RunPhase::Ending { .. } => return Vec::new(),
+        let mode = match &mut run.phase {
+            RunPhase::Ending { fulfils_request, .. } => {
+                *fulfils_request |= fulfils;
+                return Vec::new();
+            }
             RunPhase::Live => StopMode::Graceful,
             // The sidecar does not read commands yet.
             RunPhase::Launching => StopMode::Kill,
         };
         run.phase =
-            RunPhase::Ending { since: ctx.now, killed: mode == StopMode::Kill, fulfils_request: false };
+            RunPhase::Ending { since: ctx.now, killed: mode == StopMode::Kill, fulfils_request: fulfils };
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
         vec![SessionEvent::RunStopOrdered { command, mode }]
     }

@@ -77,6 +77,22 @@ fn repeated_question_makes_no_second_checkpoint() {
     working().told(asks("q1")).told(asks("q1")).then(causes, &vec![Cause::Decision]);
 }
 
+/// S2, "Capability-gated lifecycle semantics"; decision 95.
+#[test]
+fn pause_of_an_agent_that_cannot_pause_ends_its_process() {
+    working_with(Capabilities { pause: false, ..can_all() })
+        .when(Scenario::pause)
+        .then_events(&["PauseRequested", "RunStopOrdered"])
+        .then_status(S::Pausing)
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .then(causes, &vec![Cause::Pause])
+        .when(Scenario::resume)
+        .wakes()
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
 #[test]
 fn confirmed_pause_makes_a_checkpoint() {
     working()
