@@ -2,7 +2,7 @@
 
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) fn notice(name: &str, summary: impl Into<String>) -> RawEvent {
     RawEvent::Notice { name: name.to_owned(), summary: summary.into(), detail: None }
@@ -32,6 +32,21 @@ pub(crate) fn limits_left_out(config: &AgentSessionConfig, applied: &[&str], why
 
 pub(crate) fn detailed_notice(name: &str, summary: impl Into<String>, detail: Value) -> RawEvent {
     RawEvent::Notice { name: name.to_owned(), summary: summary.into(), detail: Some(detail) }
+}
+
+/// An error that the agent reports. `detail` has `severity`, `category` and `recoverable`.
+pub(crate) fn agent_error(message: &str, detail: Value) -> RawEvent {
+    detailed_notice("agent_error", message, detail)
+}
+
+/// A guardrail of the agent's SDK.
+pub(crate) fn guardrail(name: &str, tripped: bool, message: &str, level: Option<&str>) -> RawEvent {
+    let mut detail = json!({ "name": name, "tripped": tripped });
+    if let Some(level) = level {
+        detail["level"] = level.into();
+    }
+    let how = if tripped { "stopped" } else { "passed" };
+    detailed_notice("guardrail", format!("guardrail {name} {how}: {message}"), detail)
 }
 
 /// Makes an arbitrary word usable as part of a notice's name.

@@ -9,7 +9,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::{Value, json};
 
-use crate::kit::notices::{detailed_notice, name_part, notice};
+use crate::kit::notices::{agent_error, detailed_notice, guardrail, name_part, notice};
 
 /// Most characters of an id.
 const MAX_ID: usize = 200;
@@ -101,13 +101,7 @@ impl Translator {
             }
             AgentEvent::Error(report) => vec![error(&report)],
             AgentEvent::Guardrail { guardrail_name, level, tripped, message } => {
-                let detail = json!({ "name": guardrail_name, "level": level, "tripped": tripped });
-                let how = if tripped { "stopped" } else { "passed" };
-                vec![detailed_notice(
-                    "guardrail",
-                    format!("guardrail {guardrail_name} {how}: {message}"),
-                    detail,
-                )]
+                vec![guardrail(&guardrail_name, tripped, &message, Some(&level))]
             }
             AgentEvent::Progress { description, progress_pct, .. } => {
                 let percent = progress_pct.map(|percent| format!(" {percent:.0} %")).unwrap_or_default();
@@ -177,7 +171,7 @@ impl Translator {
 pub(super) fn error(report: &ErrorReport) -> RawEvent {
     let detail = json!({ "severity": report.severity, "category": report.category,
         "recoverable": report.recoverable, "errorCode": report.error_code });
-    detailed_notice("agent_error", report.message.clone(), detail)
+    agent_error(&report.message, detail)
 }
 
 fn result(tool_call_id: ToolCallId, content: Content, is_error: bool) -> RawEvent {

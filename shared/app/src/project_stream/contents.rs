@@ -16,6 +16,8 @@ use crate::texts::activity_of;
 
 /// Most characters of a text in an event. The records of the session have all of it.
 const MAX_TEXT: usize = 4000;
+/// Most characters of a name that an agent reports.
+const MAX_NAME: usize = 200;
 /// Most bytes of the input of a tool call.
 const MAX_INPUT: usize = 8 * 1024;
 
@@ -44,7 +46,7 @@ fn of_raw(event: &RawEvent) -> Option<C> {
         E::LogChunk { stream, content } => {
             Some(logged(event, json!({ "stream": stream, "content": cut(content, MAX_TEXT) })))
         }
-        E::Notice { name, summary, .. } => Some(of_notice(name, cut(summary, MAX_TEXT))),
+        E::Notice { name, summary, detail } => Some(of_notice(name, cut(summary, MAX_TEXT), detail.as_ref())),
         // Events of the domain and decisions show them, or they acknowledge a command.
         E::ToolResult { .. }
         | E::ContextNearingLimit { .. }
@@ -84,9 +86,25 @@ fn logged(event: &RawEvent, payload: Value) -> C {
     C::RawProvider { event_type: event.name().to_owned(), payload }
 }
 
-/// Adapters report under these names what fails and what is denied.
-fn of_notice(name: &str, message: String) -> C {
+/// Adapters report under these names what fails and what is denied. `detail` has what S2 distinguishes.
+fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
+    let given = |field: &str| detail.and_then(|detail| detail.get(field));
     match name {
+        "guardrail" => C::Guardrail {
+            guardrail_name: cut(given("name").and_then(Value::as_str).unwrap_or("guardrail"), MAX_NAME),
+            tripped: given("tripped").and_then(Value::as_bool).unwrap_or(true),
+            message,
+        },
+        "agent_error" => {
+            let read = |field| given(field).cloned().unwrap_or_default();
+            let traits = ErrorTraits {
+                severity: serde_json::from_value(read("severity")).unwrap_or(Severity::Medium),
+                recoverable: read("recoverable").as_bool().unwrap_or(true),
+                // A shim names categories of its own, too.
+                category: serde_json::from_value(read("category")).unwrap_or(ErrorCategory::Internal),
+            };
+            C::Error { message, traits }
+        }
         "permission_denied" => {
             C::Guardrail { guardrail_name: "permission".to_owned(), tripped: true, message }
         }
@@ -228,6 +246,24 @@ mod tests {
         ] {
             assert_eq!(type_of(raw.clone()), expected, "{raw}");
         }
+    }
+
+    #[test]
+    fn reported_errors_and_guardrails_keep_their_traits() {
+        let notice = |name: &str, detail: Value| {
+            let raw = json!({ "type": "notice", "name": name, "summary": "s", "detail": detail });
+            of_raw(&serde_json::from_value(raw).unwrap()).unwrap()
+        };
+        let error = json!({ "severity": "high", "category": "provider", "recoverable": false });
+        let C::Error { traits, .. } = notice("agent_error", error) else { panic!() };
+        let expected =
+            ErrorTraits { severity: Severity::High, recoverable: false, category: ErrorCategory::Provider };
+        assert_eq!(traits, expected);
+        let C::Error { traits, .. } = notice("agent_error", json!({ "category": "moon" })) else { panic!() };
+        assert_eq!((traits.recoverable, traits.category), (true, ErrorCategory::Internal));
+        let passed = json!({ "name": "no cards", "tripped": false });
+        let C::Guardrail { guardrail_name, tripped, .. } = notice("guardrail", passed) else { panic!() };
+        assert_eq!((&*guardrail_name, tripped), ("no cards", false));
     }
 
     #[test]
