@@ -1,5 +1,7 @@
 //! The format of scripts, described in `docs/script-format.md`.
 
+use pilothouse_domain::effect::Severity;
+use pilothouse_domain::routing::ErrorCategory;
 use pilothouse_domain::value::{Question, SessionOutput, TokenUsage};
 use pilothouse_domain::{MeterId, SubAgentId, ToolCallId, Usd};
 use pilothouse_wire::RawEvent;
@@ -71,6 +73,10 @@ pub enum Step {
     Log(Log),
     /// A notice about the agent itself.
     Notice(Note),
+    /// The agent reports an error, and continues.
+    Error(AgentError),
+    /// A guardrail of the agent's SDK tripped.
+    Guardrail(GuardrailTrip),
     /// The context window is full.
     ContextExhausted {},
     /// A handoff document.
@@ -282,6 +288,38 @@ pub struct Note {
     /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Value>,
+}
+
+/// An error that the agent reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentError {
+    /// A sentence for people.
+    pub message: String,
+    /// How bad it is. Default: `medium`.
+    #[serde(default = "medium")]
+    pub severity: Severity,
+    /// Where it comes from: `provider`, `model`, `timeout` or `internal`. Default: `internal`.
+    #[serde(default = "internal")]
+    pub category: ErrorCategory,
+}
+
+const fn medium() -> Severity {
+    Severity::Medium
+}
+
+const fn internal() -> ErrorCategory {
+    ErrorCategory::Internal
+}
+
+/// A guardrail that tripped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GuardrailTrip {
+    /// The name of the guardrail.
+    pub name: String,
+    /// A sentence for people.
+    pub message: String,
 }
 
 /// The end of the conversation.

@@ -7,6 +7,7 @@ mod demo;
 pub mod format;
 mod meters;
 mod player;
+mod profile;
 mod program;
 mod source;
 mod state;
@@ -46,29 +47,34 @@ impl Adapter for Script {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            steer_mid_turn: true,
-            pause: true,
-            resume_conversation: true,
-            hot_reload: true,
-            cost: true,
-            context_usage: true,
-            approvals: self.governed,
-            questions: true,
-            plans: true,
-            subagents: true,
-            model_switch: true,
-            thinking_levels: true,
-            compaction: true,
-            fork: true,
-            budget_before_call: true,
-            allowance: true,
-            unmetered: false,
-        }
+        maximum(self.governed)
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
         player::play(context, self.faults).await
+    }
+}
+
+/// The capabilities of an agent without a profile. `governed`: the control plane authorizes tool calls.
+const fn maximum(governed: bool) -> Capabilities {
+    Capabilities {
+        steer_mid_turn: true,
+        pause: true,
+        resume_conversation: true,
+        hot_reload: true,
+        cost: true,
+        context_usage: true,
+        approvals: governed,
+        questions: true,
+        plans: true,
+        subagents: true,
+        model_switch: true,
+        thinking_levels: true,
+        compaction: true,
+        fork: true,
+        budget_before_call: true,
+        allowance: true,
+        unmetered: false,
     }
 }
 

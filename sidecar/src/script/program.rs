@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
 use crate::kit::authorizer::ProposedCall;
+use crate::kit::notices;
 use crate::kit::tool_names::{ASK_USER_QUESTION, OWN_TOOLS, is_exempt};
 use crate::spool::Delivery;
 
@@ -237,6 +238,11 @@ impl Compiler<'_> {
                 summary: note.summary.clone(),
                 detail: note.detail.clone(),
             }),
+            Step::Error(error) => self.emit(notices::agent_error(
+                &error.message,
+                json!({ "severity": error.severity, "category": error.category, "recoverable": true }),
+            )),
+            Step::Guardrail(trip) => self.emit(notices::guardrail(&trip.name, true, &trip.message, None)),
             Step::ContextExhausted {} => self.emit(RawEvent::ContextExhausted {}),
             Step::Handoff(document) => self.emit(RawEvent::HandoffDocument(document.clone())),
             Step::HandOver(over) => self.emit(RawEvent::VoluntaryHandoff {

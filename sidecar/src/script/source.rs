@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::demo;
 use super::format::{ScriptFile, Step};
+use super::profile::CapabilityProfile;
 use super::program::{Instruction, compile};
 use crate::adapter::AdapterError;
 use crate::kit::claude_stream::{Options, PlaybackOptions, PlaybackStep, Recording};
@@ -24,6 +25,8 @@ struct AdapterOptions {
     segment: Option<String>,
     /// Factor by which waits are shortened; 0 disables all waits.
     speed: Option<f64>,
+    /// What the agent lacks: the name of a profile, or each capability.
+    capabilities: CapabilityProfile,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub(super) struct Source {
     /// A recording that replaces the script's steps.
     recording: Option<Recorded>,
     pub speed: f64,
+    pub profile: CapabilityProfile,
     /// Identifies the content, to detect that it has changed.
     pub fingerprint: String,
 }
@@ -67,6 +71,7 @@ impl Source {
             serde_json::Value::Null => AdapterOptions::default(),
             given => AdapterOptions::deserialize(given).map_err(configuration)?,
         };
+        let profile = options.capabilities;
         let speed = options.speed.filter(|s| s.is_finite() && *s >= 0.0).unwrap_or(1.0);
         if let Some(path) = options.recording.filter(|_| config.handoff.is_none()) {
             let bytes = std::fs::read_to_string(&path)
@@ -78,6 +83,7 @@ impl Source {
                 script: ScriptFile { on_message: None, ..script },
                 recording: Some(Recorded { recording, segment: options.segment }),
                 speed,
+                profile,
                 fingerprint,
             });
         }
@@ -95,7 +101,7 @@ impl Source {
             script.steps = continuation(&script, handoff.position);
         }
         let fingerprint = sha256_hex(&serde_json::to_vec(&script).map_err(configuration)?);
-        Ok(Self { script, recording: None, speed, fingerprint })
+        Ok(Self { script, recording: None, speed, profile, fingerprint })
     }
 
     /// The ids of the program are deterministic.

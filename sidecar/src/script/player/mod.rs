@@ -28,7 +28,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use tokio::sync::mpsc;
 
-use self::turns::{ends_agent, stands_in_turn};
+use self::turns::{enclosing_turn, ends_agent};
 use super::format::Crash;
 use super::meters;
 use super::program::{Body, Instruction};
@@ -158,6 +158,7 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
+            player.emit_capabilities().await?;
             reply.done().await?;
             if let Some(left_out) =
                 limits_left_out(&player.config, &[], "a script has no conversation to limit")
@@ -184,17 +185,22 @@ impl Player {
         let allowance = Allowance::new(begin.allowance_usd.as_deref())?;
         let failed = |e: std::io::Error| state_error(&e);
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
-        let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
-        until_space(|| file.save(&state)).map_err(failed)?;
+        let mut state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
         let program = source.program(state.conversation, launch.request.run_id, authorizer.is_some())?;
         let uses_own = program.iter().any(|it| matches!(it, Instruction::OwnTool(_)));
         let own_tools =
             if uses_own { OwnTools::new(&launch, events.clone(), &processes)?.shared() } else { Vec::new() };
         let mut inserted = VecDeque::new();
-        if stands_in_turn(&program, state.position) {
+        let cut_off = enclosing_turn(&program, state.position);
+        match cut_off {
             // The run ended within the turn. The rest becomes a new turn.
-            inserted.push_back(Instruction::TurnStart { inserted: false });
+            Some(_) if source.profile.supports_resume => {
+                inserted.push_back(Instruction::TurnStart { inserted: false });
+            }
+            Some(start) => state.position = start,
+            None => {}
         }
+        until_space(|| file.save(&state)).map_err(failed)?;
         let resumed_at_wait = matches!(
             program.get(state.position),
             Some(
@@ -233,11 +239,30 @@ impl Player {
         })
     }
 
+    /// Publishes what the profile of the script leaves of the capabilities.
+    async fn emit_capabilities(&self) -> Result<(), SpoolError> {
+        let maximum = super::maximum(self.authorizer.is_some());
+        let capabilities = self.source.profile.limit(maximum);
+        if capabilities == maximum {
+            return Ok(());
+        }
+        let ready = RawEvent::SidecarReady {
+            sidecar_version: env!("CARGO_PKG_VERSION").into(),
+            adapter: super::Script::NAME.into(),
+            capabilities,
+        };
+        self.events.emit(ready).await
+    }
+
     async fn run(&mut self) -> Result<(), AdapterError> {
         loop {
             match self.next().await {
                 // The interrupt's handler has already moved the position.
                 Ok(()) | Err(PlayerExit::Interrupted) => {}
+                // The stop is not acknowledged, as with an SDK that has no hook for it.
+                Err(PlayerExit::Over) if self.commands.is_closed() && !self.source.profile.supports_kill => {
+                    std::process::exit(0)
+                }
                 Err(PlayerExit::Over) => return Ok(()),
                 Err(PlayerExit::Failed(e)) => return Err(e),
             }

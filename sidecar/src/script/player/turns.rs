@@ -88,7 +88,9 @@ pub(super) fn ends_agent(instruction: &Instruction) -> bool {
         || events_of(instruction).iter().any(|event| matches!(event, RawEvent::SessionEnd(_)))
 }
 
-pub(super) fn stands_in_turn(program: &[Instruction], position: usize) -> bool {
+/// The position of the instruction that begins the turn around `position`.
+pub(super) fn enclosing_turn(program: &[Instruction], position: usize) -> Option<usize> {
     let done = &program[..position.min(program.len())];
-    done.iter().rev().find(|i| starts_turn(i) || ends_turn(i)).is_some_and(|last| !ends_turn(last))
+    let last = done.iter().rposition(|i| starts_turn(i) || ends_turn(i))?;
+    (!ends_turn(&done[last])).then_some(last)
 }
