@@ -13,7 +13,7 @@ use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, MessageId, ProjectAgentId, SessionChainId, ToolCallId,
     TurnId, Usd,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Pulls an emergency brake.
@@ -196,7 +196,7 @@ pub struct DecisionFilter {
 }
 
 /// Resolves a decision.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolveDecision {
     /// One of the decision's `resolutions`.
@@ -211,7 +211,7 @@ pub struct ResolveDecision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
     /// Whether all further calls like it are allowed, for `approve` of a tool call of a project's agent.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always_approve: bool,
     /// The input with which to make the tool call, for `modify`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -59,6 +59,7 @@ mod recordings;
 mod recovery;
 mod requests;
 mod results;
+mod scenarios;
 mod scripts;
 mod secrets;
 mod security;
