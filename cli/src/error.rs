@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pilothouse_client::{ApiError, ResolveError};
 use pilothouse_embedded::StartError;
 use pilothouse_local_keys::KeyError;
+use pilothouse_scenarios::ScenarioError;
 use pilothouse_worker::RemoteWorkerError;
 use serde_json::{Value, json};
 
@@ -43,6 +44,16 @@ pub enum CliError {
     /// Standard output cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(#[source] std::io::Error),
+}
+
+impl From<ScenarioError> for CliError {
+    fn from(error: ScenarioError) -> Self {
+        match error {
+            ScenarioError::Api(error) => Self::Api(error),
+            error @ (ScenarioError::Unknown(_) | ScenarioError::Missing(_)) => Self::Usage(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 impl From<RemoteWorkerError> for CliError {

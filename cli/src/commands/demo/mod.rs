@@ -2,6 +2,7 @@
 
 mod demo_session;
 mod narrator;
+mod scenario;
 mod story;
 
 use std::path::Path;
@@ -12,8 +13,10 @@ use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::UserId;
 use pilothouse_embedded::{AgentsOnExit, Options, Server};
 use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
+use pilothouse_scenarios::Scenario;
 use tokio::sync::oneshot;
 
+use self::scenario::Choice;
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -26,11 +29,30 @@ const BUDGET_SCRIPT: &str = include_str!("../../../assets/demo-budget.json");
 ///
 /// Starts a server in a temporary folder, plays two agents (no model is called, nothing is spent), and runs and prints the
 /// commands that you would type. Takes less than a minute. The exit code is 1 if a step failed.
+///
+/// With `--scenario`, plays a project with several agents instead: what a person decides, and what the agents do meanwhile.
 #[derive(Debug, Args)]
-pub struct Demo {}
+pub struct Demo {
+    /// Play this scenario of a project: maya, david, priya, rosa, sam, or a file (.json)
+    #[arg(long, value_name = "NAME")]
+    pub scenario: Option<String>,
+    /// Play a failure of the scenario: guardrail, crash, malformed, error or timeout
+    #[arg(long, value_name = "NAME", requires = "scenario")]
+    pub failure: Option<String>,
+    /// What the agents can do: all, openai, claude, gemini or minimal
+    #[arg(long, value_name = "PROFILE", requires = "scenario", default_value = "all")]
+    pub capabilities: String,
+    /// Divide the times of the agents
+    #[arg(long, value_name = "FACTOR", requires = "scenario", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Wait for Enter before each step
+    #[arg(long, requires = "scenario")]
+    pub step: bool,
+}
 
 impl Demo {
     pub(super) async fn run(self) -> Result<Exit, CliError> {
+        let choice = self.choice()?;
         super::up::logs();
         let folder = tempfile::Builder::new()
             .prefix("pilothouse-demo-")
@@ -58,16 +80,42 @@ impl Demo {
             let _ = stopped.await;
         }));
         let result = tokio::select! {
-            result = story::run_steps(&client, &files) => result.map(|()| Exit::Done),
+            result = play(&client, &files, folder.path(), choice.as_ref()) => result.map(|()| Exit::Done),
             _ = tokio::signal::ctrl_c() => Ok(Exit::Stopped),
         };
-        if !matches!(result, Ok(Exit::Done)) {
+        if choice.is_some() || !matches!(result, Ok(Exit::Done)) {
             // No agent may outlive the demo.
             story::cancel_sessions(&client).await;
         }
         drop(stop);
         let _ = serving.await;
         result
+    }
+
+    fn choice(&self) -> Result<Option<Choice>, CliError> {
+        let Some(name) = &self.scenario else { return Ok(None) };
+        if !(self.speed.is_finite() && self.speed > 0.0) {
+            return Err(CliError::Usage("`--speed` must be greater than 0".into()));
+        }
+        Ok(Some(Choice {
+            scenario: Scenario::named(name)?,
+            failure: self.failure.clone(),
+            capabilities: self.capabilities.clone(),
+            speed: self.speed,
+            is_stepped: self.step,
+        }))
+    }
+}
+
+async fn play(
+    client: &Client,
+    files: &story::Files,
+    folder: &Path,
+    choice: Option<&Choice>,
+) -> Result<(), CliError> {
+    match choice {
+        Some(choice) => scenario::run_steps(client, folder, choice).await,
+        None => story::run_steps(client, files).await,
     }
 }
 
