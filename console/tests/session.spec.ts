@@ -32,9 +32,9 @@ test('a session is started, steered and controlled', { tag: '@quick' }, async ({
   const control = page.getByRole('status', { name: 'Control state' })
   const main = page.getByRole('main')
   await main.getByRole('button', { name: 'Pause' }).click()
-  await expect(control).toContainText(/Pause: requested .*Pause: confirmed/)
+  await expect(control).toContainText(/Pause: requested .*Pause: acknowledged .*Pause: confirmed/)
   await main.getByRole('button', { name: 'Resume' }).click()
-  await expect(control).toContainText(/Resume: requested .*Resume: confirmed/)
+  await expect(control).toContainText(/Resume: requested .*Resume: acknowledged .*Resume: confirmed/)
   await main.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the session' }).click()
   await expect(control).toContainText(/Cancel: requested .*Cancel: confirmed/)
@@ -73,6 +73,75 @@ test('queued messages are edited, moved and promoted', async ({ server, console:
   await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('I take this into account: changed')
   await item('third').getByRole('button', { name: 'Remove' }).click()
   await expect(item('third')).toHaveCount(0)
+})
+
+test('the queue is ordered by dragging and by keys', async ({ server, console: page }) => {
+  const id = await server.session('queue', [{ turn: { steps: [{ say: 'Busy' }, LONG] } }])
+  for (const text of ['first', 'second', 'third']) await server.cli('queue', 'add', id, text)
+  await page.goto(`${server.url}/sessions/${id}`)
+  const items = page.getByRole('listitem').filter({ hasText: 'Queued' })
+  const order = async (...texts: string[]) => {
+    await expect(items).toHaveText(texts.map((text) => new RegExp(text)))
+    const { items: stored } = await server.json<{ items: { content: string }[] }>('queue', 'list', id)
+    expect(stored.map(({ content }) => content)).toEqual(texts)
+  }
+  await order('first', 'second', 'third')
+  const handle = (text: string) => items.filter({ hasText: text }).getByRole('button', { name: /^Move, place/ })
+  await handle('third').focus()
+  await page.keyboard.press('ArrowUp')
+  await expect(handle('third')).toHaveAccessibleName('Move, place 2 of 3')
+  await expect(handle('third')).toBeFocused()
+  await page.keyboard.press('ArrowUp')
+  await order('third', 'first', 'second')
+
+  await handle('third').hover()
+  await page.mouse.down()
+  const end = await items.last().boundingBox()
+  await page.mouse.move(end?.x ?? 0, (end?.y ?? 0) + (end?.height ?? 0) - 5, { steps: 5 })
+  await expect(items.filter({ hasText: 'third' })).toContainText('Place 3 of 3')
+  await page.mouse.up()
+  await order('first', 'second', 'third')
+  await expectAccessible(page)
+
+  await items.filter({ hasText: 'third' }).getByRole('button', { name: 'Send now' }).press('Enter')
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('I take this into account: third')
+})
+
+test('a timeline is replayed from any point', { tag: '@quick' }, async ({ server, console: page }) => {
+  const helper = (objective: string, text: string) => ({ subagent: { objective, steps: [{ say: text }] } })
+  const steps = [
+    { say: 'the first line' },
+    helper('Read the orders', 'orders are read'),
+    helper('Check the prices', 'prices are checked'),
+    { say: 'the last line' },
+    LONG,
+  ]
+  const id = await server.session('tour', [{ turn: { steps } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('the last line')
+  const lanes = page.getByRole('list', { name: 'Lanes' }).getByRole('listitem')
+  await expect(lanes).toHaveText(['Agent', /Read the orders/, /Check the prices/])
+  await expect(timeline.locator('[data-lane="1"]').filter({ hasText: 'orders are read' })).toBeVisible()
+  await expect(timeline.locator('[data-lane="2"]').filter({ hasText: 'prices are checked' })).toBeVisible()
+  await expectAccessible(page)
+
+  const position = page.getByRole('slider', { name: 'Position in the timeline' })
+  const entries = Number(await position.getAttribute('max')) + 1
+  await position.focus()
+  await page.keyboard.press('Home')
+  for (let step = 0; step < 3; step++) await page.keyboard.press('ArrowRight')
+  await expect(position).toHaveAttribute('aria-valuetext', new RegExp(`^entry 4 of ${String(entries)}: `))
+  const controls = page.getByRole('group', { name: 'Replay' })
+  await controls.getByRole('combobox', { name: 'Speed of the replay' }).selectOption('100')
+  await controls.getByRole('button', { name: 'Replay' }).click()
+  await expect(timeline).not.toContainText('the last line')
+  await expect(timeline).toContainText('the last line')
+  await page.getByRole('slider').press('Home')
+  await expect(timeline.locator('[data-entry]')).toHaveCount(1)
+  await controls.getByRole('button', { name: 'Back to live' }).click()
+  await expect(timeline).toContainText('the last line')
+  await expect(timeline.locator('[data-entry]')).toHaveCount(entries)
 })
 
 test('an output is reviewed and approved', async ({ server, console: page }) => {

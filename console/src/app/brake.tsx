@@ -36,18 +36,21 @@ export function scopeText(scope: BrakeScope): string {
 
 /** The brakes in force, with their progress. */
 export function Brakes() {
-  useReadWithSessions(['brakes'])
-  const brakes = useQuery({ queryKey: ['brakes'], queryFn: () => data(api.GET('/api/brakes')) })
+  const brakes = useQuery({
+    queryKey: ['brakes'],
+    queryFn: () => data(api.GET('/api/brakes')),
+    ...useReadWithSessions(['brakes']),
+  })
   const active = brakes.data?.items.filter(({ released }) => released == null) ?? []
   return active.map(({ id }) => <BrakeBanner key={id} id={id} />)
 }
 
 function BrakeBanner({ id }: { id: string }) {
-  useReadWithSessions(['brake', id])
   const client = useQueryClient()
   const query = useQuery({
     queryKey: ['brake', id],
     queryFn: () => data(api.GET('/api/brakes/{id}', { params: { path: { id } } })),
+    ...useReadWithSessions(['brake', id]),
   })
   const [isOpen, setOpen] = useState(false)
   const brake = query.data

@@ -1,8 +1,8 @@
 import { keepPreviousData, QueryClient, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useMemo } from 'react'
+import { useEffect, useMemo, useRef } from 'react'
 import { ApiProblem } from '../api/client'
 import type { Page } from '../api/pages'
-import { sessionChanges } from '../live/roster'
+import { roster, sessionChanges } from '../live/roster'
 import { useStore } from '../live/store'
 import { throttled } from '../live/throttle'
 
@@ -21,32 +21,50 @@ export const queries = new QueryClient({
   },
 })
 
-/** Reads a query again when a count of changes increases, at most twice a second. */
-export function useReadAgain(key: readonly unknown[], changes: number): void {
+/** The options of a query that a stream announces. It waits for the stream, so that nothing is read twice and no change is missed. */
+export interface Followed {
+  enabled: boolean
+  staleTime: 0
+}
+
+/**
+ * Reads a query again when a count of changes increases, at most twice a second. The count is `undefined` until the stream is connected;
+ * the query is read when it appears.
+ */
+export function useReadAgain(key: readonly unknown[], changes: number | undefined): Followed {
   const client = useQueryClient()
   const name = JSON.stringify(key)
   const read = useMemo(
     () => throttled(500, () => void client.invalidateQueries({ queryKey: JSON.parse(name) as unknown[] })),
     [client, name],
   )
+  const seen = useRef(changes)
   useEffect(() => {
-    if (changes > 0) read()
+    if (seen.current !== undefined && seen.current !== changes) read()
+    seen.current = changes
   }, [changes, read])
+  return { enabled: changes !== undefined, staleTime: 0 }
 }
 
 /** Reads a query again when sessions change, because no stream reports its own changes. */
-export function useReadWithSessions(key: readonly unknown[]): void {
-  useReadAgain(key, useStore(sessionChanges))
+export function useReadWithSessions(key: readonly unknown[]): Followed {
+  const changes = useStore(sessionChanges)
+  return useReadAgain(key, useStore(roster).isLoaded ? changes : undefined)
 }
 
 /** A list of the API, page by page. While another list of the same kind is read, the former one stays. */
-export function usePages<T extends { id: string }>(key: readonly unknown[], read: (cursor: string | undefined) => Promise<Page<T>>) {
+export function usePages<T extends { id: string }>(
+  key: readonly unknown[],
+  read: (cursor: string | undefined) => Promise<Page<T>>,
+  followed?: Followed,
+) {
   const { data, error, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({
     queryKey: key,
     queryFn: ({ pageParam }) => read(pageParam),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
     placeholderData: keepPreviousData,
+    ...followed,
   })
   const items = useMemo(() => {
     // An entry that changes between two pages is on both.

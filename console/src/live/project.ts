@@ -11,8 +11,11 @@ export interface LiveProject {
   events: readonly RoutedEvent[]
   /** The latest score of each agent. */
   trust: Readonly<Record<string, number>>
-  /** Counts messages after which the list of agents, the decision log, the artifacts or the coherence issues are read again. */
-  changes: { agents: number; log: number; artifacts: number; issues: number }
+  /**
+   * Counts messages after which the list of agents, the decision log, the artifacts or the coherence issues are read again.
+   * `undefined` until the first `state_sync`.
+   */
+  changes: { agents: number; log: number; artifacts: number; issues: number } | undefined
 }
 
 const KEPT = 200
@@ -24,7 +27,7 @@ const UNLOGGED = ['status', 'progress', 'raw_provider']
 
 /** Follows a project. A new connection continues after the last message. */
 export class ProjectFollower {
-  readonly state = new Store<LiveProject>({ state: undefined, events: [], trust: {}, changes: NONE })
+  readonly state = new Store<LiveProject>({ state: undefined, events: [], trust: {}, changes: undefined })
   private socket: LiveSocket<ProjectMessage> | undefined
   private cursor: string | undefined
   private incoming: ProjectMessage[] = []
@@ -64,12 +67,15 @@ function isReport(event: AgentEvent): boolean {
 
 /** The project after a message. */
 function apply(live: LiveProject, message: ProjectMessage): LiveProject {
-  const { agents, log, artifacts, issues } = live.changes
+  const known = live.changes ?? NONE
+  const { agents, log, artifacts, issues } = known
   switch (message.type) {
     case 'state_sync': {
       if (!('project' in message)) return live
       const scores = message.trustScores.map(({ agentId, score }) => [agentId, score] as const)
-      return { ...live, state: message, trust: Object.fromEntries(scores), changes: { agents: agents + 1, log: log + 1, artifacts: artifacts + 1, issues: issues + 1 } }
+      // The lists are read after the first message, and again after each new connection.
+      const changes = live.changes === undefined ? NONE : { agents: agents + 1, log: log + 1, artifacts: artifacts + 1, issues: issues + 1 }
+      return { ...live, state: message, trust: Object.fromEntries(scores), changes }
     }
     case 'event': {
       const { event } = message.envelope
@@ -85,11 +91,11 @@ function apply(live: LiveProject, message: ProjectMessage): LiveProject {
     }
     case 'trust_update': {
       const trust = { ...live.trust, [message.agentId]: Math.round(message.newScore) }
-      return { ...live, trust, changes: { ...live.changes, log: log + 1 } }
+      return { ...live, trust, changes: { ...known, log: log + 1 } }
     }
     case 'brake':
     case 'decision_resolved':
-      return { ...live, changes: { ...live.changes, agents: agents + 1, log: log + 1 } }
+      return { ...live, changes: { ...known, agents: agents + 1, log: log + 1 } }
   }
 }
 

@@ -12,7 +12,7 @@ export interface Roster {
 
 export const roster = new Store<Roster>({ isLoaded: false, sessions: new Map() })
 
-/** Counts changes of sessions. Brakes and the portfolio are read again when it increases. */
+/** Counts changes of sessions after they were listed. Brakes and the portfolio are read again when it increases. */
 export const sessionChanges = new Store(0)
 
 let changed = new Map<string, SessionSummary>()
@@ -20,20 +20,21 @@ let changed = new Map<string, SessionSummary>()
 /** Shows all changes that arrived since the last call at once. */
 const flush = throttled(FLUSH_MS, () => {
   const { isLoaded, sessions } = roster.get()
-  if (changed.size > 0) set({ isLoaded, sessions: new Map([...sessions, ...changed]) })
+  if (changed.size > 0) setSessions({ isLoaded, sessions: new Map([...sessions, ...changed]) })
 })
 
-function set(next: Roster): void {
+function setSessions(next: Roster): void {
+  const wasLoaded = roster.get().isLoaded
   changed = new Map()
   roster.set(next)
-  sessionChanges.update((count) => count + 1)
+  if (wasLoaded) sessionChanges.update((count) => count + 1)
 }
 
 async function list(): Promise<void> {
   const sessions = await allPages((cursor) =>
     data(api.GET('/api/agents/sessions', { params: { query: { limit: 200, cursor } as never } })),
   )
-  set({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
+  setSessions({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
 }
 
 export function followRoster(): () => void {

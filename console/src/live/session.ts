@@ -140,11 +140,13 @@ export class SessionFollower {
       case 'log':
         break
       case 'caught_up':
+        if (this.isNowCaughtUp) {
+          // A list whose request failed while the connection was lost is read again.
+          this.changed.queue += 1
+          this.changed.records += 1
+        }
+        if (this.isNowCaughtUp || message.cursor !== this.state.get().session?.cursor) this.refresh()
         this.isNowCaughtUp = true
-        // A list whose request failed while the connection was lost is read again.
-        this.changed.queue += 1
-        this.changed.records += 1
-        this.refresh()
     }
     this.flush()
   }

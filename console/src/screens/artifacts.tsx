@@ -5,7 +5,7 @@ import { api, data } from '../api/client'
 import type { AgentView, ArtifactAuthor, ArtifactReview, ArtifactSummary, ArtifactVersion, ArtifactView } from '../api/types'
 import { useKeys } from '../app/keyboard'
 import { usePages, useReadAgain } from '../app/queries'
-import { Button, Card, Choice, Empty, Problem, s, TextForm } from '../ui'
+import { Button, Card, Choice, Empty, More, Problem, s, TextForm } from '../ui'
 import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
 import { Content, Difference } from './artifactContent'
@@ -26,10 +26,13 @@ function Artifacts({ id }: { id: string }) {
   const { artifact: chosen, ...filters } = useSearch({ from: '/shell/projects/$id/artifacts' })
   const navigate = useNavigate({ from: '/projects/$id/artifacts' })
   const key = ['artifacts', id, filters] as const
-  useReadAgain(['artifacts', id], live.changes.artifacts)
-  useReadAgain(['artifact'], live.changes.artifacts)
-  const pages = usePages(key, (cursor) =>
-    data(api.GET('/api/artifacts', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
+  const followed = useReadAgain(['artifacts', id], live.changes?.artifacts)
+  useReadAgain(['artifact'], live.changes?.artifacts)
+  const pages = usePages(
+    key,
+    (cursor) =>
+      data(api.GET('/api/artifacts', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
+    followed,
   )
   const groups = new Map<string, ArtifactSummary[]>()
   for (const item of pages.items) groups.set(item.workstream, [...(groups.get(item.workstream) ?? []), item])
@@ -155,11 +158,7 @@ function Detail({ id, agents }: { id: string; agents: readonly AgentView[] }) {
               setBase(value === '' ? undefined : Number(value))
             }}
           />
-          {versions.hasMore && (
-            <Button disabled={versions.more === undefined} onClick={versions.more}>
-              Earlier versions
-            </Button>
-          )}
+          <More pages={versions} text="Earlier versions" />
         </div>
         {before === undefined ? (
           <Content key={version.version} id={id} path={path} version={version} />

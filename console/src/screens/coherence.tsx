@@ -14,7 +14,7 @@ import type {
   Severity,
   StructuralCheck,
 } from '../api/types'
-import { usePages, useReadAgain } from '../app/queries'
+import { usePages, useReadAgain, type Followed } from '../app/queries'
 import { Button, Card, Checkboxes, Choice, Dialog, Empty, Field, Meter, Problem, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
@@ -65,9 +65,12 @@ function Coherence({ id }: { id: string }) {
   const { live, project, agents } = useProject(id)
   const { issue: chosen, ...filters } = useSearch({ from: '/shell/projects/$id/coherence' })
   const navigate = useNavigate({ from: '/projects/$id/coherence' })
-  useReadAgain(['coherence', id], live.changes.issues)
-  const pages = usePages(['coherence', id, 'list', filters], (cursor) =>
-    data(api.GET('/api/coherence', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
+  const followed = useReadAgain(['coherence', id], live.changes?.issues)
+  const pages = usePages(
+    ['coherence', id, 'list', filters],
+    (cursor) =>
+      data(api.GET('/api/coherence', { params: { query: { projectId: id, limit: 100, cursor, ...filters } as never } })),
+    followed,
   )
   const open = (issue: string | undefined) => {
     void navigate({ search: (now) => ({ ...now, issue }) })
@@ -78,8 +81,8 @@ function Coherence({ id }: { id: string }) {
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={`Coherence of ${project.data?.name ?? '…'}`} />
-      <Score id={id} project={project.data} onReported={open} />
       <FilteredList
+        head={<Score id={id} project={project.data} followed={followed} onReported={open} />}
         filters={[
           {
             name: 'state',
@@ -146,10 +149,12 @@ function auditText({ comparedArtifacts, skippedArtifacts, isTooLarge, similarPai
 function Score({
   id,
   project,
+  followed,
   onReported,
 }: {
   id: string
   project: ProjectView | undefined
+  followed: Followed
   onReported: (issue: string) => void
 }) {
   const client = useQueryClient()
@@ -157,6 +162,7 @@ function Score({
   const report = useQuery({
     queryKey: ['coherence', id, 'score'],
     queryFn: () => data(api.GET('/api/projects/{id}/coherence', { params: { path: { id } } })),
+    ...followed,
   })
   const audit = useMutation({
     mutationFn: () => data(api.POST('/api/coherence/audit', { body: { projectId: id } })),
@@ -282,9 +288,16 @@ function Report({
           />
         </Field>
         <div className={s.row}>
-          <Choice label="Category" options={Object.entries(CATEGORIES)} value={category} onChange={setCategory} />
+          <Choice
+            label="Category"
+            hasLabel
+            options={Object.entries(CATEGORIES)}
+            value={category}
+            onChange={setCategory}
+          />
           <Choice
             label="Severity"
+            hasLabel
             options={SEVERITIES.map((severity) => [severity, severity])}
             value={severity}
             onChange={setSeverity}

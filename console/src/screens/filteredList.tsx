@@ -1,4 +1,4 @@
-import { Button, Choice, Empty, Problem, s } from '../ui'
+import { Choice, Empty, More, Problem, s } from '../ui'
 import c from './screens.module.css'
 import { Split, useSelection } from './split'
 
@@ -11,6 +11,7 @@ export interface Filter {
 
 /** The list of a project that filters select, with the details of the selected entry beside it. */
 export function FilteredList({
+  head,
   filters,
   values,
   onFilter,
@@ -23,6 +24,8 @@ export function FilteredList({
   list,
   details,
 }: {
+  /** Shown above the filters. On a phone, an open entry hides both. */
+  head?: React.ReactNode
   filters: readonly Filter[]
   /** The value of each filter that is set. */
   values: Readonly<Record<string, string | undefined>>
@@ -37,23 +40,26 @@ export function FilteredList({
   list: (selected: string | undefined) => React.ReactNode
   details: (selected: string) => React.ReactNode
 }) {
-  const { error, isLoaded, hasMore, more } = pages
+  const { error, isLoaded } = pages
   // The former list stays on the screen while another one loads; keys do not move in it.
   const { selected } = useSelection(isLoaded ? ids : [], chosen, onChoose, JSON.stringify(values))
   const isFiltered = Object.keys(values).length > 0
   return (
     <>
-      <div className={c.filters} style={{ marginBottom: 0 }}>
-        {filters.map(({ name, ...filter }) => (
-          <Choice
-            key={name}
-            {...filter}
-            value={values[name] ?? ''}
-            onChange={(value) => {
-              onFilter(name, value === '' ? undefined : value)
-            }}
-          />
-        ))}
+      <div className={`${s.stack ?? ''} ${chosen === undefined ? '' : (c.onlyWide ?? '')}`}>
+        {head}
+        <div className={c.filters} style={{ marginBottom: 0 }}>
+          {filters.map(({ name, ...filter }) => (
+            <Choice
+              key={name}
+              {...filter}
+              value={values[name] ?? ''}
+              onChange={(value) => {
+                onFilter(name, value === '' ? undefined : value)
+              }}
+            />
+          ))}
+        </div>
       </div>
       {error !== null && <Problem error={error} />}
       {isLoaded && ids.length === 0 && <Empty>{isFiltered ? empty.filtered : empty.all}</Empty>}
@@ -67,11 +73,7 @@ export function FilteredList({
         list={
           <div className={s.stack}>
             {list(selected)}
-            {hasMore && (
-              <Button disabled={more === undefined} onClick={more}>
-                Show more
-              </Button>
-            )}
+            <More pages={pages} text="Show more" />
           </div>
         }
       >

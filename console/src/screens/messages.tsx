@@ -1,9 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { QueueView, SessionMessage, SessionView } from '../api/types'
 import { useReadAgain } from '../app/queries'
-import { ActionButton, Button, Card, Problem, s } from '../ui'
+import { ActionButton, Button, Card, Problem, s, showProblem } from '../ui'
 import { Badge } from '../ui/status'
 import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
@@ -93,13 +93,13 @@ export function Composer({
   )
 }
 
-/** The queued messages, each with its actions: edit, move, promote, release, remove. */
-export function Queue({ id, changes }: { id: string; changes: number }) {
+/** The queued messages, each with its actions: edit, move, promote, release, remove. Messages move among those of the same priority. */
+export function Queue({ id, changes }: { id: string; changes: number | undefined }) {
   const client = useQueryClient()
-  useReadAgain(['queue', id], changes)
   const queue = useQuery({
     queryKey: ['queue', id],
     queryFn: () => data(api.GET('/api/agents/sessions/{id}/messages/queue', { params: { path: { id } } })),
+    ...useReadAgain(['queue', id], changes),
   })
   const reload = () => client.invalidateQueries({ queryKey: ['queue', id] })
   if (queue.isError) return <Problem error={queue.error} />
@@ -109,15 +109,8 @@ export function Queue({ id, changes }: { id: string; changes: number }) {
     <Card title={`Queue (${String(items.length)})`}>
       {queue.data.held && <p className={s.muted}>The queue is held until you release its first message.</p>}
       <ol>
-        {items.map((message, at) => (
-          <QueueItem
-            key={message.messageId}
-            session={id}
-            queue={queue.data}
-            message={message}
-            at={at}
-            onChange={() => void reload()}
-          />
+        {items.map((message) => (
+          <QueueItem key={message.messageId} session={id} queue={queue.data} message={message} onChange={reload} />
         ))}
       </ol>
     </Card>
@@ -128,14 +121,12 @@ function QueueItem({
   session,
   queue,
   message,
-  at,
   onChange,
 }: {
   session: string
   queue: QueueView
   message: SessionMessage
-  at: number
-  onChange: () => void
+  onChange: () => Promise<void>
 }) {
   // `seen` is the content at the start of the edit.
   const [edit, setEdit] = useState<{ text: string; seen: string }>()
@@ -153,9 +144,38 @@ function QueueItem({
     onSettled: onChange,
   })
   const canChange = !message.sent
-  const move = (position: number) => api.PATCH(path, { params, body: { position } as never })
+  const peers = queue.items.filter(({ priority }) => priority === message.priority).map(({ messageId }) => messageId)
+  const at = peers.indexOf(message.messageId)
+  const handle = useRef<HTMLButtonElement>(null)
+  const [target, setTarget] = useState<string>()
+  const move = useMutation({
+    mutationFn: (position: number) => api.PATCH(path, { params, body: { position } as never }),
+    // An element that moves in the document loses the focus.
+    onMutate: () => document.activeElement,
+    onError: showProblem,
+    onSettled: async (_data, _error, _position, focused) => {
+      await onChange()
+      if (focused instanceof HTMLElement && focused.isConnected) focused.focus()
+    },
+  })
+  const moveTo = (position: number) => {
+    if (!move.isPending && position !== at && position >= 0 && position < peers.length) move.mutate(position)
+  }
+  /** The message of the same priority at a height of the page. */
+  const under = (y: number): string | undefined => {
+    const others = handle.current?.closest('ol')?.querySelectorAll<HTMLElement>('[data-message]') ?? []
+    return [...others]
+      .filter((item) => y <= item.getBoundingClientRect().bottom)
+      .map((item) => item.dataset.message ?? '')
+      .find((id) => peers.includes(id))
+  }
   return (
-    <li className={c.queueItem}>
+    <li className={c.queueItem} data-message={message.messageId} data-dragged={target !== undefined}>
+      {target !== undefined && target !== message.messageId && (
+        <p className={s.muted} role="status">
+          Place {peers.indexOf(target) + 1} of {peers.length}
+        </p>
+      )}
       {edit === undefined ? (
         <p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>
       ) : (
@@ -208,6 +228,35 @@ function QueueItem({
       {edit === undefined && canChange && (
         <span className={s.row}>
           <Button
+            ref={handle}
+            look="icon"
+            className={c.handle}
+            aria-label={`Move, place ${String(at + 1)} of ${String(peers.length)}`}
+            title="Drag it, or press the arrow keys"
+            disabled={peers.length < 2}
+            onKeyDown={(event) => {
+              if (event.key !== 'ArrowUp' && event.key !== 'ArrowDown') return
+              event.preventDefault()
+              moveTo(at + (event.key === 'ArrowUp' ? -1 : 1))
+            }}
+            onPointerDown={(event) => {
+              event.currentTarget.setPointerCapture(event.pointerId)
+              setTarget(message.messageId)
+            }}
+            onPointerMove={(event) => {
+              if (target !== undefined) setTarget(under(event.clientY) ?? peers.at(-1))
+            }}
+            onPointerUp={() => {
+              if (target !== undefined) moveTo(peers.indexOf(target))
+              setTarget(undefined)
+            }}
+            onPointerCancel={() => {
+              setTarget(undefined)
+            }}
+          >
+            ⠿
+          </Button>
+          <Button
             onClick={() => {
               setEdit({ text: message.content, seen: message.content })
             }}
@@ -219,34 +268,42 @@ function QueueItem({
               action={() =>
                 api.PATCH('/api/agents/sessions/{id}/messages/queue/{messageId}/promote', { params })
               }
-              done={onChange}
+              done={() => void onChange()}
             >
               Send now
             </ActionButton>
           )}
-          <ActionButton look="icon" aria-label="Move up" disabled={at === 0} action={() => move(at - 1)} done={onChange}>
+          <Button
+            look="icon"
+            aria-label="Move up"
+            disabled={at === 0}
+            onClick={() => {
+              moveTo(at - 1)
+            }}
+          >
             ↑
-          </ActionButton>
-          <ActionButton
+          </Button>
+          <Button
             look="icon"
             aria-label="Move down"
-            disabled={at === queue.items.length - 1}
-            action={() => move(at + 1)}
-            done={onChange}
+            disabled={at === peers.length - 1}
+            onClick={() => {
+              moveTo(at + 1)
+            }}
           >
             ↓
-          </ActionButton>
+          </Button>
           {(message.deliveryUncertain || queue.held) && (
             <ActionButton
               action={() =>
                 api.POST('/api/agents/sessions/{id}/messages/queue/{messageId}/release', { params, body: {} as never })
               }
-              done={onChange}
+              done={() => void onChange()}
             >
               Release
             </ActionButton>
           )}
-          <ActionButton look="danger" action={() => api.DELETE(path, { params })} done={onChange}>
+          <ActionButton look="danger" action={() => api.DELETE(path, { params })} done={() => void onChange()}>
             Remove
           </ActionButton>
         </span>

@@ -4,10 +4,10 @@ import { useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent } from '../api/types'
 import { BrakeDialog } from '../app/brake'
-import { useReadAgain } from '../app/queries'
+import { usePages, useReadAgain } from '../app/queries'
 import { inbox } from '../live/inbox'
 import { useStore } from '../live/store'
-import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s } from '../ui'
+import { ActionButton, Button, Card, Dialog, Empty, Meter, More, Problem, s } from '../ui'
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
@@ -29,8 +29,8 @@ export function ProjectScreen() {
 
 function Project({ id }: { id: string }) {
   const { live, project, agents } = useProject(id)
-  useReadAgain(['decision-log', id], live.changes.log)
-  useReadAgain(['trust'], live.changes.log)
+  const log = live.changes?.log
+  useReadAgain(['trust'], log)
   const { open } = useStore(inbox)
   const [isBraking, setBraking] = useState(false)
   if (project.isError) return <Problem error={project.error} />
@@ -102,7 +102,7 @@ function Project({ id }: { id: string }) {
         </ul>
       </Card>
       <Briefing events={live.events} agents={agents.data?.items ?? []} />
-      <DecisionLog id={id} agents={agents.data?.items ?? []} />
+      <DecisionLog id={id} changes={log} agents={agents.data?.items ?? []} />
       {isBraking && (
         <BrakeDialog
           title={`Stop all agents of ${name}`}
@@ -344,16 +344,21 @@ function logText(entry: LoggedDecisionView): { what: string; decided: string } {
   }
 }
 
-function DecisionLog({ id, agents }: { id: string; agents: AgentView[] }) {
-  const log = useQuery({
-    queryKey: ['decision-log', id],
-    queryFn: () =>
-      data(api.GET('/api/projects/{id}/decision-log', { params: { path: { id }, query: { limit: 50 } as never } })),
-  })
+function DecisionLog({ id, changes, agents }: { id: string; changes: number | undefined; agents: AgentView[] }) {
+  const key = ['decision-log', id]
+  const log = usePages(
+    key,
+    async (cursor) => {
+      const params = { path: { id }, query: { limit: 50, cursor } as never }
+      const page = await data(api.GET('/api/projects/{id}/decision-log', { params }))
+      return { ...page, items: page.items.map((entry) => ({ ...entry, id: JSON.stringify(entry) })) }
+    },
+    useReadAgain(key, changes),
+  )
   return (
     <Card title="Decision log">
-      {log.isError && <Problem error={log.error} />}
-      {log.data?.items.length === 0 && <p className={s.muted}>No decisions yet.</p>}
+      {log.error !== null && <Problem error={log.error} />}
+      {log.isLoaded && log.items.length === 0 && <p className={s.muted}>No decisions yet.</p>}
       <div className={s.scroll}>
         <table className={s.table}>
           <thead>
@@ -365,10 +370,10 @@ function DecisionLog({ id, agents }: { id: string; agents: AgentView[] }) {
             </tr>
           </thead>
           <tbody>
-            {log.data?.items.map((entry, at) => {
+            {log.items.map((entry) => {
               const { what, decided } = logText(entry)
               return (
-                <tr key={`${entry.at} ${String(at)}`}>
+                <tr key={entry.id}>
                   <td>
                     <Ago at={entry.at} />
                   </td>
@@ -381,6 +386,7 @@ function DecisionLog({ id, agents }: { id: string; agents: AgentView[] }) {
           </tbody>
         </table>
       </div>
+      <More pages={log} text="Show earlier decisions" />
     </Card>
   )
 }

@@ -20,10 +20,10 @@ export function useProject(id: string) {
   useEffect(() => {
     if (live.state !== undefined) client.setQueryData(['project', id], live.state.project)
   }, [client, id, live.state])
-  useReadAgain(['agents', id], live.changes.agents)
   const agents = useQuery({
     queryKey: ['agents', id],
     queryFn: () => data(api.GET('/api/agents', { params: { query: { projectId: id } as never } })),
+    ...useReadAgain(['agents', id], live.changes?.agents),
   })
   return { live, project, agents }
 }

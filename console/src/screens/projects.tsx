@@ -9,10 +9,10 @@ import c from './screens.module.css'
 
 /** All projects, with their agents, open decisions, spend and trust. */
 export function ProjectsScreen() {
-  useReadWithSessions(['portfolio'])
   const portfolio = useQuery({
     queryKey: ['portfolio'],
     queryFn: () => data(api.GET('/api/portfolio')),
+    ...useReadWithSessions(['portfolio']),
   })
   return (
     <>

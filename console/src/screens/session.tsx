@@ -17,7 +17,7 @@ import { Conversation, ToolCalls } from './records'
 import { DecisionCard } from './decision'
 import { BudgetEditor } from './budget'
 import { Timeline } from './timeline'
-import { controlHistory } from './control'
+import { useControlHistory } from './control'
 import { LIFECYCLE, possibleRequests, request, type Lifecycle } from './lifecycle'
 import c from './screens.module.css'
 
@@ -126,7 +126,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
         <div className={c.aside}>
           <Money session={session} follower={follower} />
           <Tasks session={session} />
-          <Queue id={id} changes={live.changes.queue} />
+          <Queue id={id} changes={live.isCaughtUp ? live.changes.queue : undefined} />
         </div>
       </div>
       {isCancelling && (
@@ -167,7 +167,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
 
 /** The objective, and the steps of the last request to the agent with their times. */
 function ControlState({ live, session }: { live: LiveSession; session: SessionView }) {
-  const steps = controlHistory(live.activity)
+  const steps = useControlHistory(session.id, live.activity)
   return (
     <p className={c.control} role="status" aria-label="Control state">
       <span>{session.objective}</span>

@@ -2,8 +2,10 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { ActivityItemType, ActivityView } from '../api/types'
 import type { LiveSession, SessionFollower } from '../live/session'
-import { ActionButton, Button, Empty, s } from '../ui'
+import { ActionButton, Button, Choice, Empty, s } from '../ui'
 import { Clock } from '../ui/time'
+import { Minimap, useLanes } from './minimap'
+import { SPEEDS, useReplay } from './replay'
 import c from './screens.module.css'
 
 const SIGN: Record<ActivityItemType, string> = {
@@ -27,13 +29,16 @@ const SIGN: Record<ActivityItemType, string> = {
 /** The distance from the end, in pixels, within which the list follows new entries. */
 const AT_END = 40
 
-/** The activity of a session, live. The list follows new entries only while it is scrolled to its end. */
+/** The activity of a session: live, or a replay. The list follows new entries only while it is scrolled to its end. */
 export function Timeline({ follower, live }: { follower: SessionFollower; live: LiveSession }) {
   const [hasUsage, setUsage] = useState(false)
-  const items = useMemo(
+  const all = useMemo(
     () => (hasUsage ? live.activity : live.activity.filter(({ type }) => type !== 'MetricsUpdate')),
     [live.activity, hasUsage],
   )
+  const lanes = useLanes(all)
+  const replay = useReplay(all)
+  const items = replay.shown
   const view = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
@@ -70,11 +75,57 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       element.removeEventListener('scroll', scrolled)
     }
   }, [])
+  const now = all[replay.position]
   return (
     <div className={s.stack}>
+      {all.length > 1 && (
+        <>
+          <Minimap
+            items={all}
+            lanes={lanes}
+            position={replay.position}
+            onMove={(index) => {
+              isAtEnd.current = replay.isReplay
+              replay.moveTo(index)
+              if (!replay.isReplay) virtual.scrollToIndex(index, { align: 'center' })
+            }}
+          />
+          <div className={s.row} role="group" aria-label="Replay">
+            {replay.isPlaying ? (
+              <Button onClick={replay.pause}>Pause the replay</Button>
+            ) : (
+              <Button
+                onClick={() => {
+                  isAtEnd.current = true
+                  replay.play()
+                }}
+              >
+                Replay
+              </Button>
+            )}
+            <Choice
+              label="Speed of the replay"
+              options={SPEEDS.map((speed) => [String(speed), `${String(speed)} ×`])}
+              value={String(replay.speed)}
+              onChange={(speed) => {
+                replay.setSpeed(Number(speed))
+              }}
+            />
+            {replay.isReplay && <Button onClick={replay.end}>Back to live</Button>}
+            <span className={`${s.muted ?? ''} ${s.small ?? ''}`}>
+              entry {replay.position + 1} of {all.length}
+              {now !== undefined && (
+                <>
+                  , <Clock at={now.timestamp} />
+                </>
+              )}
+            </span>
+          </div>
+        </>
+      )}
       <div className={s.row} style={{ justifyContent: 'space-between' }}>
         <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
-          {live.isCaughtUp ? `${String(items.length)} entries, live` : 'Loading …'}
+          {!live.isCaughtUp ? 'Loading …' : replay.isReplay ? 'Replay' : `${String(items.length)} entries, live`}
         </span>
         <span className={s.row}>
           <label className={`${s.row ?? ''} ${s.small ?? ''}`}>
@@ -89,9 +140,10 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
           </label>
           {live.hasEarlier && <ActionButton action={() => follower.loadEarlier()}>Load earlier</ActionButton>}
           <Button
-            disabled={isFollowing}
+            disabled={isFollowing && !replay.isReplay}
             onClick={() => {
               isAtEnd.current = true
+              replay.end()
               if (view.current !== null) view.current.scrollTop = view.current.scrollHeight
             }}
           >
@@ -119,7 +171,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
                 ref={virtual.measureElement}
                 style={{ transform: `translateY(${String(start)}px)` }}
               >
-                <Entry item={item} />
+                <Entry item={item} lane={lanes.laneOf(item)} isChosen={item.id === now?.id} />
               </div>
             )
           })}
@@ -129,12 +181,12 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
   )
 }
 
-function Entry({ item }: { item: ActivityView }) {
+function Entry({ item, lane, isChosen }: { item: ActivityView; lane: number; isChosen: boolean }) {
   const { type, summary, detail, subAgentId, timestamp } = item
   const [isOpen, setOpen] = useState(false)
   const hasMore = detail != null && detail !== summary
   return (
-    <div className={c.entry} data-kind={type} data-lane={subAgentId != null} data-entry={item.id}>
+    <div className={c.entry} data-kind={type} data-lane={lane} data-chosen={isChosen} data-entry={item.id}>
       <Clock at={timestamp} />
       <span aria-hidden="true">{SIGN[type]}</span>
       <div>

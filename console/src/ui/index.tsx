@@ -77,23 +77,37 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
   )
 }
 
-/** A list to choose one value from; `any` is the text of the empty value. */
+/** The button that loads the next page of a list. */
+export function More({ pages, text }: { pages: { hasMore: boolean; more: (() => void) | undefined }; text: string }) {
+  if (!pages.hasMore) return null
+  return (
+    <div>
+      <Button disabled={pages.more === undefined} onClick={pages.more}>
+        {text}
+      </Button>
+    </div>
+  )
+}
+
+/** A list to choose one value from; `any` is the text of the empty value. Without `hasLabel`, only screen readers have the label. */
 export function Choice({
   label,
+  hasLabel = false,
   any,
   options,
   value,
   onChange,
 }: {
   label: string
+  hasLabel?: boolean
   any?: string
   options: readonly (readonly [value: string, text: string])[]
   value: string
   onChange: (value: string) => void
 }) {
   return (
-    <label>
-      <span className={s.visuallyHidden}>{label}</span>
+    <label className={hasLabel ? s.field : undefined}>
+      <span className={hasLabel ? undefined : s.visuallyHidden}>{label}</span>
       <select
         className={s.input}
         value={value}
