@@ -1,4 +1,4 @@
-import { expect, isPhone, test } from './fixture'
+import { expect, expectAccessible, isPhone, test } from './fixture'
 
 test('a brake takes two steps and shows each agent', { tag: '@quick' }, async ({ server, console: page }) => {
   const id = await server.shop()
@@ -85,6 +85,83 @@ test('trust shows why it moved', async ({ server, console: page }) => {
   const dialog = page.getByRole('dialog', { name: 'Trust in Builder' })
   await expect(dialog).toContainText('human rejects tool call')
   await expect(dialog).toContainText(/by the table/)
+  await expect(dialog.getByRole('img', { name: /^Trust from 50 to \d+ in 1 changes/ })).toBeVisible()
+  await expectAccessible(page)
+})
+
+test('a brief is edited with its differences', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await server.project()
+  await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 600_000 }] } }])
+  await page.goto(`${server.url}/projects/${id}`)
+  await page.getByRole('link', { name: 'Brief', exact: true }).click()
+  await expect(page.getByRole('heading', { name: 'Brief of Writer', level: 1 })).toBeVisible()
+  const save = page.getByRole('button', { name: 'Save the brief' })
+  await expect(save).toBeDisabled()
+  await page.getByRole('textbox', { name: 'Constraints' }).fill('Write short sentences\nName no prices')
+  await page.getByRole('checkbox', { name: 'The HTTP API' }).check()
+  const changes = page.getByRole('group', { name: 'Compared with the current brief' })
+  await expect(changes).toContainText('+     "Name no prices"')
+  await expectAccessible(page)
+
+  // The browser refuses text that is not JSON, and the server names the field of a violation.
+  const protocol = page.getByRole('textbox', { name: 'Escalation protocol' })
+  await protocol.fill('{"alwaysEscalate": [')
+  await save.click()
+  expect(await protocol.evaluate((element: HTMLTextAreaElement) => element.validationMessage)).toBe('This is not JSON.')
+  await protocol.fill('{"alwaysEscalate": ["no_such_kind!"]}')
+  await save.click()
+  await expect(protocol).toHaveAttribute('aria-invalid', 'true')
+  await expect(protocol).toHaveAccessibleDescription(/no_such_kind/)
+  await protocol.fill('{"alwaysEscalate": ["deploy"]}')
+
+  // Somebody else changes the brief meanwhile: nothing is overwritten.
+  const { items } = await server.api<{ items: { id: string }[] }>('GET', 'agents')
+  const read = () =>
+    server.api<{ brief: { description?: string; constraints: string[]; escalationProtocol?: unknown } }>('GET', `agents/${items[0]?.id ?? ''}`)
+  await server.api('PATCH', `agents/${items[0]?.id ?? ''}/brief`, { description: 'Writes guides' })
+  await save.click()
+  await expect(page.getByRole('alert').first()).toContainText('changed since you read it')
+  expect((await read()).brief.constraints).toEqual([])
+  await page.reload()
+  await page.getByRole('textbox', { name: 'Constraints' }).fill('Name no prices')
+  await save.click()
+  await expect(page.getByRole('heading', { name: 'Shop', level: 1 })).toBeVisible()
+  const { brief } = await read()
+  expect([brief.description, brief.constraints]).toEqual(['Writes guides', ['Name no prices']])
+})
+
+test('an agent is created from a template', async ({ server, console: page }) => {
+  const id = await server.project()
+  const template = { name: 'Scripts', modelId: 'small', adapter: 'script', allowedTools: ['Read'], defaultBudget: { capUsd: '2' } }
+  await server.api('POST', 'agents/templates', template)
+  await page.goto(`${server.url}/projects/${id}`)
+  await page.getByRole('link', { name: 'New agent' }).click()
+  await page.getByRole('combobox', { name: 'Template' }).selectOption('Scripts')
+  await expect(page.getByRole('group', { name: 'Compared with the template' })).toContainText('-   "modelPreference": "small"')
+  await page.getByRole('textbox', { name: 'What to do' }).fill('Write the guide')
+  await page.getByRole('textbox', { name: 'Directory' }).fill(server.work)
+  await page.getByRole('textbox', { name: 'Role' }).fill('Writer')
+  await page.getByRole('combobox', { name: 'Workstream' }).selectOption('docs')
+  await page.getByRole('button', { name: 'Create the agent' }).click()
+  await expect(page.getByRole('listitem').filter({ hasText: 'Writer' }).getByRole('link', { name: 'Writer' })).toBeVisible()
+})
+
+test('the map shows what was made from what', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await server.project()
+  await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 600_000 }] } }])
+  const store = (path: string, workstream: string, sourceArtifactIds: string[]) =>
+    server.api<{ artifactId: string }>('POST', 'artifacts', { path, kind: 'document', workstream, text: path, sourceArtifactIds })
+  const { artifactId } = await store('src/price.ts', 'api', [])
+  await store('docs/prices.md', 'docs', [artifactId])
+  await page.goto(`${server.url}/projects/${id}/map`)
+  const docs = page.getByRole('region', { name: 'Workstream Guides' })
+  await expect(docs).toContainText('Writer')
+  await expect(docs.getByRole('link', { name: /prices.md/ })).toContainText('made from price.ts')
+  await expect(page.locator('path[data-line="price.ts → prices.md"]')).toHaveCount(1)
+  await expect(page.getByRole('region', { name: 'Workstream The HTTP API' })).toContainText('No agent')
+  await expectAccessible(page)
+  await docs.getByRole('link', { name: /prices.md/ }).click()
+  await expect(page.getByRole('group', { name: 'Content of docs/prices.md' })).toBeVisible()
 })
 
 test('the palette finds a session by keyboard', async ({ server, console: page }) => {

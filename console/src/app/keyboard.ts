@@ -4,6 +4,36 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }
 
+/** What a person can do on the screen. The command palette offers it by its label; some have a key. */
+export interface Action {
+  label: string
+  key?: string
+  run: () => void
+}
+
+/** The actions of each component that is shown, in the order in which they appeared. */
+const offered = new Set<{ current: readonly Action[] }>()
+
+/** The actions of the components that are shown now. */
+export function offeredActions(): readonly Action[] {
+  return [...offered].flatMap(({ current }) => current)
+}
+
+/** Offers actions by their keys and in the command palette while the component is shown. */
+export function useActions(actions: readonly Action[]): void {
+  useKeys(Object.fromEntries(actions.flatMap(({ key, run }) => (key === undefined ? [] : [[key, run]]))))
+  const latest = useRef(actions)
+  useEffect(() => {
+    latest.current = actions
+  })
+  useEffect(() => {
+    offered.add(latest)
+    return () => {
+      offered.delete(latest)
+    }
+  }, [])
+}
+
 /** The longest time between the keys of a pair like `g i`, in milliseconds. */
 const PAIR = 1_000
 

@@ -1,11 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Command } from 'cmdk'
+import { useState } from 'react'
 import { api, data } from '../api/client'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
+import { readAll } from '../live/notifications'
 import { StatusBadge } from '../ui/status'
-import { s } from '../ui'
+import { s, showProblem } from '../ui'
+import { offeredActions } from './keyboard'
 import type { Opened } from './shell'
 import c from './shell.module.css'
 import { chooseTheme, theme } from './theme'
@@ -16,18 +19,21 @@ const PLACES = [
   ['Projects', '/projects'],
   ['Costs', '/costs'],
   ['Library: skills, templates, workers', '/library'],
+  ['Dead letters', '/dead-letters'],
   ['Settings', '/settings'],
 ] as const
 
 /** How many sessions the palette offers, latest first. */
 const OFFERED = 200
 
-/** Finds a place, a session, a project or an action by its name. */
+/** Finds a place, a session, a project, or an action of the screen by its name. */
 export default function Palette({ onClose, open }: { onClose: () => void; open: (what: Opened) => void }) {
   const navigate = useNavigate()
   const { sessions } = useStore(roster)
   const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
   const newest = [...sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, OFFERED)
+  // The actions of the moment at which the palette opened; the names of two actions differ.
+  const [actions] = useState(() => [...new Map(offeredActions().map((action) => [action.label, action])).values()])
   const go = (to: string) => () => {
     onClose()
     void navigate({ to })
@@ -45,6 +51,21 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
       <Command.Input placeholder="Find a session, a project or an action" />
       <Command.List>
         <Command.Empty>No match.</Command.Empty>
+        {actions.length > 0 && (
+          <Command.Group heading="On this screen">
+            {actions.map(({ label, key, run }) => (
+              <Command.Item
+                key={label}
+                onSelect={() => {
+                  onClose()
+                  run()
+                }}
+              >
+                {label} {key !== undefined && <kbd>{key}</kbd>}
+              </Command.Item>
+            ))}
+          </Command.Group>
+        )}
         <Command.Group heading="Actions">
           <Command.Item
             onSelect={() => {
@@ -74,6 +95,14 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
             }}
           >
             Switch between light and dark
+          </Command.Item>
+          <Command.Item
+            onSelect={() => {
+              onClose()
+              readAll().catch(showProblem)
+            }}
+          >
+            Mark all notifications as read
           </Command.Item>
         </Command.Group>
         <Command.Group heading="Places">

@@ -79,6 +79,17 @@ const screens = [
   }),
   createRoute({
     getParentRoute: () => shell,
+    path: '/projects/$id/map',
+    component: lazyRouteComponent(() => import('../screens/map'), 'MapScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/projects/$id/brief',
+    validateSearch: texts('agentId'),
+    component: lazyRouteComponent(() => import('../screens/brief'), 'BriefScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
     path: '/costs',
     component: lazyRouteComponent(() => import('../screens/costs'), 'CostsScreen'),
   }),
@@ -86,6 +97,11 @@ const screens = [
     getParentRoute: () => shell,
     path: '/library',
     component: lazyRouteComponent(() => import('../screens/library'), 'LibraryScreen'),
+  }),
+  createRoute({
+    getParentRoute: () => shell,
+    path: '/dead-letters',
+    component: lazyRouteComponent(() => import('../screens/deadLetters'), 'DeadLettersScreen'),
   }),
   createRoute({
     getParentRoute: () => shell,

@@ -25,6 +25,7 @@ const PLACES = [
 const MORE = [
   { to: '/costs', label: 'Costs' },
   { to: '/library', label: 'Library' },
+  { to: '/dead-letters', label: 'Dead letters' },
   { to: '/settings', label: 'Settings' },
 ] as const
 
@@ -65,6 +66,8 @@ export function Shell() {
     'g p': go('/projects'),
     'g c': go('/costs'),
     'g l': go('/library'),
+    'g d': go('/dead-letters'),
+    'g e': go('/settings'),
     c: () => {
       setOpened('dispatch')
     },

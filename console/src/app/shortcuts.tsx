@@ -8,6 +8,8 @@ const KEYS = [
   ['g p', 'Projects'],
   ['g c', 'Costs'],
   ['g l', 'Library'],
+  ['g d', 'Dead letters'],
+  ['g e', 'Settings'],
   ['c', 'New session'],
   ['!', 'Emergency brake'],
   ['?', 'This list'],
@@ -19,10 +21,15 @@ const KEYS = [
   ['m', 'Inbox: change the input'],
   ['d', 'Inbox: dismiss, if the agent has ended'],
   ['1 … 9', 'Inbox: choose an option'],
+  ['t', 'Inbox: answer in your own words'],
   ['o', 'Inbox: open the session'],
   ['s', 'Session: write to the agent'],
   ['p', 'Session: pause or resume'],
   ['i', 'Session: interrupt'],
+  ['← →', 'Session: move the position in the timeline, when it has the focus'],
+  ['↑ ↓', 'Session: move a queued message, when its handle has the focus'],
+  ['Ctrl Enter', 'Text fields: send or save'],
+  ['Esc', 'Close, or leave the text field'],
 ] as const
 
 export function Shortcuts({ onClose }: { onClose: () => void }) {

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, data } from '../api/client'
 import type { ArtifactKind, ArtifactState } from '../api/types'
@@ -17,11 +17,15 @@ export function ArtifactBadge({ state }: { state: ArtifactState }) {
   return <Badge tone={tone}>{label}</Badge>
 }
 
-export function useArtifact(id: string) {
-  return useQuery({
+export function artifactQuery(id: string) {
+  return queryOptions({
     queryKey: ['artifact', id],
     queryFn: () => data(api.GET('/api/artifacts/{id}', { params: { path: { id } } })),
   })
+}
+
+export function useArtifact(id: string) {
+  return useQuery(artifactQuery(id))
 }
 
 /** Artifacts by their names, as links. */

@@ -3,7 +3,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data } from '../api/client'
 import type { AgentView, ArtifactAuthor, ArtifactReview, ArtifactSummary, ArtifactVersion, ArtifactView } from '../api/types'
-import { useKeys } from '../app/keyboard'
+import { useActions } from '../app/keyboard'
 import { usePages, useReadAgain } from '../app/queries'
 import { Button, Card, Choice, Empty, More, Problem, s, TextForm } from '../ui'
 import { Ago } from '../ui/time'
@@ -228,7 +228,14 @@ function Review({
   const reject = () => {
     if (canReview) setRejecting(true)
   }
-  useKeys({ a: approve, r: reject })
+  useActions(
+    canReview
+      ? [
+          { label: `Accept version ${String(shown)}`, key: 'a', run: approve },
+          { label: `Reject version ${String(shown)}`, key: 'r', run: reject },
+        ]
+      : [],
+  )
   return (
     <div className={s.stack}>
       {review.isError && <Problem error={review.error} />}

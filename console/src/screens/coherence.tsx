@@ -14,6 +14,7 @@ import type {
   Severity,
   StructuralCheck,
 } from '../api/types'
+import { useActions } from '../app/keyboard'
 import { usePages, useReadAgain, type Followed } from '../app/queries'
 import { Button, Card, Checkboxes, Choice, Dialog, Empty, Field, Meter, Problem, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
@@ -168,6 +169,16 @@ function Score({
     mutationFn: () => data(api.POST('/api/coherence/audit', { body: { projectId: id } })),
     onSettled: () => client.invalidateQueries({ queryKey: ['coherence', id] }),
   })
+  const compare = () => {
+    audit.mutate()
+  }
+  const write = () => {
+    setReporting(true)
+  }
+  useActions([
+    { label: 'Compare all texts', run: compare },
+    { label: 'Report an issue', run: write },
+  ])
   const { score = 100, scoreBefore = 100, trend = 'stable', openIssues } = report.data ?? {}
   const counts = SEVERITIES.flatMap((severity) => {
     const count = openIssues?.[severity] ?? 0
@@ -180,17 +191,13 @@ function Score({
         <span className={s.row}>
           <Button
             disabled={audit.isPending}
-            onClick={() => {
-              audit.mutate()
-            }}
+            onClick={compare}
           >
             {audit.isPending ? 'Comparing …' : 'Compare all texts'}
           </Button>
           <Button
             disabled={project === undefined}
-            onClick={() => {
-              setReporting(true)
-            }}
+            onClick={write}
           >
             Report an issue
           </Button>
@@ -462,6 +469,16 @@ function Settle({ issue }: { issue: CoherenceIssueView }) {
     onSettled: () => client.invalidateQueries({ queryKey: ['coherence', issue.projectId] }),
   })
   const { state } = issue.status
+  const isOpen = state === 'open' || state === 'confirmed'
+  const confirm = () => {
+    settle.mutate({ as: 'confirm' })
+  }
+  const actions = [
+    { can: state === 'open', label: 'Confirm the issue', run: confirm },
+    { can: isOpen, label: 'Resolve the issue', run: () => { setWriting('resolve') } },
+    { can: state === 'open', label: 'Dismiss the issue', run: () => { setWriting('dismiss') } },
+  ]
+  useActions(actions.filter(({ can }) => can && !settle.isPending))
   return (
     <div className={s.stack}>
       {settle.isError && <Problem error={settle.error} />}
@@ -479,14 +496,12 @@ function Settle({ issue }: { issue: CoherenceIssueView }) {
           }}
         />
       )}
-      {writing === undefined && (state === 'open' || state === 'confirmed') && (
+      {writing === undefined && isOpen && (
         <div className={s.row}>
           {state === 'open' && (
             <Button
               disabled={settle.isPending}
-              onClick={() => {
-                settle.mutate({ as: 'confirm' })
-              }}
+              onClick={confirm}
             >
               Confirm: it is real
             </Button>

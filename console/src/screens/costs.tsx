@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { api, data } from '../api/client'
 import type { SessionSummary } from '../api/types'
+import { useActions } from '../app/keyboard'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
 import { Button, Card, Choice, Empty, s } from '../ui'
@@ -61,6 +62,10 @@ export function CostsScreen() {
   }, [sessions, days, today])
   const most = byDay.reduce((most, { spent }) => (compareAmounts(spent, most) > 0 ? spent : most), '0')
   const dearest = chosen.toSorted((a, b) => compareAmounts(b.totalCostUsd, a.totalCostUsd)).slice(0, 50)
+  const save = () => {
+    exportCsv(chosen)
+  }
+  useActions(chosen.length === 0 ? [] : [{ label: 'Export the costs as CSV', run: save }])
   return (
     <div className={s.stack}>
       <div className={c.head} style={{ marginBottom: 0 }}>
@@ -76,9 +81,7 @@ export function CostsScreen() {
           />
           <Button
             disabled={chosen.length === 0}
-            onClick={() => {
-              exportCsv(chosen)
-            }}
+            onClick={save}
           >
             Export CSV
           </Button>

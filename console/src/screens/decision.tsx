@@ -5,7 +5,7 @@ import { api, ApiProblem, data } from '../api/client'
 import type { DecidingRule, DecisionView, FailureReason, OrphanAction, Resolution, ResolvedBy } from '../api/types'
 import { refresh, take } from '../live/inbox'
 import { scopeText } from '../app/brake'
-import { useKeys } from '../app/keyboard'
+import { useActions } from '../app/keyboard'
 import { Button, Field, Problem, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
@@ -259,21 +259,21 @@ export function DecisionCard({
   }
   // The approval of a call of an agent that has ended creates no grant for later calls.
   const canAlways = decision.state === 'pending' && can('approve') && decision.kind === 'tool_approval' && decision.project != null
-  useKeys(
-    hasKeys && isOpen
-      ? {
-          ...(can('approve') ? { a: () => { decide({ resolutionType: 'approve' }) } } : {}),
-          ...(canAlways ? { A: () => { decide({ resolutionType: 'approve', alwaysApprove: true }) } } : {}),
-          ...(can('reject') ? { r: () => { setMode('reject') } } : {}),
-          ...(can('modify') ? { m: () => { setMode('modify') } } : {}),
-          ...(can('dismiss') ? { d: () => { decide({ resolutionType: 'dismiss' }) } } : {}),
-          ...(can('answer') ? { t: () => { setMode('answer') } } : {}),
-          ...(canChoose
-            ? Object.fromEntries(options.slice(0, 9).map((option, at) => [String(at + 1), () => { choose(option.id) }]))
-            : {}),
-        }
-      : {},
-  )
+  const actions = [
+    { can: can('approve'), label: 'Approve', key: 'a', run: () => { decide({ resolutionType: 'approve' }) } },
+    { can: canAlways, label: 'Approve all like it', key: 'A', run: () => { decide({ resolutionType: 'approve', alwaysApprove: true }) } },
+    { can: can('reject'), label: 'Reject', key: 'r', run: () => { setMode('reject') } },
+    { can: can('modify'), label: 'Change the input', key: 'm', run: () => { setMode('modify') } },
+    { can: can('dismiss'), label: 'Dismiss', key: 'd', run: () => { decide({ resolutionType: 'dismiss' }) } },
+    { can: can('answer'), label: 'Answer in your own words', key: 't', run: () => { setMode('answer') } },
+    ...options.slice(0, 9).map(({ id, label }, at) => ({
+      can: canChoose,
+      label: `Choose ${label}`,
+      key: String(at + 1),
+      run: () => { choose(id) },
+    })),
+  ]
+  useActions(hasKeys && isOpen ? actions.filter(({ can }) => can) : [])
   return (
     <article className={s.card} aria-labelledby={id} data-decision={decision.id}>
       <div className={s.stack}>

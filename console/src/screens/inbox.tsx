@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { useKeys } from '../app/keyboard'
+import { useActions } from '../app/keyboard'
 import { inbox } from '../live/inbox'
 import { useStore } from '../live/store'
 import { Button, Empty, s } from '../ui'
@@ -21,11 +21,9 @@ export function InboxScreen() {
   const ids = open.map(({ id }) => id)
   const { selected: selectedId, next } = useSelection(ids, chosen, setChosen)
   const selected = [...open, ...ended].find(({ id }) => id === selectedId) ?? open[0]
-  useKeys({
-    o: () => {
-      if (selected?.sessionId !== undefined) void navigate({ to: '/sessions/$id', params: { id: selected.sessionId } })
-    },
-  })
+  const sessionId = selected?.sessionId
+  const openSession = () => void navigate({ to: '/sessions/$id', params: { id: sessionId ?? '' } })
+  useActions(sessionId === undefined ? [] : [{ label: 'Open the session of the decision', key: 'o', run: openSession }])
   return (
     <>
       <div className={c.head}>

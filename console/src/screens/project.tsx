@@ -1,9 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, etag } from '../api/client'
-import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent } from '../api/types'
+import type { AgentEvent, AgentView, LoggedDecisionView, ProjectView, RoutedEvent, TrustChange } from '../api/types'
 import { BrakeDialog } from '../app/brake'
+import { useActions } from '../app/keyboard'
 import { usePages, useReadAgain } from '../app/queries'
 import { inbox } from '../live/inbox'
 import { useStore } from '../live/store'
@@ -33,6 +34,16 @@ function Project({ id }: { id: string }) {
   useReadAgain(['trust'], log)
   const { open } = useStore(inbox)
   const [isBraking, setBraking] = useState(false)
+  const navigate = useNavigate()
+  useActions([
+    { label: 'New agent', run: () => void navigate({ to: '/projects/$id/brief', params: { id } }) },
+    {
+      label: 'Stop all agents of the project',
+      run: () => {
+        setBraking(true)
+      },
+    },
+  ])
   if (project.isError) return <Problem error={project.error} />
   if (project.data === undefined) return <Empty>Loading …</Empty>
   const { name, description, goals, constraints, workstreams, spending, spendingCap } = project.data
@@ -83,13 +94,16 @@ function Project({ id }: { id: string }) {
           <DecisionCard key={decision.id} decision={decision} />
         ))}
       </div>
-      <Card title="Agents">
+      <Card
+        title="Agents"
+        aside={
+          <Link to="/projects/$id/brief" params={{ id }} className={s.button}>
+            New agent
+          </Link>
+        }
+      >
         {agents.isError && <Problem error={agents.error} />}
-        {agents.data?.items.length === 0 && (
-          <Empty>
-            No agent yet. Add one with <code>pilothouse agent spawn</code>.
-          </Empty>
-        )}
+        {agents.data?.items.length === 0 && <Empty>No agent yet.</Empty>}
         <ul className={s.stack}>
           {agents.data?.items.map((agent) => (
             <Agent
@@ -127,6 +141,16 @@ function ControlMode({ project }: { project: ProjectView }) {
       }),
     onSettled: read,
   })
+  useActions(
+    (Object.keys(MODES) as Mode[])
+      .filter((mode) => mode !== project.controlMode)
+      .map((mode) => ({
+        label: `Control mode: ${mode}`,
+        run: () => {
+          change.mutate(mode)
+        },
+      })),
+  )
   return (
     <Card title="Control mode">
       {change.isError && <Problem error={change.error} />}
@@ -178,8 +202,20 @@ function Agent({
           </Link>
           <StatusBadge status={agent.sessionStatus} />
           {agent.pendingDecisions > 0 && <Badge tone="warn">{agent.pendingDecisions} to decide</Badge>}
+          {agent.briefSync === 'pending' && <Badge tone="info">new brief waits for a reload</Badge>}
         </span>
         <span className={s.row}>
+          {agent.briefSync === 'pending' && (
+            <ActionButton
+              action={() => api.POST('/api/agents/sessions/{id}/reload', { params: { path: { id: agent.sessionId } } })}
+              done={reload}
+            >
+              Reload
+            </ActionButton>
+          )}
+          <Link to="/projects/$id/brief" params={{ id: agent.projectId }} search={{ agentId: agent.id }} className={s.button}>
+            Brief
+          </Link>
           <Button
             onClick={() => {
               setTrust(true)
@@ -220,20 +256,26 @@ function Agent({
 }
 
 function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
-  const trust = useQuery({
+  const query = useInfiniteQuery({
     queryKey: ['trust', agent.id],
-    queryFn: () => data(api.GET('/api/trust/{id}', { params: { path: { id: agent.id } } })),
+    queryFn: ({ pageParam: cursor }) =>
+      data(api.GET('/api/trust/{id}', { params: { path: { id: agent.id }, query: { limit: 100, cursor } as never } })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ history }) => history.nextCursor ?? undefined,
   })
+  const trust = query.data?.pages[0]
+  const changes = query.data?.pages.flatMap(({ history }) => history.items) ?? []
   return (
     <Dialog title={`Trust in ${agent.brief.role}`} isOpen onClose={onClose}>
-      {trust.isError && <Problem error={trust.error} />}
-      {trust.data !== undefined && (
+      {query.isError && <Problem error={query.error} />}
+      {trust !== undefined && (
         <div className={s.stack}>
           <p>
-            <strong>{trust.data.score}</strong> <span className={s.muted}>of 100, profile {trust.data.profile}</span>
+            <strong>{trust.score}</strong> <span className={s.muted}>of 100, profile {trust.profile}</span>
           </p>
-          <Meter percent={trust.data.score} warnAt={101} label="Trust" />
-          {trust.data.history.items.length === 0 && <p className={s.muted}>Nothing has changed it yet.</p>}
+          <Meter percent={trust.score} warnAt={101} label="Trust" />
+          {changes.length === 0 && <p className={s.muted}>Nothing has changed it yet.</p>}
+          {changes.length > 0 && <Trajectory changes={changes} />}
           <div className={s.scroll}>
             <table className={s.table}>
               <thead>
@@ -245,7 +287,7 @@ function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
                 </tr>
               </thead>
               <tbody>
-                {trust.data.history.items.map(({ causedBy, at, outcome, before, after, explanation }) => (
+                {changes.map(({ causedBy, at, outcome, before, after, explanation }) => (
                   <tr key={`${causedBy} ${outcome}`}>
                     <td>
                       <Ago at={at} />
@@ -260,9 +302,30 @@ function Trust({ agent, onClose }: { agent: AgentView; onClose: () => void }) {
               </tbody>
             </table>
           </div>
+          <More
+            pages={{ hasMore: query.hasNextPage, more: query.isFetching ? undefined : () => void query.fetchNextPage() }}
+            text="Show earlier changes"
+          />
         </div>
       )}
     </Dialog>
+  )
+}
+
+/** The scores after each change, in order of time. The table below has the reasons. */
+function Trajectory({ changes }: { changes: readonly TrustChange[] }) {
+  const scores = [changes.at(-1)?.before ?? 0, ...changes.map(({ after }) => after).toReversed()]
+  const points = scores.map((score, at) => `${String(at)},${String(100 - score)}`)
+  return (
+    <svg
+      className={c.trajectory}
+      viewBox={`0 0 ${String(changes.length)} 100`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`Trust from ${String(scores[0])} to ${String(scores.at(-1))} in ${String(changes.length)} changes; the table below has the reasons`}
+    >
+      <polyline points={points.join(' ')} />
+    </svg>
   )
 }
 

@@ -30,6 +30,7 @@ export function useProject(id: string) {
 
 const PARTS = [
   { to: '/projects/$id', label: 'Overview' },
+  { to: '/projects/$id/map', label: 'Map' },
   { to: '/projects/$id/artifacts', label: 'Artifacts' },
   { to: '/projects/$id/coherence', label: 'Coherence' },
   { to: '/projects/$id/knowledge', label: 'Knowledge' },

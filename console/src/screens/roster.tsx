@@ -3,7 +3,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { messageOf } from '../api/client'
 import type { AgentSessionStatus, SessionSummary } from '../api/types'
-import { useKeys } from '../app/keyboard'
+import { useActions, useKeys } from '../app/keyboard'
 import { inbox } from '../live/inbox'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
@@ -115,6 +115,20 @@ export function RosterScreen() {
       if (selected !== undefined) void navigate({ to: '/sessions/$id', params: { id: selected } })
     },
   })
+  const affected = BULK.map((action) => ({
+    action,
+    count: shown.filter((session) => possibleRequests(session).includes(action)).length,
+  }))
+  useActions(
+    affected
+      .filter(({ count }) => count > 0)
+      .map(({ action, count }) => ({
+        label: `${LIFECYCLE[action]} ${String(count)} sessions`,
+        run: () => {
+          setBulk(action)
+        },
+      })),
+  )
   return (
     <div className={c.rosterScreen}>
       <div className={c.head}>
@@ -145,20 +159,17 @@ export function RosterScreen() {
             setGroup(value as Group | '')
           }}
         />
-        {BULK.map((action) => {
-          const count = shown.filter((session) => possibleRequests(session).includes(action)).length
-          return (
-            <Button
-              key={action}
-              disabled={count === 0}
-              onClick={() => {
-                setBulk(action)
-              }}
-            >
-              {LIFECYCLE[action]} {count}
-            </Button>
-          )
-        })}
+        {affected.map(({ action, count }) => (
+          <Button
+            key={action}
+            disabled={count === 0}
+            onClick={() => {
+              setBulk(action)
+            }}
+          >
+            {LIFECYCLE[action]} {count}
+          </Button>
+        ))}
       </div>
       <div
         className={c.rosterList}

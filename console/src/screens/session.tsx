@@ -3,7 +3,7 @@ import { useParams } from '@tanstack/react-router'
 import * as Tabs from '@radix-ui/react-tabs'
 import { useRef, useState } from 'react'
 import type { SessionView } from '../api/types'
-import { useKeys } from '../app/keyboard'
+import { useActions } from '../app/keyboard'
 import { inbox } from '../live/inbox'
 import { useSessionFollower, type LiveSession, type SessionFollower } from '../live/session'
 import { useStore } from '../live/store'
@@ -20,6 +20,8 @@ import { Timeline } from './timeline'
 import { useControlHistory } from './control'
 import { LIFECYCLE, possibleRequests, request, type Lifecycle } from './lifecycle'
 import c from './screens.module.css'
+
+const KEYS: Partial<Record<Lifecycle, string>> = { pause: 'p', resume: 'p', interrupt: 'i' }
 
 export function SessionScreen() {
   const { id } = useParams({ from: '/shell/sessions/$id' })
@@ -53,16 +55,19 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
     if (action === 'cancel') setCancelling(true)
     else lifecycle.mutate(action)
   }
-  useKeys({
-    s: () => composer.current?.focus(),
-    p: () => {
-      if (actions.includes('pause')) act('pause')
-      else if (actions.includes('resume')) act('resume')
-    },
-    i: () => {
-      if (actions.includes('interrupt')) act('interrupt')
-    },
-  })
+  useActions([
+    { label: 'Write to the agent', key: 's', run: () => composer.current?.focus() },
+    ...actions.map((action) => {
+      const key = KEYS[action]
+      return {
+        label: `${LIFECYCLE[action]} ${session.name}`,
+        ...(key === undefined ? {} : { key }),
+        run: () => {
+          act(action)
+        },
+      }
+    }),
+  ])
   return (
     <div className={s.stack}>
       <div className={c.head} style={{ marginBottom: 0 }}>
@@ -184,15 +189,17 @@ function Money({ session, follower }: { session: SessionView; follower: SessionF
   const { budget, metrics } = session
   const [isEditing, setEditing] = useState(false)
   const { contextWindow } = metrics
+  const edit = () => {
+    setEditing(true)
+  }
+  useActions([{ label: 'Change the cap of the session', run: edit }])
   return (
     <Card
       title="Money"
       aside={
         <Button
           look="quiet"
-          onClick={() => {
-            setEditing(true)
-          }}
+          onClick={edit}
         >
           Change cap
         </Button>

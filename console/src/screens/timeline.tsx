@@ -1,6 +1,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { ActivityItemType, ActivityView } from '../api/types'
+import { useActions } from '../app/keyboard'
 import type { LiveSession, SessionFollower } from '../live/session'
 import { ActionButton, Button, Choice, Empty, s } from '../ui'
 import { Clock } from '../ui/time'
@@ -76,6 +77,13 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     }
   }, [])
   const now = all[replay.position]
+  const play = () => {
+    isAtEnd.current = true
+    replay.play()
+  }
+  useActions([
+    replay.isPlaying ? { label: 'Pause the replay', run: replay.pause } : { label: 'Replay the timeline', run: play },
+  ])
   return (
     <div className={s.stack}>
       {all.length > 1 && (
@@ -94,14 +102,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
             {replay.isPlaying ? (
               <Button onClick={replay.pause}>Pause the replay</Button>
             ) : (
-              <Button
-                onClick={() => {
-                  isAtEnd.current = true
-                  replay.play()
-                }}
-              >
-                Replay
-              </Button>
+              <Button onClick={play}>Replay</Button>
             )}
             <Choice
               label="Speed of the replay"

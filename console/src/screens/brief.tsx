@@ -1,0 +1,223 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, ApiProblem, data, etag } from '../api/client'
+import type { AgentView, ProjectView, TemplateView } from '../api/types'
+import { Button, Card, Choice, Empty, Field, Problem, s } from '../ui'
+import { Diff } from '../ui/diff'
+import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
+import { toast } from '../ui/toasts'
+import { ProjectHead, useProject } from './projectFrame'
+import c from './screens.module.css'
+
+/** The brief of an agent of a project, or of a new agent. */
+export function BriefScreen() {
+  const { id } = useParams({ from: '/shell/projects/$id/brief' })
+  const { agentId } = useSearch({ from: '/shell/projects/$id/brief' })
+  return <Brief key={`${id} ${agentId ?? ''}`} id={id} agentId={agentId} />
+}
+
+function Brief({ id, agentId }: { id: string; agentId: string | undefined }) {
+  const { project, agents } = useProject(id)
+  const schema = useQuery({
+    queryKey: ['brief-schema'],
+    queryFn: async () => (await data(api.GET('/api/briefs/schema'))) as Schema,
+    staleTime: Infinity,
+  })
+  const failed = [project, agents, schema].find(({ isError }) => isError)
+  if (failed !== undefined) return <Problem error={failed.error} />
+  if (project.data === undefined || agents.data === undefined || schema.data === undefined) return <Empty>Loading …</Empty>
+  const agent = agents.data.items.find((agent) => agent.id === agentId)
+  if (agentId !== undefined && agent === undefined) return <Empty>This project has no such agent.</Empty>
+  return (
+    <div className={s.stack}>
+      <ProjectHead id={id} title={agent === undefined ? `New agent of ${project.data.name}` : `Brief of ${agent.brief.role}`} />
+      <Editor project={project.data} agent={agent} schema={schema.data} />
+    </div>
+  )
+}
+
+/** The fields that have a value. An empty list or object is the same as none. */
+function withValues(brief: Values): Values {
+  const isEmpty = (value: unknown) => value == null || (typeof value === 'object' && Object.keys(value).length === 0)
+  return Object.fromEntries(Object.entries(brief).filter(([, value]) => !isEmpty(value)))
+}
+
+/** The fields that differ, with their new values; `null` for a field that was cleared. */
+function changes(before: Values, after: Values): Values {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)])
+  const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+  return Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))
+}
+
+/** What a template supplies if a brief leaves it open. */
+function ofTemplate({ modelId, allowedTools, adapter }: TemplateView): Values {
+  return withValues({ modelPreference: modelId, allowedTools, adapter })
+}
+
+/** A brief as text, with its fields in the order of the schema. */
+function text(brief: Values, schema: Schema): string {
+  const names = Object.keys(schema.properties ?? {}).filter((name) => brief[name] !== undefined)
+  return names.length === 0 ? '' : JSON.stringify(Object.fromEntries(names.map((name) => [name, brief[name]])), null, 2)
+}
+
+/** The violations of an input by the field of the brief that each is about. */
+function violationsOf(error: unknown): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []
+  for (const { field, message } of violations) {
+    const path = field.replace(/^brief\./, '')
+    const [name = ''] = path.split(/[.[]/)
+    const sentence = path === name ? message : `${path.slice(name.length)} ${message}`
+    found.set(name, [found.get(name), sentence].filter((part) => part !== undefined).join('; '))
+  }
+  return found
+}
+
+interface Start {
+  objective: string
+  workingDirectory: string
+  budgetCapUsd: string
+}
+
+function Editor({ project, agent, schema }: { project: ProjectView; agent: AgentView | undefined; schema: Schema }) {
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  // The brief that the person saw. The request carries its version, so it cannot overwrite the change of somebody else.
+  const [seen, setSeen] = useState(agent)
+  const [values, setValues] = useState<Values>(() => withValues(agent?.brief ?? {}))
+  const [start, setStart] = useState<Start>({ objective: '', workingDirectory: '', budgetCapUsd: '5' })
+  const [templateId, setTemplateId] = useState('')
+  const templates = useQuery({ queryKey: ['templates'], queryFn: () => data(api.GET('/api/agents/templates')) })
+  const template = useQuery({
+    queryKey: ['template', templateId],
+    enabled: templateId !== '',
+    queryFn: () => data(api.GET('/api/agents/templates/{id}', { params: { path: { id: templateId } } })),
+  })
+  const current = withValues(seen?.brief ?? {})
+  const changed = changes(current, values)
+  const isStale = agent !== undefined && seen !== undefined && agent.briefVersion !== seen.briefVersion
+  const save = useMutation({
+    mutationFn: () => {
+      if (seen !== undefined) {
+        const params = { path: { id: seen.id }, header: { 'If-Match': etag(seen.revision) } as never }
+        return data(api.PATCH('/api/agents/{id}/brief', { params, body: changed as never }))
+      }
+      const body = {
+        projectId: project.id,
+        brief: values,
+        objective: start.objective.trim(),
+        workingDirectory: start.workingDirectory.trim(),
+        budgetCapUsd: start.budgetCapUsd.trim() === '' ? undefined : start.budgetCapUsd.trim(),
+        templateId: templateId === '' ? undefined : templateId,
+      }
+      return data(api.POST('/api/agents/spawn', { body: body as never })).then(({ agent }) => agent)
+    },
+    onSuccess: ({ brief, briefSync }) => {
+      toast(
+        seen === undefined
+          ? `${brief.role} is created.`
+          : briefSync === 'pending'
+            ? `The brief of ${brief.role} is changed. The agent receives it with its next reload or run.`
+            : `The brief of ${brief.role} is changed.`,
+      )
+      void client.invalidateQueries({ queryKey: ['agents', project.id] })
+      void navigate({ to: '/projects/$id', params: { id: project.id } })
+    },
+  })
+  const violations = violationsOf(save.error)
+  const workstreams = project.workstreams.map(({ id, name }) => [id, name] as const)
+  const compared = templateId === '' ? current : template.data === undefined ? undefined : ofTemplate(template.data)
+  const [before, after] = [text(compared ?? {}, schema), text(values, schema)]
+  const field = (name: keyof Start) => ({
+    className: s.input,
+    value: start[name],
+    'aria-invalid': violations.has(name),
+    onChange: ({ target }: { target: { value: string } }) => {
+      setStart((now) => ({ ...now, [name]: target.value }))
+    },
+  })
+  const title =
+    templateId !== '' ? 'Compared with the template' : seen === undefined ? 'The brief' : 'Compared with the current brief'
+  return (
+    <div className={c.columns}>
+      <Card title="Brief">
+        <form
+          className={s.stack}
+          onSubmit={(event) => {
+            event.preventDefault()
+            save.mutate()
+          }}
+        >
+          {save.isError && <Problem error={save.error} />}
+          {isStale && (
+            <p className={s.row} role="alert">
+              The brief was changed since you read it.
+              <Button
+                onClick={() => {
+                  setSeen(agent)
+                  setValues(withValues({ ...agent.brief, ...changed }))
+                  save.reset()
+                }}
+              >
+                Apply your changes to the new brief
+              </Button>
+            </p>
+          )}
+          {seen === undefined && (
+            <>
+              <Field label="What to do">
+                <textarea {...field('objective')} rows={3} required />
+              </Field>
+              <Field label="Directory" hint="An absolute path on the machine that runs the agent.">
+                <input {...field('workingDirectory')} required placeholder="/home/me/project" autoCapitalize="none" />
+              </Field>
+              <Field label="Budget in dollars" hint="Without one, the template supplies it.">
+                <input {...field('budgetCapUsd')} inputMode="decimal" />
+              </Field>
+            </>
+          )}
+          <SchemaForm
+            key={seen?.briefVersion}
+            schema={schema}
+            values={values}
+            options={{ workstream: workstreams, readableWorkstreams: workstreams.filter(([id]) => id !== values.workstream) }}
+            violations={violations}
+            fixed={seen === undefined ? [] : ['workstream']}
+            onChange={setValues}
+          />
+          <div className={s.dialogFoot}>
+            <Link to="/projects/$id" params={{ id: project.id }} className={s.button}>
+              Cancel
+            </Link>
+            <Button
+              type="submit"
+              look="primary"
+              disabled={save.isPending || isStale || (seen !== undefined && Object.keys(changed).length === 0)}
+            >
+              {seen === undefined ? 'Create the agent' : 'Save the brief'}
+            </Button>
+          </div>
+        </form>
+      </Card>
+      <div className={c.sticky}>
+        <Card
+          title={title}
+          aside={
+            <Choice
+              label={seen === undefined ? 'Template' : 'Compare with'}
+              any={seen === undefined ? 'No template' : 'The current brief'}
+              options={(templates.data?.items ?? []).filter(({ isActive }) => isActive).map(({ id, name }) => [id, name])}
+              value={templateId}
+              onChange={setTemplateId}
+            />
+          }
+        >
+          {[templates, template].map(({ isError, error }, at) => isError && <Problem key={at} error={error} />)}
+          {compared !== undefined && before === after && <p className={s.muted}>No differences.</p>}
+          {compared !== undefined && before !== after && <Diff before={before} after={after} label={title} />}
+        </Card>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,243 @@
+import { useId } from 'react'
+import { Checkboxes, s } from '.'
+
+/** The keywords of JSON Schema that a form needs. */
+export interface Schema {
+  type?: string | readonly string[]
+  enum?: readonly unknown[]
+  const?: unknown
+  oneOf?: readonly Schema[]
+  anyOf?: readonly Schema[]
+  $ref?: string
+  $defs?: Readonly<Record<string, Schema>>
+  items?: Schema
+  properties?: Readonly<Record<string, Schema>>
+  required?: readonly string[]
+  description?: string
+  maxLength?: number
+}
+
+export type Values = Readonly<Record<string, unknown>>
+type Options = readonly (readonly [value: string, text: string])[]
+
+/** A text longer than this is edited in several lines. */
+const LONG = 300
+
+/** The schema behind references and `null`, with the description that is nearest to the field. */
+function resolved(schema: Schema, root: Schema): Schema {
+  const { description } = schema
+  const parts = schema.anyOf?.filter(({ type }) => type !== 'null')
+  const inner =
+    schema.$ref !== undefined ? root.$defs?.[schema.$ref.replace('#/$defs/', '')] : parts?.length === 1 ? parts[0] : undefined
+  return inner === undefined ? schema : { ...resolved(inner, root), ...(description === undefined ? {} : { description }) }
+}
+
+function has({ type }: Schema, wanted: string): boolean {
+  return type === wanted || (Array.isArray(type) && type.includes(wanted))
+}
+
+type Input =
+  | { kind: 'text' | 'long' | 'number' | 'boolean' | 'lines' | 'json' }
+  | { kind: 'choice' | 'choices'; options: Options }
+
+/** How a field is edited. `options` are the values that the page knows for it. */
+function inputOf(schema: Schema, root: Schema, options: Options | undefined): Input {
+  const constants = schema.enum ?? schema.oneOf?.map((one) => one.const)
+  if (constants?.every((one) => typeof one === 'string') === true) {
+    return { kind: 'choice', options: constants.map((one) => [one, one]) }
+  }
+  if (has(schema, 'string')) {
+    if (options !== undefined) return { kind: 'choice', options }
+    return { kind: (schema.maxLength ?? 0) > LONG ? 'long' : 'text' }
+  }
+  if (has(schema, 'integer') || has(schema, 'number')) return { kind: 'number' }
+  if (has(schema, 'boolean')) return { kind: 'boolean' }
+  if (has(schema, 'array') && schema.items !== undefined && has(resolved(schema.items, root), 'string')) {
+    return options === undefined ? { kind: 'lines' } : { kind: 'choices', options }
+  }
+  return { kind: 'json' }
+}
+
+/** The name of a field in words. */
+function label(name: string): string {
+  const words = name.replaceAll(/([A-Z])/g, ' $1').toLowerCase()
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/**
+ * The fields of a JSON Schema, each with its description and the violations of the server. Nested objects are edited as JSON, which the
+ * browser checks before it submits the form. A field without a value is absent from `values`. Give the component another key to show
+ * values that were not made by it.
+ */
+export function SchemaForm({
+  schema,
+  values,
+  options,
+  violations,
+  fixed,
+  onChange,
+}: {
+  schema: Schema
+  values: Values
+  options: Readonly<Record<string, Options>>
+  violations: ReadonlyMap<string, string>
+  /** Fields that cannot be changed. */
+  fixed: readonly string[]
+  onChange: (values: Values) => void
+}) {
+  return Object.entries(schema.properties ?? {}).map(([name, field]) => {
+    const shape = resolved(field, schema)
+    return (
+      <SchemaField
+        key={name}
+        label={label(name)}
+        hint={shape.description}
+        input={inputOf(shape, schema, options[name])}
+        maxLength={shape.maxLength}
+        isRequired={schema.required?.includes(name) === true}
+        isFixed={fixed.includes(name)}
+        violation={violations.get(name)}
+        value={values[name]}
+        onChange={(value) => {
+          const others = Object.entries(values).filter(([other]) => other !== name)
+          onChange(Object.fromEntries(value === undefined ? others : [...others, [name, value]]))
+        }}
+      />
+    )
+  })
+}
+
+function SchemaField({
+  label,
+  hint,
+  input,
+  maxLength,
+  isRequired,
+  isFixed,
+  violation,
+  value,
+  onChange,
+}: {
+  label: string
+  hint: string | undefined
+  input: Input
+  maxLength: number | undefined
+  isRequired: boolean
+  isFixed: boolean
+  violation: string | undefined
+  value: unknown
+  onChange: (value: unknown) => void
+}) {
+  const id = useId()
+  const describedBy = [hint === undefined ? '' : `${id}-hint`, violation === undefined ? '' : `${id}-violation`].join(' ').trim()
+  const notes = (
+    <>
+      {violation !== undefined && (
+        <p className={s.problem} id={`${id}-violation`}>
+          {violation}
+        </p>
+      )}
+      {hint !== undefined && (
+        <small className={s.muted} id={`${id}-hint`}>
+          {hint}
+        </small>
+      )}
+    </>
+  )
+  const common = {
+    id,
+    className: s.input,
+    disabled: isFixed,
+    required: isRequired,
+    'aria-invalid': violation !== undefined,
+    'aria-describedby': describedBy === '' ? undefined : describedBy,
+  }
+  const text = typeof value === 'string' ? value : ''
+  const list = Array.isArray(value) ? (value as string[]) : []
+  const withText = {
+    ...common,
+    value: text,
+    maxLength,
+    onChange: ({ target }: { target: { value: string } }) => {
+      onChange(target.value === '' ? undefined : target.value)
+    },
+  }
+  if (input.kind === 'choices') {
+    return (
+      <div className={s.field}>
+        <Checkboxes legend={label} options={input.options} checked={list} onChange={onChange} />
+        {notes}
+      </div>
+    )
+  }
+  return (
+    <div className={s.field}>
+      <label htmlFor={id}>{label}</label>
+      {input.kind === 'text' && <input {...withText} />}
+      {input.kind === 'long' && <textarea {...withText} rows={3} />}
+      {input.kind === 'choice' && (
+        <select {...common} value={text} onChange={withText.onChange}>
+          {(!isRequired || text === '') && <option value="">{isRequired ? 'Choose …' : 'Default'}</option>}
+          {input.options.map(([value, name]) => (
+            <option key={value} value={value}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+      {input.kind === 'number' && (
+        <input
+          {...common}
+          type="number"
+          value={typeof value === 'number' ? value : ''}
+          onChange={({ target }) => {
+            onChange(target.value === '' ? undefined : Number(target.value))
+          }}
+        />
+      )}
+      {input.kind === 'boolean' && (
+        <select
+          {...common}
+          value={typeof value === 'boolean' ? String(value) : ''}
+          onChange={({ target }) => {
+            onChange(target.value === '' ? undefined : target.value === 'true')
+          }}
+        >
+          <option value="">Default</option>
+          <option value="true">yes</option>
+          <option value="false">no</option>
+        </select>
+      )}
+      {input.kind === 'lines' && (
+        <textarea
+          {...common}
+          rows={3}
+          placeholder="One in each line"
+          defaultValue={list.join('\n')}
+          onChange={({ target }) => {
+            const lines = target.value.split('\n').filter((line) => line.trim() !== '')
+            onChange(lines.length === 0 ? undefined : lines)
+          }}
+        />
+      )}
+      {input.kind === 'json' && (
+        <textarea
+          {...common}
+          rows={value === undefined ? 1 : 5}
+          placeholder="JSON"
+          spellCheck={false}
+          defaultValue={value === undefined ? '' : JSON.stringify(value, null, 2)}
+          onChange={({ target }) => {
+            try {
+              onChange(target.value.trim() === '' ? undefined : JSON.parse(target.value))
+              target.setCustomValidity('')
+            } catch {
+              target.setCustomValidity('This is not JSON.')
+            }
+          }}
+        />
+      )}
+      {notes}
+    </div>
+  )
+}
