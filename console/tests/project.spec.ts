@@ -122,17 +122,17 @@ test('a brief is edited with its differences', { tag: '@quick' }, async ({ serve
   await save.click()
   await expect(page.getByRole('alert').first()).toContainText('changed since you read it')
   expect((await read()).brief.constraints).toEqual([])
-  await page.reload()
-  await page.getByRole('textbox', { name: 'Constraints' }).fill('Name no prices')
+  await page.getByRole('button', { name: 'Apply your changes to the new brief' }).click()
+  await expect(page.getByRole('textbox', { name: 'Description' })).toHaveValue('Writes guides')
   await save.click()
   await expect(page.getByRole('heading', { name: 'Shop', level: 1 })).toBeVisible()
   const { brief } = await read()
-  expect([brief.description, brief.constraints]).toEqual(['Writes guides', ['Name no prices']])
+  expect([brief.description, brief.constraints]).toEqual(['Writes guides', ['Write short sentences', 'Name no prices']])
 })
 
 test('an agent is created from a template', async ({ server, console: page }) => {
   const id = await server.project()
-  const template = { name: 'Scripts', modelId: 'small', adapter: 'script', allowedTools: ['Read'], defaultBudget: { capUsd: '2' } }
+  const template = { name: 'Scripts', modelId: 'small', adapter: 'script', allowedTools: ['Read'], defaultBudgetCapUsd: '2' }
   await server.api('POST', 'agents/templates', template)
   await page.goto(`${server.url}/projects/${id}`)
   await page.getByRole('link', { name: 'New agent' }).click()
@@ -177,13 +177,31 @@ test('the palette finds a session by keyboard', async ({ server, console: page }
   await expect(page.getByRole('heading', { name: 'Costs', level: 1 })).toBeVisible()
 })
 
+test('the palette offers the actions of a screen', async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  const id = await server.session('needle', [{ turn: { steps: [{ wait: 600_000 }] } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  await expect(page.getByRole('heading', { name: 'needle', level: 1 })).toBeVisible()
+  await page.keyboard.press('Control+k')
+  const group = page.getByRole('group', { name: 'On this screen' })
+  await expect(group.getByRole('option')).toContainText(['Write to the agent', 'Pause needle', 'Interrupt needle', 'Cancel needle'])
+  await page.getByRole('combobox').fill('change the cap')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('dialog', { name: 'Cap of the session' })).toBeVisible()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').fill('pause needle')
+  await page.keyboard.press('Enter')
+  await expect.poll(() => server.statusOf(id)).toBe('Paused')
+})
+
 test('a phone reaches every screen by touch', async ({ console: page }) => {
   test.skip(!isPhone(page), 'the bar at the bottom is for phones')
   for (const name of ['Sessions', 'Projects', 'Inbox']) {
     await page.getByRole('navigation').getByRole('link', { name }).tap()
     await expect(page.getByRole('heading', { name, level: 1 })).toBeVisible()
   }
-  for (const name of ['Costs', 'Library', 'Settings']) {
+  for (const name of ['Costs', 'Library', 'Dead letters', 'Settings']) {
     await page.getByRole('button', { name: 'More' }).tap()
     await page.getByRole('menuitem', { name }).tap()
     await expect(page.getByRole('heading', { name, level: 1 })).toBeVisible()

@@ -66,6 +66,8 @@ async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Pro
     ['session', `/sessions/${tour}`, 'Which currency?'],
     ['projects', '/projects', 'Shop'],
     ['project', `/projects/${project}`, 'Decision log'],
+    ['map', `/projects/${project}/map`, 'price.ts'],
+    ['brief', `/projects/${project}/brief`, 'Readable workstreams'],
     ['artifacts', `/projects/${project}/artifacts`, 'src/price.ts'],
     ['artifact', `/projects/${project}/artifacts?artifact=${artifactId}`, 'Tea costs'],
     ['coherence', `/projects/${project}/coherence`, 'Units differ'],
@@ -73,6 +75,7 @@ async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Pro
     ['knowledge', `/projects/${project}/knowledge?query=order`, 'Workstreams that it may read'],
     ['costs', '/costs', /in 4 sessions/],
     ['library', '/library', 'formatting'],
+    ['dead-letters', '/dead-letters', 'No message has failed.'],
     ['settings', '/settings', 'local'],
   ]
   const width = isPhone(page) ? 'phone' : 'desktop'
@@ -118,6 +121,24 @@ test('dialogs are accessible and close by Escape', async ({ console: page }) => 
     await page.keyboard.press('Escape')
     await expect(dialog).toHaveCount(0)
   }
+})
+
+test('dead letters are sent again', { tag: '@quick' }, async ({ server, console: page }) => {
+  await page.goto(`${server.url}/dead-letters`)
+  await expect(page.getByText('No message has failed.')).toBeVisible()
+  await server.kill()
+  await server.bury('events.fifo', '{"not": "an <b>envelope</b>"}', 'it cannot be read')
+  await server.up()
+  await page.reload()
+  const queue = page.getByRole('region', { name: 'events.fifo (1)' })
+  await expect(queue).toContainText('it cannot be read')
+  await queue.getByText('Beginning of the message').click()
+  await expect(queue.getByRole('group', { name: /^Beginning of/ })).toHaveText('{"not": "an <b>envelope</b>"}')
+  await expectAccessible(page)
+  await queue.getByRole('button', { name: 'Send again …' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+  await expect(queue).toHaveCount(0)
+  await expect(page.getByRole('row', { name: /events.fifo local 1/ })).toBeVisible()
 })
 
 test('costs are exported without formulas', async ({ server, console: page }) => {

@@ -14,12 +14,21 @@ test('a session is started, steered and controlled', { tag: '@quick' }, async ({
   await form.getByText('More options').click()
   await form.getByRole('textbox', { name: 'Name' }).fill('invoices')
   const script = { steps: [{ turn: { steps: [{ say: 'I begin' }, LONG, { say: 'I go on' }, LONG] } }] }
-  await form.getByRole('textbox', { name: /Options of the adapter/ }).fill(JSON.stringify({ script }))
+  await form.getByRole('textbox', { name: 'Adapter options' }).fill(JSON.stringify({ script }))
+  await form.getByRole('textbox', { name: 'Labels' }).fill('team=web\ngoal=sums')
+  const warning = form.getByRole('spinbutton', { name: 'Warn at percent' })
+  await warning.fill('120')
+  await form.getByRole('button', { name: 'Start' }).click()
+  await expect(warning).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByRole('alert')).toContainText('warnAtPercent')
+  await warning.fill('60')
   await form.getByRole('button', { name: 'Start' }).click()
 
   await expect(page.getByRole('heading', { name: 'invoices', level: 1 })).toBeVisible()
   const timeline = page.getByRole('region', { name: 'Timeline' })
   await expect(timeline).toContainText('I begin')
+  const [started] = await server.api<{ items: { labels: unknown }[] }>('GET', 'agents/sessions').then(({ items }) => items)
+  expect(started?.labels).toEqual({ team: 'web', goal: 'sums' })
 
   const message = page.getByRole('textbox', { name: 'Message to the agent' })
   if (isPhone(page)) await message.tap()

@@ -72,6 +72,19 @@ export async function consoleRequest<T>(path: string, body?: unknown): Promise<T
   return (response.status === 204 ? undefined : await response.json()) as T
 }
 
+/** The violations of an input by the field that each is about. A `prefix` of their paths is omitted. */
+export function violationsOf(error: unknown, prefix = ''): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []
+  for (const { field, message } of violations) {
+    const path = field.startsWith(prefix) ? field.slice(prefix.length) : field
+    const [name = ''] = path.split(/[.[]/)
+    const sentence = path === name ? message : `${path.slice(name.length)} ${message}`
+    found.set(name, [found.get(name), sentence].filter((part) => part !== undefined).join('; '))
+  }
+  return found
+}
+
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'Something went wrong.'
 }

@@ -1,8 +1,9 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, data } from '../api/client'
-import { Button, Checkboxes, Dialog, Field, Problem, s } from '../ui'
+import { api, data, violationsOf } from '../api/client'
+import { Button, Checkboxes, Dialog, Empty, Field, Problem, s } from '../ui'
+import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
 
 const LAST = 'pilothouse-last-start'
@@ -12,25 +13,25 @@ interface Start {
   objective: string
   workingDirectory: string
   adapter: string
-  modelId: string
   budget: string
-  name: string
   templateId: string
   skillIds: string[]
-  options: string
+  /** The fields of the request without an input of their own. */
+  more: Values
 }
 
 const EMPTY: Start = {
   objective: '',
   workingDirectory: '',
   adapter: 'native',
-  modelId: '',
   budget: '5',
-  name: '',
   templateId: '',
   skillIds: [],
-  options: '',
+  more: {},
 }
+
+/** Fields of the request that have an input of their own, or that belong to a chain. */
+const SHOWN = ['objective', 'workingDirectory', 'adapter', 'budgetCapUsd', 'templateId', 'skillIds', 'chainId']
 
 /** The directory and adapter of the last start; the other fields belong to one task. */
 function remembered(): Start {
@@ -51,25 +52,15 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
   const start = useMutation({
     mutationFn: async () => {
       const optional = (text: string) => (text.trim() === '' ? undefined : text.trim())
-      let adapterOptions: unknown
-      if (form.options.trim() !== '') {
-        try {
-          adapterOptions = JSON.parse(form.options)
-        } catch {
-          throw new Error('The options of the adapter are not JSON.')
-        }
-      }
       const body = {
+        ...form.more,
         objective: form.objective.trim(),
         workingDirectory: form.workingDirectory.trim(),
-        name: optional(form.name),
         templateId: optional(form.templateId),
         // A template has an adapter of its own.
         adapter: form.templateId === '' ? form.adapter : undefined,
-        modelId: optional(form.modelId),
         budgetCapUsd: optional(form.budget),
         skillIds: form.skillIds.length > 0 ? form.skillIds : undefined,
-        adapterOptions,
       }
       return data(api.POST('/api/agents/sessions', { body: body as never }))
     },
@@ -80,7 +71,8 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
       void navigate({ to: '/sessions/$id', params: { id: session.id } })
     },
   })
-  const field = (name: Exclude<keyof Start, 'skillIds'>) => ({
+  const [hasMore, setMore] = useState(false)
+  const field = (name: Exclude<keyof Start, 'skillIds' | 'more'>) => ({
     className: s.input,
     value: form[name],
     onChange: ({ target }: { target: { value: string } }) => {
@@ -139,19 +131,21 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
             }}
           />
         )}
-        <details>
+        <details
+          onToggle={({ currentTarget }) => {
+            setMore((now) => now || currentTarget.open)
+          }}
+        >
           <summary>More options</summary>
-          <div className={s.stack}>
-            <Field label="Name">
-              <input {...field('name')} />
-            </Field>
-            <Field label="Model">
-              <input {...field('modelId')} autoCapitalize="none" />
-            </Field>
-            <Field label="Options of the adapter" hint="A JSON object, for example the script of the script adapter.">
-              <textarea {...field('options')} rows={4} spellCheck={false} />
-            </Field>
-          </div>
+          {hasMore && (
+            <MoreOptions
+              values={form.more}
+              violations={violationsOf(start.error)}
+              onChange={(more) => {
+                setForm((now) => ({ ...now, more }))
+              }}
+            />
+          )}
         </details>
         <div className={s.dialogFoot}>
           <Button onClick={onClose}>Cancel</Button>
@@ -161,5 +155,39 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         </div>
       </form>
     </Dialog>
+  )
+}
+
+/** The other fields of the request, as the API describes them. */
+function MoreOptions({
+  values,
+  violations,
+  onChange,
+}: {
+  values: Values
+  violations: ReadonlyMap<string, string>
+  onChange: (values: Values) => void
+}) {
+  const document = useQuery({
+    queryKey: ['openapi'],
+    queryFn: async () => (await data(api.GET('/openapi.json'))) as unknown as { components: { schemas: { StartSession: Schema } } },
+    staleTime: Infinity,
+  })
+  if (document.isError) return <Problem error={document.error} />
+  if (document.data === undefined) return <Empty>Loading …</Empty>
+  const { properties = {} } = document.data.components.schemas.StartSession
+  const others = Object.fromEntries(Object.entries(properties).filter(([name]) => !SHOWN.includes(name)))
+  return (
+    <div className={s.stack}>
+      <SchemaForm
+        schema={{ properties: others }}
+        root={document.data}
+        values={values}
+        options={{}}
+        violations={violations}
+        fixed={[]}
+        onChange={onChange}
+      />
+    </div>
   )
 }

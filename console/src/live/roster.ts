@@ -37,9 +37,16 @@ async function list(): Promise<void> {
   setSessions({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
 }
 
+/** Whether two states of a session differ only in its age. The server reports each commit of a session. */
+function isSame(a: SessionSummary, b: SessionSummary): boolean {
+  return JSON.stringify({ ...a, elapsedSeconds: 0 }) === JSON.stringify({ ...b, elapsedSeconds: 0 })
+}
+
 export function followRoster(): () => void {
   return followList<SessionListMessage>('/ws/sessions', list, (message) => {
     if (message.type !== 'session') return
+    const known = changed.get(message.data.id) ?? roster.get().sessions.get(message.data.id)
+    if (known !== undefined && isSame(known, message.data)) return
     changed.set(message.data.id, message.data)
     flush()
   })

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ApiProblem, data, etag } from '../api/client'
+import { api, data, etag, violationsOf } from '../api/client'
 import type { AgentView, ProjectView, TemplateView } from '../api/types'
 import { Button, Card, Choice, Empty, Field, Problem, s } from '../ui'
 import { Diff } from '../ui/diff'
@@ -61,19 +61,6 @@ function text(brief: Values, schema: Schema): string {
   return names.length === 0 ? '' : JSON.stringify(Object.fromEntries(names.map((name) => [name, brief[name]])), null, 2)
 }
 
-/** The violations of an input by the field of the brief that each is about. */
-function violationsOf(error: unknown): ReadonlyMap<string, string> {
-  const found = new Map<string, string>()
-  const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []
-  for (const { field, message } of violations) {
-    const path = field.replace(/^brief\./, '')
-    const [name = ''] = path.split(/[.[]/)
-    const sentence = path === name ? message : `${path.slice(name.length)} ${message}`
-    found.set(name, [found.get(name), sentence].filter((part) => part !== undefined).join('; '))
-  }
-  return found
-}
-
 interface Start {
   objective: string
   workingDirectory: string
@@ -124,8 +111,10 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
       void client.invalidateQueries({ queryKey: ['agents', project.id] })
       void navigate({ to: '/projects/$id', params: { id: project.id } })
     },
+    // A refusal may be due to a newer brief.
+    onError: () => client.invalidateQueries({ queryKey: ['agents', project.id] }),
   })
-  const violations = violationsOf(save.error)
+  const violations = violationsOf(save.error, 'brief.')
   const workstreams = project.workstreams.map(({ id, name }) => [id, name] as const)
   const compared = templateId === '' ? current : template.data === undefined ? undefined : ofTemplate(template.data)
   const [before, after] = [text(compared ?? {}, schema), text(values, schema)]
@@ -193,7 +182,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
             <Button
               type="submit"
               look="primary"
-              disabled={save.isPending || isStale || (seen !== undefined && Object.keys(changed).length === 0)}
+              disabled={save.isPending || (seen !== undefined && Object.keys(changed).length === 0)}
             >
               {seen === undefined ? 'Create the agent' : 'Save the brief'}
             </Button>

@@ -9,9 +9,9 @@ export interface Schema {
   oneOf?: readonly Schema[]
   anyOf?: readonly Schema[]
   $ref?: string
-  $defs?: Readonly<Record<string, Schema>>
   items?: Schema
   properties?: Readonly<Record<string, Schema>>
+  additionalProperties?: Schema | boolean
   required?: readonly string[]
   description?: string
   maxLength?: number
@@ -23,12 +23,18 @@ type Options = readonly (readonly [value: string, text: string])[]
 /** A text longer than this is edited in several lines. */
 const LONG = 300
 
+/** The part of a document that a reference like `#/$defs/Name` names. */
+function partOf(root: unknown, reference: string): Schema | undefined {
+  const names = reference.split('/').slice(1)
+  return names.reduce<unknown>((part, name) => (part as Record<string, unknown> | undefined)?.[name], root) as Schema | undefined
+}
+
 /** The schema behind references and `null`, with the description that is nearest to the field. */
-function resolved(schema: Schema, root: Schema): Schema {
+function resolved(schema: Schema, root: unknown): Schema {
   const { description } = schema
   const parts = schema.anyOf?.filter(({ type }) => type !== 'null')
   const inner =
-    schema.$ref !== undefined ? root.$defs?.[schema.$ref.replace('#/$defs/', '')] : parts?.length === 1 ? parts[0] : undefined
+    schema.$ref !== undefined ? partOf(root, schema.$ref) : parts?.length === 1 ? parts[0] : undefined
   return inner === undefined ? schema : { ...resolved(inner, root), ...(description === undefined ? {} : { description }) }
 }
 
@@ -37,11 +43,11 @@ function has({ type }: Schema, wanted: string): boolean {
 }
 
 type Input =
-  | { kind: 'text' | 'long' | 'number' | 'boolean' | 'lines' | 'json' }
+  | { kind: 'text' | 'long' | 'number' | 'boolean' | 'lines' | 'pairs' | 'json' }
   | { kind: 'choice' | 'choices'; options: Options }
 
 /** How a field is edited. `options` are the values that the page knows for it. */
-function inputOf(schema: Schema, root: Schema, options: Options | undefined): Input {
+function inputOf(schema: Schema, root: unknown, options: Options | undefined): Input {
   const constants = schema.enum ?? schema.oneOf?.map((one) => one.const)
   if (constants?.every((one) => typeof one === 'string') === true) {
     return { kind: 'choice', options: constants.map((one) => [one, one]) }
@@ -55,7 +61,19 @@ function inputOf(schema: Schema, root: Schema, options: Options | undefined): In
   if (has(schema, 'array') && schema.items !== undefined && has(resolved(schema.items, root), 'string')) {
     return options === undefined ? { kind: 'lines' } : { kind: 'choices', options }
   }
+  if (typeof schema.additionalProperties === 'object' && has(schema.additionalProperties, 'string')) return { kind: 'pairs' }
   return { kind: 'json' }
+}
+
+/** The fields of an object from lines like `team=web`. */
+function pairsOf(text: string): Record<string, string> {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [name = '', ...value] = line.split('=')
+      return [name.trim(), value.join('=').trim()]
+    }),
+  )
 }
 
 /** The name of a field in words. */
@@ -71,6 +89,7 @@ function label(name: string): string {
  */
 export function SchemaForm({
   schema,
+  root = schema,
   values,
   options,
   violations,
@@ -78,6 +97,8 @@ export function SchemaForm({
   onChange,
 }: {
   schema: Schema
+  /** The document that references of the schema lead into. */
+  root?: unknown
   values: Values
   options: Readonly<Record<string, Options>>
   violations: ReadonlyMap<string, string>
@@ -86,13 +107,13 @@ export function SchemaForm({
   onChange: (values: Values) => void
 }) {
   return Object.entries(schema.properties ?? {}).map(([name, field]) => {
-    const shape = resolved(field, schema)
+    const shape = resolved(field, root)
     return (
       <SchemaField
         key={name}
         label={label(name)}
         hint={shape.description}
-        input={inputOf(shape, schema, options[name])}
+        input={inputOf(shape, root, options[name])}
         maxLength={shape.maxLength}
         isRequired={schema.required?.includes(name) === true}
         isFixed={fixed.includes(name)}
@@ -217,6 +238,20 @@ function SchemaField({
           onChange={({ target }) => {
             const lines = target.value.split('\n').filter((line) => line.trim() !== '')
             onChange(lines.length === 0 ? undefined : lines)
+          }}
+        />
+      )}
+      {input.kind === 'pairs' && (
+        <textarea
+          {...common}
+          rows={2}
+          placeholder="name=value, one in each line"
+          defaultValue={Object.entries((value ?? {}) as Record<string, string>)
+            .map((pair) => pair.join('='))
+            .join('\n')}
+          onChange={({ target }) => {
+            const pairs = pairsOf(target.value)
+            onChange(Object.keys(pairs).length === 0 ? undefined : pairs)
           }}
         />
       )}
