@@ -90,6 +90,7 @@ test('trust shows why it moved', async ({ server, console: page }) => {
 })
 
 test('a brief is edited with its differences', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.setTimeout(180_000)
   const id = await server.project()
   await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 600_000 }] } }])
   await page.goto(`${server.url}/projects/${id}`)
@@ -182,9 +183,12 @@ test('the palette offers the actions of a screen', async ({ server, console: pag
   const id = await server.session('needle', [{ turn: { steps: [{ wait: 600_000 }] } }])
   await page.goto(`${server.url}/sessions/${id}`)
   await expect(page.getByRole('heading', { name: 'needle', level: 1 })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Pause', exact: true })).toBeVisible()
   await page.keyboard.press('Control+k')
   const group = page.getByRole('group', { name: 'On this screen' })
-  await expect(group.getByRole('option')).toContainText(['Write to the agent', 'Pause needle', 'Interrupt needle', 'Cancel needle'])
+  for (const name of ['Write to the agent s', 'Pause needle p', 'Interrupt needle i', 'Cancel needle']) {
+    await expect(group.getByRole('option', { name })).toBeVisible()
+  }
   await page.getByRole('combobox').fill('change the cap')
   await page.keyboard.press('Enter')
   await expect(page.getByRole('dialog', { name: 'Cap of the session' })).toBeVisible()

@@ -1,6 +1,7 @@
 import { expect, isPhone, open, test } from './fixture'
 
 test('a first load reads nothing twice', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.setTimeout(240_000)
   const project = await server.shop()
   const { id: issue } = await server.issue('Units differ')
   const session = await server.session('busy', [{ turn: { steps: [{ say: 'Busy' }, { wait: 600_000 }] } }])

@@ -25,6 +25,7 @@ export type Steps = readonly Record<string, unknown>[]
 /** A real server with its own data folder. A restart keeps its port. */
 export class Server {
   private child: ChildProcess | undefined
+  private token: string | undefined
   /** The link that the server printed. */
   link = ''
 
@@ -115,7 +116,8 @@ export class Server {
 
   /** A request of the API with a token. */
   async api<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const token = (await this.cli('token')).trim()
+    this.token ??= (await this.cli('token')).trim()
+    const { token } = this
     const response = await fetch(`${this.url}/api/${path}`, {
       method,
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },

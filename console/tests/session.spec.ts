@@ -16,7 +16,7 @@ test('a session is started, steered and controlled', { tag: '@quick' }, async ({
   const script = { steps: [{ turn: { steps: [{ say: 'I begin' }, LONG, { say: 'I go on' }, LONG] } }] }
   await form.getByRole('textbox', { name: 'Adapter options' }).fill(JSON.stringify({ script }))
   await form.getByRole('textbox', { name: 'Labels' }).fill('team=web\ngoal=sums')
-  const warning = form.getByRole('spinbutton', { name: 'Warn at percent' })
+  const warning = form.getByRole('spinbutton', { name: 'Warn at percent', exact: true })
   await warning.fill('120')
   await form.getByRole('button', { name: 'Start' }).click()
   await expect(warning).toHaveAttribute('aria-invalid', 'true')
@@ -137,6 +137,10 @@ test('a timeline is replayed from any point', { tag: '@quick' }, async ({ server
 
   const position = page.getByRole('slider', { name: 'Position in the timeline' })
   const entries = Number(await position.getAttribute('max')) + 1
+  await page.getByRole('searchbox', { name: 'Find in the timeline' }).fill('PRICES are')
+  await page.getByRole('searchbox', { name: 'Find in the timeline' }).press('Enter')
+  await expect(page.getByText(`1 of ${String(entries)} loaded entries`)).toBeVisible()
+  await expect(position).toHaveAttribute('aria-valuetext', /: .*prices are checked/)
   await position.focus()
   await page.keyboard.press('Home')
   for (let step = 0; step < 3; step++) await page.keyboard.press('ArrowRight')

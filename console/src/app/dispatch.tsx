@@ -170,7 +170,7 @@ function MoreOptions({
 }) {
   const document = useQuery({
     queryKey: ['openapi'],
-    queryFn: async () => (await data(api.GET('/openapi.json'))) as unknown as { components: { schemas: { StartSession: Schema } } },
+    queryFn: async () => (await data<unknown>(api.GET('/openapi.json'))) as { components: { schemas: { StartSession: Schema } } },
     staleTime: Infinity,
   })
   if (document.isError) return <Problem error={document.error} />

@@ -15,7 +15,8 @@ const SHOWN = 100
 /** The geometry of the map, in pixels. */
 const COLUMN = 264
 const GAP = 56
-const HEAD = 96
+const TITLE = 30
+const OWNER = 28
 const ROW = 62
 const BOX = 50
 
@@ -61,8 +62,10 @@ function ProjectMap({ id }: { id: string }) {
       return from === undefined ? [] : [{ from, to }]
     }),
   )
+  const owners = workstreams.map(({ id }) => agents.data?.items.filter(({ brief }) => brief.workstream === id).length ?? 0)
+  const head = TITLE + Math.max(1, ...owners) * OWNER + 6
   const rows = Math.max(1, ...[...places.values()].map(({ row }) => row + 1))
-  const size = { width: workstreams.length * (COLUMN + GAP) - GAP, height: HEAD + rows * ROW }
+  const size = { width: workstreams.length * (COLUMN + GAP) - GAP, height: head + rows * ROW }
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={`Map of ${name}`} />
@@ -78,7 +81,7 @@ function ProjectMap({ id }: { id: string }) {
             {lines.map(({ from, to }) => (
               <path
                 key={`${from.artifact.id} ${to.artifact.id}`}
-                d={curve(from, to)}
+                d={curve(from, to, head)}
                 data-line={`${from.artifact.name} → ${to.artifact.name}`}
               />
             ))}
@@ -90,8 +93,8 @@ function ProjectMap({ id }: { id: string }) {
               aria-label={`Workstream ${name}`}
               style={{ left: column * (COLUMN + GAP), width: COLUMN }}
             >
-              <div style={{ height: HEAD, overflow: 'hidden' }}>
-                <h2 className={c.clip}>{name}</h2>
+              <div style={{ height: head }}>
+                <h2 className={c.clip} style={{ height: TITLE }}>{name}</h2>
                 <Owners agents={agents.data?.items ?? []} workstream={workstream} />
               </div>
               <ul>
@@ -111,9 +114,9 @@ function ProjectMap({ id }: { id: string }) {
   )
 }
 
-/** A line from the artifact `from` to `to`, which was made from it. It leaves a box on the side that is nearer to the other one. */
-function curve(from: Place, to: Place): string {
-  const y = ({ row }: Place) => HEAD + row * ROW + BOX / 2
+/** A line from the artifact `from` to `to`, which was made from it, below a head of a height. It leaves a box on the side that is nearer to the other one. */
+function curve(from: Place, to: Place, head: number): string {
+  const y = ({ row }: Place) => head + row * ROW + BOX / 2
   const left = (place: Place) => place.column * (COLUMN + GAP)
   const right = (place: Place) => left(place) + COLUMN
   const forward = to.column > from.column
@@ -127,7 +130,7 @@ function Owners({ agents, workstream }: { agents: readonly AgentView[]; workstre
   const owners = agents.filter(({ brief }) => brief.workstream === workstream)
   if (owners.length === 0) return <p className={s.muted}>No agent</p>
   return owners.map(({ id, sessionStatus }) => (
-    <p key={id} className={s.row}>
+    <p key={id} className={s.row} style={{ height: OWNER, flexWrap: 'nowrap' }}>
       <AgentLink agents={agents} id={id} /> <StatusBadge status={sessionStatus} />
     </p>
   ))

@@ -76,7 +76,19 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       element.removeEventListener('scroll', scrolled)
     }
   }, [])
+  const [wanted, setWanted] = useState('')
+  const matches = useMemo(() => {
+    const text = wanted.trim().toLowerCase()
+    if (text === '') return []
+    return all.flatMap(({ summary, detail }, at) => (`${summary} ${detail ?? ''}`.toLowerCase().includes(text) ? [at] : []))
+  }, [all, wanted])
   const now = all[replay.position]
+  /** Chooses an entry and shows it, also during a replay. */
+  const moveTo = (index: number) => {
+    isAtEnd.current = replay.isReplay
+    replay.moveTo(index)
+    if (!replay.isReplay) virtual.scrollToIndex(index, { align: 'center' })
+  }
   const play = () => {
     isAtEnd.current = true
     replay.play()
@@ -92,11 +104,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
             items={all}
             lanes={lanes}
             position={replay.position}
-            onMove={(index) => {
-              isAtEnd.current = replay.isReplay
-              replay.moveTo(index)
-              if (!replay.isReplay) virtual.scrollToIndex(index, { align: 'center' })
-            }}
+            onMove={moveTo}
           />
           <div className={s.row} role="group" aria-label="Replay">
             {replay.isPlaying ? (
@@ -124,6 +132,34 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
           </div>
         </>
       )}
+      <form
+        className={s.row}
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const next = matches.find((at) => at > replay.position) ?? matches[0]
+          if (next !== undefined) moveTo(next)
+        }}
+      >
+        <label style={{ flex: '0 1 18rem' }}>
+          <span className={s.visuallyHidden}>Find in the timeline</span>
+          <input
+            className={s.input}
+            type="search"
+            placeholder="Find in the timeline"
+            value={wanted}
+            onChange={({ target }) => {
+              setWanted(target.value)
+            }}
+          />
+        </label>
+        <Button type="submit" disabled={matches.length === 0}>
+          Next
+        </Button>
+        <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
+          {wanted.trim() !== '' && `${String(matches.length)} of ${String(all.length)} loaded entries`}
+        </span>
+      </form>
       <div className={s.row} style={{ justifyContent: 'space-between' }}>
         <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
           {!live.isCaughtUp ? 'Loading …' : replay.isReplay ? 'Replay' : `${String(items.length)} entries, live`}

@@ -1,0 +1,82 @@
+import type { Page } from '@playwright/test'
+import { expect, isPhone, open, test } from './fixture'
+import type { Server } from './server'
+
+const SESSIONS = 1_000
+const ITEMS = Number(process.env.PILOTHOUSE_BENCH_ITEMS ?? 100_000)
+const FIRST_LOAD_KB = 300
+
+/** The bytes that the page loaded, as they were sent, and the time of its first content. */
+async function load(page: Page, path: string): Promise<{ kB: number; paintMs: number }> {
+  await open(page, path)
+  await expect(page.getByRole('main').getByRole('heading', { level: 1 })).toBeVisible()
+  const { bytes, paint } = await page.evaluate(() => {
+    const files = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+    const sizes = files
+      .filter(({ name }) => !new URL(name).pathname.startsWith('/api/'))
+      .map((entry) => (entry as PerformanceResourceTiming).encodedBodySize)
+    const paint = performance.getEntriesByName('first-contentful-paint')[0]
+    return { bytes: sizes.reduce((sum, size) => sum + size, 0), paint: paint?.startTime ?? NaN }
+  })
+  return { kB: Math.round(bytes / 1000), paintMs: Math.round(paint) }
+}
+
+/** The longest time from an input to the next paint while `interact` runs, in milliseconds. */
+async function nextPaint(page: Page, interact: () => Promise<void>): Promise<number> {
+  await page.evaluate(() => {
+    const seen: number[] = []
+    Object.assign(window, { inputs: seen })
+    new PerformanceObserver((list) => {
+      for (const { duration } of list.getEntries()) seen.push(duration)
+    }).observe({ type: 'event', durationThreshold: 16, buffered: false } as PerformanceObserverInit)
+  })
+  await interact()
+  // The browser reports an input after the frame that follows it.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 200))))
+  return page.evaluate(() => Math.max(0, ...(window as unknown as { inputs: number[] }).inputs))
+}
+
+async function fill(server: Server): Promise<string> {
+  const script = { steps: [{ turn: { steps: [{ repeat: { times: ITEMS, steps: [{ say: 'line' }] } }, { say: 'the last line' }] } }] }
+  const start = (name: string, adapterOptions: unknown) =>
+    server.api<{ session: { id: string } }>('POST', 'agents/sessions', {
+      ...{ objective: `Do the work of ${name}`, name, workingDirectory: server.work, adapter: 'script', budgetCapUsd: '5', adapterOptions },
+    })
+  const long = await start('long', { script })
+  await expect.poll(() => server.statusOf(long.session.id), { timeout: 1_200_000, intervals: [2_000] }).toBe('Idle')
+  for (let at = 1; at < SESSIONS; at++) await start(`session ${String(at)}`, { script: { steps: [{ say: 'Done' }] } })
+  return long.session.id
+}
+
+test('the first load is small', { tag: '@quick' }, async ({ console: page }) => {
+  test.skip(isPhone(page), 'both widths load the same files')
+  expect((await load(page, '/')).kB).toBeLessThan(FIRST_LOAD_KB)
+})
+
+// Prints the figures of docs/benchmarks.md.
+test('large lists answer inputs at once', async ({ server, console: page }) => {
+  test.skip(process.env.PILOTHOUSE_BENCH === undefined || isPhone(page), 'only as a benchmark')
+  test.setTimeout(3_600_000)
+  const { kB, paintMs } = await load(page, '/')
+  const long = await fill(server)
+  const roster = await load(page, '/sessions')
+  await expect(page.getByRole('status').filter({ hasText: ` of ${String(SESSIONS)}` })).toBeVisible()
+  const filter = await nextPaint(page, async () => {
+    await page.getByRole('searchbox').pressSequentially('session 99', { delay: 60 })
+    await page.keyboard.press('Escape')
+  })
+  const session = await load(page, `/sessions/${long}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('the last line')
+  const keys = await nextPaint(page, async () => {
+    await page.getByRole('textbox', { name: 'Message to the agent' }).pressSequentially('Keep the public API', { delay: 60 })
+    await page.getByRole('slider').focus()
+    for (let at = 0; at < 20; at++) await page.keyboard.press('PageDown', { delay: 30 })
+  })
+  const figures = {
+    ...{ 'first load of the inbox, kB': kB, 'first paint of the inbox, ms': paintMs },
+    ...{ 'first paint of 1,000 sessions, ms': roster.paintMs, 'input to next paint, 1,000 sessions, ms': filter },
+    ...{ 'first paint of the long session, ms': session.paintMs, 'input to next paint, long session, ms': keys },
+  }
+  process.stdout.write(`${JSON.stringify({ items: ITEMS, ...figures }, null, 2)}\n`)
+})
