@@ -197,6 +197,7 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     reactions::FUNCTION,
     events::event_feed::FUNCTION,
     events::webhook_delivery::FUNCTION,
+    events::coherence_review::FUNCTION,
     events::clock::FUNCTION,
     realtime::push::FUNCTION,
     events::task_stopped::FUNCTION,

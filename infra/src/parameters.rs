@@ -83,6 +83,33 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "ModelUrl",
+        default: Some(""),
+        about: "The endpoint of the model that reviews coherence issues, such as https://api.openai.com/v1; when empty, none does",
+        ..TEXT
+    },
+    Parameter {
+        name: "ModelProtocol",
+        default: Some("openai"),
+        allowed: &["openai", "anthropic"],
+        about: "The protocol of that endpoint: Chat Completions or Messages",
+        ..TEXT
+    },
+    Parameter { name: "Model", default: Some(""), about: "The name of that model", ..TEXT },
+    Parameter {
+        name: "ModelPrice",
+        default: Some(""),
+        pattern: Some("^([0-9.]+/[0-9.]+)?$"),
+        about: "Dollars for a million input and output tokens of that model, such as 0.15/0.6; when empty, 3/15",
+        ..TEXT
+    },
+    Parameter {
+        name: "ModelKeyArn",
+        default: Some(""),
+        about: "A secret of Secrets Manager whose text is the key of that endpoint; when empty, requests have no key",
+        ..TEXT
+    },
+    Parameter {
         name: "Runtime",
         default: Some("workers"),
         allowed: &["workers", "ecs"],
@@ -190,6 +217,9 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasJwksUrl", given("JwksUrl")),
         ("HasOperators", given("Operators")),
         ("HasAllowedOrigins", given("AllowedOrigins")),
+        ("HasModel", given("ModelUrl")),
+        ("HasModelPrice", given("ModelPrice")),
+        ("HasModelKey", given("ModelKeyArn")),
         ("HasDeadlineDivisor", given("DeadlineDivisor")),
         ("HasAgentSecrets", given("AgentSecretsArn")),
         ("HasAlarmEmail", given("AlarmEmail")),

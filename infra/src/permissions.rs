@@ -134,6 +134,11 @@ pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
         let action = &["secretsmanager:GetSecretValue"];
         grants.push(Grant::new("read root secret", action, &[reference("SecretArn")]));
     }
+    if access.model {
+        let read = allow(&["secretsmanager:GetSecretValue"], &[reference("ModelKeyArn")]);
+        let statement = only_if("HasModelKey", &read);
+        grants.push(Grant { name: "read key of the model", on: Vec::new(), statement });
+    }
     if access.publishes {
         grants.push(Grant::new("publish to event bus", &["events:PutEvents"], &[event_bus()]));
         grants.push(Grant::new("publish to topic", &["sns:Publish"], &[topic("notices")]));

@@ -28,7 +28,7 @@ pub struct Inbox {
     #[arg(long, value_parser = status, value_name = "STATE")]
     pub state: Option<DecisionStatus>,
     /// Only decisions of this kind: option, `tool_approval`, question, plan, `output_review`, `brake_release`, `crash_recovery`,
-    /// `handoff_failed` or autonomy
+    /// `handoff_failed`, autonomy or `coherence_review`
     #[arg(long, value_parser = kind, value_name = "KIND")]
     pub kind: Option<DecisionKind>,
     /// Only decisions of this session
@@ -240,6 +240,7 @@ pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
         | DecisionSubject::BrakeRelease { .. }
         | DecisionSubject::CrashRecovery { .. }
         | DecisionSubject::HandoffFailed { .. }
-        | DecisionSubject::Autonomy { .. } => Vec::new(),
+        | DecisionSubject::Autonomy { .. }
+        | DecisionSubject::CoherenceReview { .. } => Vec::new(),
     }
 }

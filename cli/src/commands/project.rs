@@ -131,8 +131,11 @@ pub struct Edit {
     #[arg(value_name = "PROJECT")]
     pub project: String,
     /// A JSON file with the fields to change; a list replaces the former one
-    #[arg(long, short, value_name = "FILE", required_unless_present = "spending_cap")]
+    #[arg(long, short, value_name = "FILE", required_unless_present_any = ["spending_cap", "coherence"])]
     pub file: Option<PathBuf>,
+    /// A setting of coherence monitoring, such as layer2MaxReviewsPerHour=5 or feedbackLoop.enabled=true; may be repeated, the others stay
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = setting)]
+    pub coherence: Vec<(String, Value)>,
     /// The most that the agents may spend together, in US dollars, or none
     #[arg(long, value_name = "USD|none")]
     pub spending_cap: Option<String>,
@@ -252,9 +255,35 @@ impl Edit {
         if let (Some(usd), Some(fields)) = (&self.spending_cap, changes.as_object_mut()) {
             fields.insert("spendingCap".to_owned(), spending_cap(usd, self.warn_at));
         }
+        if !self.coherence.is_empty()
+            && let Some(fields) = changes.as_object_mut()
+        {
+            let mut config = json!(ctx.client.project(id).await?.coherence);
+            for (path, value) in self.coherence {
+                match path.split_once('.') {
+                    Some((parent, field)) => {
+                        let group = &mut config[parent];
+                        if !group.is_object() {
+                            // The server refuses the field with a reason.
+                            *group = json!({});
+                        }
+                        group[field] = value;
+                    }
+                    None => config[&path] = value,
+                }
+            }
+            fields.insert("coherence".to_owned(), config);
+        }
         let project = ctx.client.update_project(id, &changes).await?;
         ctx.print(&project, output::projects::line)
     }
+}
+
+/// `layer2MaxReviewsPerHour=5`. What is not JSON is text.
+fn setting(given: &str) -> Result<(String, Value), String> {
+    let (field, value) = given.split_once('=').ok_or("must be FIELD=VALUE")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((field.to_owned(), value))
 }
 
 /// The cap as the API has it; `none` removes it.

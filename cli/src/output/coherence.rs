@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use pilothouse_api::coherence::{CoherenceAudit, CoherenceIssueView, CoherenceReport};
-use pilothouse_domain::Timestamp;
-use pilothouse_domain::coherence::{CoherenceState, CoherenceStatus, IssueSource};
+use pilothouse_domain::coherence::{
+    CoherenceState, CoherenceStatus, IssueReview, IssueSource, ReviewFailure,
+};
 use pilothouse_domain::effect::Severity;
+use pilothouse_domain::{Timestamp, UserId};
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
@@ -73,7 +75,38 @@ pub fn show(issue: &CoherenceIssueView, style: Style, now: Timestamp) -> String 
         let _ = writeln!(out, "Artifacts: {}", joined(&finding.affected_artifact_ids));
     }
     let _ = writeln!(out, "{}", status(&issue.status));
+    if let Some(review) = &issue.review {
+        out.push_str(&reviewed(review, now));
+    }
     out
+}
+
+/// The review by a model, in lines.
+fn reviewed(review: &IssueReview, now: Timestamp) -> String {
+    match review {
+        IssueReview::Requested { at } => format!("Review requested {}\n", time::ago(*at, now)),
+        IssueReview::Failed { attempts, failure, .. } => {
+            let why = match failure {
+                ReviewFailure::Unavailable => "the model could not be reached",
+                ReviewFailure::InvalidAnswer => "the model gave no valid answer",
+                ReviewFailure::SpendingCap => "the spending cap of the project is reached",
+            };
+            let times = if *attempts > 1 { format!(" ({attempts} times)") } else { String::new() };
+            format!("Not confirmed: {why}{times}; `pilothouse coherence audit` requests another review\n")
+        }
+        IssueReview::Confirmed { model, explanation, suggested_resolution, .. } => {
+            let suggestion =
+                suggested_resolution.as_ref().map(|it| format!("Suggested: {}\n", text::line(it, 400)));
+            format!(
+                "Confirmed by {model}: {}\n{}",
+                text::line(explanation, 400),
+                suggestion.unwrap_or_default()
+            )
+        }
+        IssueReview::FalsePositive { model, explanation, .. } => {
+            format!("No issue for {model}: {}\n", text::line(explanation, 400))
+        }
+    }
 }
 
 fn source(source: &IssueSource) -> String {
@@ -91,6 +124,7 @@ fn status(status: &CoherenceStatus) -> String {
         CoherenceStatus::Confirmed { by, .. } => format!("Confirmed by {by}"),
         CoherenceStatus::Dismissed { by, reason, .. } => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let by = by.as_ref().map_or("the model", UserId::as_str);
             format!("Dismissed by {by}{reason}")
         }
         CoherenceStatus::Resolved { by, resolution, .. } => format!("Resolved by {by}: {resolution}"),
@@ -113,18 +147,27 @@ pub fn score(report: &CoherenceReport, style: Style) -> String {
     for (severity, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = writeln!(out, "{count} {severity}");
     }
+    if let Some(reviews) = &report.reviews {
+        let tokens = reviews.input_tokens.saturating_add(reviews.output_tokens);
+        let _ =
+            writeln!(out, "{} reviews by a model: {tokens} tokens, ${}", reviews.reviews, reviews.spent_usd);
+    }
     out
 }
 
 /// The result of an audit.
 pub fn audit(audit: &CoherenceAudit) -> String {
     if audit.is_too_large {
-        return "Nothing was compared: the project has more than 500 artifacts\n".to_owned();
+        return "Nothing was compared: the project has too many artifacts\n".to_owned();
     }
     let CoherenceAudit { compared_artifacts, skipped_artifacts, similar_pairs, raised_issues, .. } = audit;
+    let requested = match audit.requested_reviews {
+        0 => String::new(),
+        count => format!("{count} issues wait for the review of a model\n"),
+    };
     format!(
         "{compared_artifacts} artifacts compared, {skipped_artifacts} without text\n\
          {similar_pairs} similar pairs, {raised_issues} new issues\n\
-         Contradictions and gaps are not found by comparing texts\n"
+         {requested}Contradictions and gaps are not found by comparing texts\n"
     )
 }

@@ -179,6 +179,25 @@ pub(super) fn content(subject: &DecisionSubject, session: Option<&DecisionSessio
             verdicts.approved,
             verdicts.decided,
         ),
+        DecisionSubject::CoherenceReview {
+            issue_id,
+            issue_title,
+            category,
+            explanation,
+            suggested_resolution,
+            options,
+            ..
+        } => {
+            let suggestion =
+                suggested_resolution.as_deref().map(|it| format!("  suggested: {}\n", line(it, 300)));
+            format!(
+                "  {}\n  {category}: {}\n{}  see `pilothouse coherence show {issue_id}`\n{}",
+                style.bold(&line(issue_title, 160)),
+                line(explanation, 300),
+                suggestion.unwrap_or_default(),
+                numbered(options, None, style)
+            )
+        }
     }
 }
 

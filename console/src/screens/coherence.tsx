@@ -9,8 +9,10 @@ import type {
   CoherenceIssueView,
   CoherenceReport,
   CoherenceStatus,
+  IssueReview,
   IssueSource,
   ProjectView,
+  ReviewFailure,
   Severity,
   StructuralCheck,
 } from '../api/types'
@@ -367,7 +369,7 @@ function Status({ status }: { status: CoherenceStatus }) {
     case 'dismissed':
       return (
         <>
-          {status.by} dismissed it <Ago at={status.at} />
+          {status.by ?? 'The model'} dismissed it <Ago at={status.at} />
           {status.reason == null ? '.' : <>: <q>{status.reason}</q></>}
         </>
       )
@@ -380,6 +382,39 @@ function Status({ status }: { status: CoherenceStatus }) {
   }
 }
 
+const FAILURES: Record<ReviewFailure, string> = {
+  unavailable: 'the model could not be reached',
+  invalid_answer: 'the model gave no valid answer',
+  spending_cap: 'the spending cap of the project is reached',
+}
+
+/** The review by a model. */
+function Review({ review }: { review: IssueReview }) {
+  switch (review.state) {
+    case 'requested':
+      return (
+        <>
+          A review was requested <Ago at={review.at} />.
+        </>
+      )
+    case 'failed':
+      return <>There is no review: {FAILURES[review.failure]}. An audit requests another one.</>
+    case 'confirmed':
+      return (
+        <>
+          {review.model} confirmed it <Ago at={review.at} />: {review.explanation}
+          {review.suggestedResolution != null && <p>Suggested: {review.suggestedResolution}</p>}
+        </>
+      )
+    case 'false_positive':
+      return (
+        <>
+          {review.model} found no issue <Ago at={review.at} />: {review.explanation}
+        </>
+      )
+  }
+}
+
 function Detail({ id, projectId, agents }: { id: string; projectId: string; agents: readonly AgentView[] }) {
   const issue = useQuery({
     queryKey: ['coherence', projectId, 'issue', id],
@@ -387,7 +422,7 @@ function Detail({ id, projectId, agents }: { id: string; projectId: string; agen
   })
   if (issue.isError) return <Problem error={issue.error} />
   if (issue.data === undefined) return <Empty>Loading …</Empty>
-  const { title, description, severity, category, status, source, detectedAt, detectedTick } = issue.data
+  const { title, description, severity, category, status, review, source, detectedAt, detectedTick } = issue.data
   const { affectedWorkstreams, affectedArtifactIds, affectedAgentIds } = issue.data
   return (
     <Card
@@ -436,6 +471,14 @@ function Detail({ id, projectId, agents }: { id: string; projectId: string; agen
           <dd>
             <Status status={status} />
           </dd>
+          {review != null && (
+            <>
+              <dt>Review</dt>
+              <dd>
+                <Review review={review} />
+              </dd>
+            </>
+          )}
         </dl>
         <Settle issue={issue.data} />
       </div>

@@ -26,6 +26,7 @@ export const KIND: Record<DecisionView['kind'], string> = {
   crash_recovery: 'Crash',
   handoff_failed: 'Chain',
   autonomy: 'Autonomy',
+  coherence_review: 'Coherence',
 }
 
 const FAILURE: Record<FailureReason, string> = {
@@ -79,6 +80,8 @@ export function headline(decision: DecisionView): string {
       return `What should happen to the chain of ${decision.sessionName ?? 'the session'}?`
     case 'autonomy':
       return `May the agent do this without asking: ${decision.actionKind}?`
+    case 'coherence_review':
+      return decision.issueTitle
   }
 }
 
@@ -110,6 +113,8 @@ function whyText(decision: DecisionView): string {
       return 'the chain has no continuation, so no agent can decide'
     case 'autonomy':
       return 'an agent gets autonomy only from a person'
+    case 'coherence_review':
+      return 'a model confirmed that results of agents do not fit together'
   }
 }
 
@@ -559,6 +564,16 @@ function Subject({ decision }: { decision: DecisionView }) {
         <p>
           {decision.verdicts.approved} of {decision.verdicts.decided} such actions were approved.
         </p>
+      )
+    case 'coherence_review':
+      return (
+        <>
+          <p>
+            {decision.category.replace('_', ' ')}: {decision.explanation}
+          </p>
+          {decision.suggestedResolution != null && <p>Suggested: {decision.suggestedResolution}</p>}
+          <p className={s.muted}>Workstreams: {decision.affectedWorkstreams.join(', ')}</p>
+        </>
       )
     case 'option':
     case 'question':

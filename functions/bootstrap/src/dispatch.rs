@@ -118,6 +118,7 @@ impl Shape {
                     let takers = takers.iter().chain(&[("pushes.fifo", "push"), ("deadlines", "clock")]);
                     let takers =
                         takers.chain(&[("announcements.fifo", "announce"), ("webhooks.fifo", "deliver")]);
+                    let takers = takers.chain(&[("reviews.fifo", "coherence-review")]);
                     takers
                         .clone()
                         .find(|(name, _)| queue.ends_with(&format!("-{name}")))

@@ -25,10 +25,14 @@ impl HttpClient {
         Self(SharedHttpConnector::new(connector))
     }
 
-    /// Sends a request without a timeout; the caller sets one.
+    /// Sends a request without a timeout; the caller sets one. The response may have any status.
+    pub(crate) async fn respond(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
+        self.0.call(request).await.map_err(|error| HttpClientError::Unreachable(Box::new(error)))
+    }
+
+    /// Like [`Self::respond`], but fails if the response has no status of success.
     pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
-        let answered = self.0.call(request).await;
-        let response = answered.map_err(|error| HttpClientError::Unreachable(Box::new(error)))?;
+        let response = self.respond(request).await?;
         let status = response.status();
         if status.is_success() { Ok(response) } else { Err(HttpClientError::Refused(status.as_u16())) }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{Access, AssumedRole};
+use pilothouse_app::models::ModelSettings;
 use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::webhook::EgressPolicy;
 use pilothouse_runtime::ecs::EcsSettings;
@@ -31,6 +32,10 @@ pub struct Settings {
     pub bus: Option<String>,
     pub topic_arn: Option<String>,
     pub webhook_egress_policy: EgressPolicy,
+    /// The model that reviews coherence issues.
+    pub model: Option<ModelSettings>,
+    /// The secret with the key of that model. None: it needs no key.
+    pub model_key: Option<String>,
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,
     pub default_adapter: Option<AdapterName>,
@@ -83,6 +88,8 @@ impl Settings {
             bus: reader.text("PILOTHOUSE_BUS", access.is_some_and(|access| access.publishes)),
             topic_arn: reader.text("PILOTHOUSE_TOPIC_ARN", access.is_some_and(|access| access.publishes)),
             webhook_egress_policy: reader.egress_policy(),
+            model: reader.model(),
+            model_key: reader.text("PILOTHOUSE_MODEL_KEY_ARN", false),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             default_adapter: reader.default_adapter(),
@@ -175,6 +182,13 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let text = self.text("PILOTHOUSE_DEFAULT_ADAPTER", false)?;
         let wrong = |error| format!("PILOTHOUSE_DEFAULT_ADAPTER {error}");
         AdapterName::parse(text).map_err(|error| self.wrong.push(wrong(error))).ok()
+    }
+
+    fn model(&mut self) -> Option<ModelSettings> {
+        ModelSettings::read(&self.variable).unwrap_or_else(|wrong| {
+            self.wrong.extend(wrong.0);
+            None
+        })
     }
 
     fn deadline_divisor(&mut self) -> u32 {

@@ -5,6 +5,7 @@ mod connections;
 mod event_bus;
 mod fleet;
 mod keys;
+mod model_transport;
 mod quiet;
 mod refusal;
 mod secret;
@@ -21,6 +22,7 @@ use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{TableAccess, WEBHOOK_DELIVERY};
 use pilothouse_app::http::Keyring;
 use pilothouse_app::integrations::Integrations;
+use pilothouse_app::models::{ModelClient, ModelKey};
 use pilothouse_app::{App, Parts};
 use pilothouse_broker::sqs::{InvalidPrefix, SqsBroker, SqsConfig};
 use pilothouse_domain::Deadlines;
@@ -85,8 +87,15 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     Ok(Dispatch::new(ground, function))
 }
 
-/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers.
-fn integrations(clients: &Clients, settings: &Settings, requirements: Option<&Requirements>) -> Integrations {
+/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, a model if it asks one.
+fn integrations(
+    clients: &Clients,
+    settings: &Settings,
+    requirements: Option<&Requirements>,
+    model_key: Option<ModelKey>,
+) -> Integrations {
+    let asks = requirements.is_none_or(|requirements| requirements.access.model);
+    let model = settings.model.clone().filter(|_| asks);
     let publishes = requirements.is_none_or(|requirements| requirements.access.publishes);
     let delivers = requirements.is_none_or(|requirements| *requirements == WEBHOOK_DELIVERY);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
@@ -99,6 +108,11 @@ fn integrations(clients: &Clients, settings: &Settings, requirements: Option<&Re
             Arc::new(webhook_sender::HttpWebhookSender::new(settings.webhook_egress_policy)) as Arc<_>
         }),
         egress_policy: settings.webhook_egress_policy,
+        has_model: settings.model.is_some(),
+        model: model.map(|model| {
+            let transport = Arc::new(model_transport::HttpModelTransport::new());
+            ModelClient::new(model, model_key, transport)
+        }),
     }
 }
 
@@ -113,19 +127,26 @@ async fn ground(
 ) -> Result<FunctionDependencies, StartError> {
     let access = requirements.map(|requirements| requirements.access);
     let reads_secret = access.is_none_or(|access| access.secret);
+    let asks_model = settings.model.is_some() && access.is_none_or(|access| access.model);
     let touches_table = access.is_none_or(|access| access.table != TableAccess::None);
-    // Both wait for a TLS handshake, so they run concurrently.
-    let (secret, warm) = tokio::join!(
+    // All wait for a TLS handshake, so they run concurrently.
+    let (secret, model_key, warm) = tokio::join!(
         async {
             match settings.secret.as_deref().filter(|_| reads_secret) {
                 Some(arn) => secret::read(&clients.secrets, arn).await,
                 None => Ok(secret::withheld()),
             }
         },
+        async {
+            match settings.model_key.as_deref().filter(|_| asks_model) {
+                Some(arn) => secret::read_model_key(&clients.secrets, arn).await.map(Some),
+                None => Ok(None),
+            }
+        },
         async { if touches_table { warm::up(&clients.table, &settings.table).await } else { Ok(()) } },
     );
     warm?;
-    let secret = secret?;
+    let (secret, model_key) = (secret?, model_key?);
     let clock = system_clock();
     let broker = SqsBroker::new(clients.queues.clone(), SqsConfig::new(settings.prefix.clone()))?;
     let table = DynamoTable::new(clients.table.clone(), &settings.table, Arc::clone(&clock));
@@ -145,7 +166,7 @@ async fn ground(
         clock,
         change_notifier: Arc::new(quiet::NoChanges),
         fleet: fleet::fleet(clients, settings)?,
-        integrations: integrations(clients, settings, requirements),
+        integrations: integrations(clients, settings, requirements, model_key),
         default_adapter: settings.default_adapter.clone(),
     });
     let connections =

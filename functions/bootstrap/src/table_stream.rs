@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join4;
+use futures_util::future::join5;
 use pilothouse_app::error_chain;
 use pilothouse_app::{App, queues};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueName};
@@ -52,6 +52,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     let mut numbers = Vec::with_capacity(event.records.len());
     let mut reactions = Vec::new();
     let mut announcements = Vec::new();
+    let mut reviews = Vec::new();
     let mut deadlines = Vec::new();
     let mut pushes: BTreeMap<PushOf, usize> = BTreeMap::new();
     for (at, raw) in event.records.iter().enumerate() {
@@ -62,6 +63,7 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
             Ok(messages) => {
                 reactions.extend(messages.reaction.map(|message| (at, message)));
                 announcements.extend(messages.announcement.map(|message| (at, message)));
+                reviews.extend(messages.review.map(|message| (at, message)));
                 deadlines.extend(messages.deadline.map(|message| (at, message)));
                 for push in messages.pushes {
                     pushes.entry(push).or_insert(at);
@@ -73,13 +75,14 @@ pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
             }
         }
     }
-    let sent = join4(
+    let sent = join5(
         send(app, queues::reactions(), reactions),
         send(app, queues::announcements(), announcements),
+        send(app, queues::reviews(), reviews),
         send(app, queues::deadlines(), deadlines),
         push(app, pushes),
     );
-    let failed = <[_; 4]>::from(sent.await).into_iter().flatten().min();
+    let failed = <[_; 5]>::from(sent.await).into_iter().flatten().min();
     let failed = failed.and_then(|at| numbers.into_iter().nth(at));
     Ok(BatchResponse {
         batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).into_iter().collect(),

@@ -13,13 +13,17 @@ use pilothouse_store::sqlite::SqliteTable;
 use tokio::task::JoinSet;
 
 use super::journal_relay::relay;
-use super::queue_consumers::{consume_deliveries, consume_events, consume_notifications, consume_reactions};
+use super::queue_consumers::{
+    consume_deliveries, consume_events, consume_notifications, consume_reactions, consume_reviews,
+};
 use super::waiting::{RETRY_DELAY, WritableDisk};
 
 /// Number of consumers of each queue. Sessions are independent, so several run concurrently.
 const INTAKE_CONSUMERS: usize = 4;
 const REACTION_CONSUMERS: usize = 3;
 const NOTIFICATION_CONSUMERS: usize = 1;
+/// A model takes seconds, so that projects should not wait for each other.
+const REVIEW_CONSUMERS: usize = 4;
 const CLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of the removal of expired items, and the most items at once.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
@@ -40,6 +44,12 @@ pub(super) fn spawn(app: &App, table: &SqliteTable, broker: &EmbeddedBroker, db:
         let (app, broker, disk) = (app.clone(), broker.clone(), disk.clone());
         supervise(&mut tasks, "announce", move || {
             consume_notifications(app.clone(), broker.clone(), disk.clone())
+        });
+    }
+    for _ in 0..REVIEW_CONSUMERS {
+        let (app, broker, disk) = (app.clone(), broker.clone(), disk.clone());
+        supervise(&mut tasks, "coherence-review", move || {
+            consume_reviews(app.clone(), broker.clone(), disk.clone())
         });
     }
     let (delivering, deliveries, written) = (app.clone(), broker.clone(), disk.clone());

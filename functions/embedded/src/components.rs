@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pilothouse_app::Fleet;
 use pilothouse_app::http::Keyring;
 use pilothouse_app::integrations::Integrations;
+use pilothouse_app::models::{ModelClient, ModelSettings};
 use pilothouse_app::placement::{WorkerAssigner, WorkerRuntime};
 use pilothouse_app::run_exit::RunExitReporter;
 use pilothouse_app::{App, Parts, queues};
@@ -25,10 +26,12 @@ use super::combined_runtime::CombinedRuntime;
 use super::confinement::{AgentConfinement, FirstOwner};
 use super::connections::Connections;
 use super::data_format;
+use super::model_transport::{HttpModelTransport, read_key};
 use super::run_claims::StoreRunClaims;
 use super::webhook_sender::HttpWebhookSender;
 use super::{
-    DEADLINE_DIVISOR, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEBHOOK_EGRESS, default_adapter,
+    DEADLINE_DIVISOR, MODEL_KEY_FILE, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEBHOOK_EGRESS,
+    default_adapter,
 };
 
 /// Has everything except blobs and runs.
@@ -118,18 +121,31 @@ pub(super) async fn open(
     Ok(Components { app, table, broker, worker, db, confinement })
 }
 
-/// The server sends webhooks itself, `parallel` at once. There is no external event bus.
+/// The server sends webhooks itself, `parallel` at once, and asks the model itself. There is no external event bus.
 fn integrations(parallel: usize) -> Result<Integrations, StartError> {
     let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_EGRESS) {
         Ok(text) if !text.is_empty() => text.parse()?,
         _ => EgressPolicy::default(),
     };
+    let model = model()?;
     Ok(Integrations {
         has_bus: false,
         event_bus: None,
         webhook_sender: Some(Arc::new(HttpWebhookSender::new(egress_policy, parallel)?)),
         egress_policy,
+        has_model: model.is_some(),
+        model,
     })
+}
+
+/// The model that the server is configured with.
+fn model() -> Result<Option<ModelClient>, StartError> {
+    let Some(settings) = ModelSettings::read(|name| std::env::var(name).ok())? else { return Ok(None) };
+    let key = match std::env::var_os(MODEL_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from) {
+        Some(path) => Some(read_key(&path).map_err(|source| StartError::ModelKey { path, source })?),
+        None => None,
+    };
+    Ok(Some(ModelClient::new(settings, key, Arc::new(HttpModelTransport::new()?))))
 }
 
 /// The divisor of all deadlines, from the environment; 1 by default.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pilothouse_app::error_chain;
 use pilothouse_app::queues;
 use pilothouse_broker::embedded::{EmbeddedBroker, MessageId};
+use pilothouse_broker::{Broker, MAX_BATCH};
 use pilothouse_functions::events::relay as outbox;
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
@@ -107,17 +108,25 @@ async fn relay_batch(
         None => position.insert(Position::new(store.relay_position().await?)),
     };
     let entries = table.feed(position.after, RELAY_BATCH).await?;
-    let (mut reactions, mut announcements) = (Vec::new(), Vec::new());
+    let (mut reactions, mut announcements, mut reviews) = (Vec::new(), Vec::new(), Vec::new());
     for (_, item) in &entries {
         match outbox::messages_for_entry(item) {
-            Ok((reaction, announcement)) => {
-                reactions.extend(reaction);
-                announcements.extend(announcement);
+            Ok(messages) => {
+                reactions.extend(messages.reaction);
+                announcements.extend(messages.announcement);
+                reviews.extend(messages.review);
             }
             // One damaged session must not stop all others.
             Err(error) => {
                 tracing::error!(key = ?item.key, cause = %error_chain(&error), "skipping a damaged journal entry");
             }
+        }
+    }
+    // A model takes seconds, so reviews must not hold the position back.
+    for batch in reviews.chunks(MAX_BATCH) {
+        let outcome = broker.send(&queues::reviews(), batch.to_vec()).await?;
+        if let Some((_, error)) = outcome.failed.into_iter().next() {
+            return Err(error.into());
         }
     }
     if let Some((entry, _)) = entries.last() {

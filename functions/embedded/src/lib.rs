@@ -6,6 +6,7 @@
 //! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
 //! | `console` | the web console: files, login, checks of requests from browsers |
+//! | `model_transport` | sends requests to the model that reviews coherence issues |
 //! | `webhook_sender` | sends deliveries to webhooks |
 //! | `file_descriptors` | the limit of open files |
 //! | `disk_monitor` | pauses sessions while the disk is nearly full |
@@ -34,6 +35,7 @@ mod default_adapter;
 mod disk_monitor;
 mod file_descriptors;
 mod journal_relay;
+mod model_transport;
 mod pause_on_exit;
 mod port;
 mod queue_consumers;
@@ -78,6 +80,8 @@ pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
 pub const CLOCK_OFFSET: &str = "PILOTHOUSE_CLOCK_OFFSET_FILE";
 /// Environment variable with the addresses that webhooks may reach: `public` (the default), `loopback`, `private`.
 pub const WEBHOOK_EGRESS: &str = "PILOTHOUSE_WEBHOOK_REACH";
+/// Environment variable with the path of a file that has the key of the model; without it, requests have no key.
+pub const MODEL_KEY_FILE: &str = "PILOTHOUSE_MODEL_KEY_FILE";
 /// Environment variable with the dollars that a run without a cap may spend while its sidecar is offline; 5 by default.
 pub const OFFLINE_ALLOWANCE: &str = "PILOTHOUSE_OFFLINE_ALLOWANCE_USD";
 /// Environment variable with the MiB that must stay free on the disk of the data folder; 64 by default.
@@ -127,12 +131,16 @@ pub enum StartError {
     Broker(#[from] pilothouse_broker::QueueError),
     #[error("the worker cannot start: {0}")]
     Worker(#[from] pilothouse_worker::StartError),
-    #[error("failed to create the HTTP client for webhooks: {0}")]
-    WebhookClient(#[from] reqwest::Error),
+    #[error("failed to create an HTTP client: {0}")]
+    HttpClient(#[from] reqwest::Error),
     #[error("{WEBHOOK_EGRESS} {0}")]
     EgressPolicy(#[from] pilothouse_domain::webhook::InvalidEgressPolicy),
     #[error("{OFFLINE_ALLOWANCE}: {0}")]
     OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
+    #[error(transparent)]
+    Model(#[from] pilothouse_app::models::InvalidModelSettings),
+    #[error("failed to read the key of the model from `{}`, which {MODEL_KEY_FILE} names: {source}", .path.display())]
+    ModelKey { path: PathBuf, source: io::Error },
     #[error("failed to read the store: {0}")]
     Store(Problem),
     /// There is not even space to open the database.

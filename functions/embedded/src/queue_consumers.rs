@@ -6,8 +6,7 @@ use pilothouse_app::error_chain;
 use pilothouse_app::{App, queues};
 use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT, QueueError, QueueName, Received};
-use pilothouse_functions::events::webhook_delivery;
-use pilothouse_functions::events::{event_feed, intake};
+use pilothouse_functions::events::{coherence_review, event_feed, intake, webhook_delivery};
 use pilothouse_functions::reactions;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -51,6 +50,12 @@ pub(super) async fn consume_notifications(app: App, broker: EmbeddedBroker, disk
         event_feed::process_and_settle(&app, batch)
     })
     .await;
+}
+
+pub(super) async fn consume_reviews(app: App, broker: EmbeddedBroker, disk: WritableDisk) {
+    // One at a time, so that a slow model does not hold messages for longer than they are reserved.
+    consume(broker, disk, queues::reviews(), 1, |batch| coherence_review::process_and_settle(&app, batch))
+        .await;
 }
 
 /// Processes each batch in a separate task, so that a slow endpoint does not delay the others.

@@ -1,6 +1,7 @@
 //! Finds coherence issues and records each once (S2, "Coherence Monitoring"; decision 88).
 
 pub(crate) mod input;
+pub(crate) mod review_request;
 pub(crate) mod scan;
 pub(crate) mod structural;
 

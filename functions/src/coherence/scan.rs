@@ -1,19 +1,17 @@
 //! Layer 1 (S2, "Semantic similarity"): compares the beginnings of texts of different workstreams. A scan runs when a version is
-//! reported ten ticks or more after the scan before, and when a person asks for an audit.
+//! reported so many ticks after the scan before as the project sets, and when a person asks for an audit.
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::{Artifact, ArtifactSummary, VersionRecord};
-use pilothouse_domain::coherence::Detected;
 use pilothouse_domain::coherence::lexical::Features;
-use pilothouse_domain::coherence::similarity::{
-    ComparedArtifact, MAX_ARTIFACTS, SCAN_INTERVAL_TICKS, Scan, Thresholds, is_comparable, scan,
-};
+use pilothouse_domain::coherence::similarity::{ComparedArtifact, Scan, is_comparable, scan};
+use pilothouse_domain::coherence::{CoherenceMonitorConfig, Detected};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::tick::Tick;
-use pilothouse_domain::{Aggregate as _, DomainContext, ProjectId, Timestamp, UserId};
+use pilothouse_domain::{DomainContext, Project, ProjectId, Timestamp, UserId};
 use pilothouse_store::{Commit, Loaded, ScanMark};
 
 use super::Detection;
@@ -38,19 +36,21 @@ pub(crate) struct Scanned {
 
 /// Scans the project of a new version, if the scan before is old enough.
 pub(crate) async fn scan_after(app: &App, artifact: &Artifact) -> Result<(), Problem> {
-    let (owner, project) = (artifact.owner_id(), artifact.project_id());
-    let mark = app.store.scan_mark(project).await?;
+    let id = artifact.project_id();
+    let mark = app.store.scan_mark(id).await?;
+    let Some(project) = app.store.any_aggregate::<Project>(id).await? else { return Ok(()) };
     let tick = artifact.latest().tick;
-    let is_due = mark.version == 0 || tick.since(mark.value.tick) >= SCAN_INTERVAL_TICKS;
+    let interval = project.value.definition().coherence.layer1_scan_interval_ticks;
+    let is_due = mark.version == 0 || tick.since(mark.value.tick) >= interval;
     if !is_due {
         return Ok(());
     }
     let now = app.now();
     let since = (mark.version > 0).then_some(mark.value.scanned_at);
-    scan_project(app, (owner, project), since, tick, &Cause::Reaction { function: "coherence".to_owned() })
-        .await?;
+    let cause = Cause::Reaction { function: "coherence".to_owned() };
+    scan_project(app, &project.value, since, tick, &cause).await?;
     // Stored last, so that the next scan repeats one that failed.
-    store_mark(app, project, ScanMark { tick, scanned_at: now }).await
+    store_mark(app, id, ScanMark { tick, scanned_at: now }).await
 }
 
 /// Of two scans at the same time, the later mark stays.
@@ -71,13 +71,16 @@ async fn store_mark(app: &App, project: ProjectId, scanned: ScanMark) -> Result<
 /// Compares the artifacts that changed after `since` with all others. Without `since`, it compares all.
 pub(crate) async fn scan_project(
     app: &App,
-    (owner, project): (&UserId, ProjectId),
+    project: &Project,
     since: Option<Timestamp>,
     tick: Tick,
     cause: &Cause,
 ) -> Result<Scanned, Problem> {
-    let listed = listed(app, (owner, project)).await?;
-    if listed.len() > MAX_ARTIFACTS {
+    let CoherenceMonitorConfig { layer1_max_artifacts_per_scan: most, .. } = project.definition().coherence;
+    let (owner, id) = (project.owner_id(), project.id());
+    let listed = listed(app, (owner, id), most).await?;
+    if listed.len() > most {
+        tracing::warn!(project = %id, most, "skipped a coherence scan of a project with more artifacts");
         return Ok(Scanned { is_too_large: true, ..Scanned::default() });
     }
     let all = listed.len();
@@ -89,21 +92,27 @@ pub(crate) async fn scan_project(
         artifacts.extend(try_join_all(read).await?.into_iter().flatten());
     }
     let compared = artifacts.len();
-    let Scan::Done(detected) = scan(project, &artifacts, Thresholds::LEXICAL) else {
+    let reviews = app.store.review_ledger(id).await?.value;
+    let thresholds = reviews.lexical_thresholds(&project.definition().coherence);
+    let Scan::Done(detected) = scan(id, &artifacts, thresholds) else {
         return Ok(Scanned { is_too_large: true, ..Scanned::default() });
     };
     let similar = detected.len();
     let mut raised = 0;
     for detected in detected.into_iter().take(MAX_ISSUES) {
-        raised += usize::from(raise(app, (owner, project), tick, cause, detected).await?);
+        raised += usize::from(raise(app, (owner, id), tick, cause, detected).await?);
     }
     Ok(Scanned { compared, skipped: all - compared, is_too_large: false, similar, raised })
 }
 
-/// The artifacts of a project, at most one more than a scan compares.
-async fn listed(app: &App, (owner, project): (&UserId, ProjectId)) -> Result<Vec<ArtifactSummary>, Problem> {
+/// The artifacts of a project; more than `most` if there are so many.
+async fn listed(
+    app: &App,
+    (owner, project): (&UserId, ProjectId),
+    most: usize,
+) -> Result<Vec<ArtifactSummary>, Problem> {
     let (mut artifacts, mut after) = (Vec::new(), None);
-    while artifacts.len() <= MAX_ARTIFACTS {
+    while artifacts.len() <= most {
         let listing = app.store.artifacts(owner, project, PAGE, after).await?;
         artifacts.extend(listing.items);
         after = listing.next;

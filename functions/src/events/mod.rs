@@ -1,6 +1,7 @@
 //! Functions that a queue, the table's stream or a schedule triggers. [`crate::reactions`] has the function `react`.
 
 pub mod clock;
+pub mod coherence_review;
 pub mod event_feed;
 pub mod intake;
 pub mod relay;

@@ -17,7 +17,7 @@ use pilothouse_domain::{AgentSessionId, Aggregate as _, Brake, ProjectAgent, Ses
 use pilothouse_store::table::Item;
 use pilothouse_store::{AggregateRef, Store, StoreError, layout};
 
-use crate::events::event_feed;
+use crate::events::{coherence_review, event_feed};
 use crate::reactions;
 use crate::realtime::push_queue::PushOf;
 
@@ -33,6 +33,7 @@ pub const SOON: Duration = Duration::from_mins(1);
 pub struct RelayedMessages {
     pub reaction: Option<OutgoingMessage>,
     pub announcement: Option<OutgoingMessage>,
+    pub review: Option<OutgoingMessage>,
     pub deadline: Option<OutgoingMessage>,
     /// What connections may follow.
     pub pushes: Vec<PushOf>,
@@ -54,10 +55,9 @@ pub fn messages_for(item: &Item, now: Timestamp) -> Result<RelayedMessages, Stor
     match item.kind.as_str() {
         kind if !RELAYED_KINDS.contains(&kind) => Ok(RelayedMessages::default()),
         layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
-            let (reaction, announcement) = messages_for_entry(item)?;
             let mut pushes: Vec<_> = layout::session_of(&item.key).map(PushOf::from).into_iter().collect();
             pushes.extend(push_for_project(item)?);
-            Ok(RelayedMessages { reaction, announcement, pushes, ..RelayedMessages::default() })
+            Ok(RelayedMessages { pushes, ..messages_for_entry(item)? })
         }
         layout::SESSION => Ok(RelayedMessages {
             deadline: layout::session_of(&item.key)
@@ -122,17 +122,21 @@ fn push_for_project(item: &Item) -> Result<Option<PushOf>, StoreError> {
     })
 }
 
-/// Returns the messages for the reactions to a journal entry and for its publication. Fails if the entry cannot be parsed;
-/// retrying does not help.
-pub fn messages_for_entry(
-    item: &Item,
-) -> Result<(Option<OutgoingMessage>, Option<OutgoingMessage>), StoreError> {
+/// Returns the messages for the reactions to a journal entry, for its publication and for the review of an issue. Fails if the entry
+/// cannot be parsed; retrying does not help.
+pub fn messages_for_entry(item: &Item) -> Result<RelayedMessages, StoreError> {
     if item.kind == layout::AGGREGATE_JOURNAL {
         let entry = Store::read_aggregate_entry(item)?;
-        return Ok((reactions::message_for_aggregate(&entry), event_feed::message_for_aggregate(&entry)));
+        return Ok(RelayedMessages {
+            reaction: reactions::message_for_aggregate(&entry),
+            announcement: event_feed::message_for_aggregate(&entry),
+            review: coherence_review::message_for_aggregate(&entry),
+            ..RelayedMessages::default()
+        });
     }
     let entry = Store::read_entry(item)?;
-    Ok((reactions::message(&entry), event_feed::message(&entry)))
+    let (reaction, announcement) = (reactions::message(&entry), event_feed::message(&entry));
+    Ok(RelayedMessages { reaction, announcement, ..RelayedMessages::default() })
 }
 
 /// `None` if a sweep finds the deadline first.

@@ -4,6 +4,7 @@
 //! to the agent that takes over. Each of them is guarded by its version, so that of two concurrent resolutions one is refused.
 
 mod autonomy;
+mod coherence;
 mod handoff;
 mod orphan;
 mod recovery;
@@ -20,6 +21,7 @@ use pilothouse_domain::{Aggregate as _, DomainContext};
 use pilothouse_store::{Commit, LineScope, Loaded, LoadedAggregate, LoadedPool};
 
 use self::autonomy::AutonomyState;
+use self::coherence::CoherenceState;
 use self::handoff::HandoffState;
 use self::orphan::OrphanState;
 pub(crate) use self::orphan::Recipient;
@@ -39,6 +41,7 @@ enum Effect {
     Recovery(Box<RecoveryState>),
     Handoff(Box<HandoffState>),
     Autonomy(Box<AutonomyState>),
+    Coherence(Box<CoherenceState>),
 }
 
 impl FreeState {
@@ -67,6 +70,9 @@ impl FreeState {
             DecisionSubject::Autonomy { action_kind, .. } => {
                 let about = decision.value.decision();
                 Effect::Autonomy(Box::new(AutonomyState::load(app, about, *action_kind).await?))
+            }
+            DecisionSubject::CoherenceReview { issue_id, .. } => {
+                Effect::Coherence(Box::new(CoherenceState::load(app, *issue_id).await?))
             }
             DecisionSubject::Option { .. }
             | DecisionSubject::ToolApproval { .. }
@@ -113,6 +119,11 @@ impl FreeState {
             }
             Effect::Autonomy(state) => {
                 state.answer(app, cause, &resolution, &mut commit, ctx)?;
+                None
+            }
+            Effect::Coherence(state) => {
+                let about = decision.value.decision();
+                state.settle(app, cause, about, (&resolution, &by), &mut commit, ctx)?;
                 None
             }
         };

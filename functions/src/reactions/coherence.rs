@@ -15,11 +15,11 @@ use pilothouse_domain::journal::{AggregateJournalEntry, Cause, JournalEntry};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
 use pilothouse_domain::{
-    ArtifactId, CoherenceIssueId, DomainContext, ProjectAgent, ProjectId, SessionEvent, UserId,
+    ArtifactId, CoherenceIssueId, DomainContext, Project, ProjectAgent, ProjectId, SessionEvent, UserId,
 };
 use pilothouse_store::Commit;
 
-use super::trust;
+use super::{injections, trust};
 use crate::coherence::Detection;
 use crate::coherence::scan::scan_after;
 use crate::coherence::structural::check_again;
@@ -156,11 +156,22 @@ pub(super) const fn concerns_of_issue(event: &CoherenceEvent) -> bool {
     matches!(
         event,
         CoherenceEvent::Confirmed { source: IssueSource::Agent { .. }, .. }
-            | CoherenceEvent::Detected { source: IssueSource::Person { .. }, .. }
+            | CoherenceEvent::Detected { .. }
+            | CoherenceEvent::Reviewed { confirmed: true, .. }
     )
 }
 
-/// Counts a confirmed issue for the agent that flagged it, and one that a person found for the agents that did not.
+/// Whether a model reviews the issues of a project.
+async fn is_reviewed(app: &App, project: ProjectId) -> Result<bool, Problem> {
+    if !app.integrations.has_model {
+        return Ok(false);
+    }
+    let project = app.store.any_aggregate::<Project>(project).await?;
+    Ok(project.is_some_and(|project| project.value.definition().coherence.enable_layer2))
+}
+
+/// Counts a confirmed issue for the agent that flagged it, and one that a person found for the agents that did not. Informs the agents of
+/// new issues.
 pub(super) async fn react_of_issue(
     app: &App,
     entry: &AggregateJournalEntry<CoherenceEvent>,
@@ -182,11 +193,29 @@ pub(super) async fn react_of_issue(
                 let reported = ReportedOutcome::new(TrustOutcome::CoherenceIssueMissed);
                 trust::count_once(app, *agent_id, cause, source, reported).await?;
             }
-            Ok(())
+            injections::coherence_issue(app, &issue).await
         }
-        CoherenceEvent::Detected { .. }
-        | CoherenceEvent::Confirmed { .. }
+        CoherenceEvent::Detected { source, severity, .. } => {
+            let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
+            let Some(issue) = issue.map(|loaded| loaded.value) else { return Ok(()) };
+            // Agents learn of an issue that a model reviews when that confirms it.
+            if source.is_reviewable(*severity) && is_reviewed(app, issue.project_id()).await? {
+                return Ok(());
+            }
+            injections::coherence_issue(app, &issue).await
+        }
+        CoherenceEvent::Reviewed { confirmed: true, .. } => {
+            let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
+            match issue {
+                Some(issue) => injections::coherence_issue(app, &issue.value).await,
+                None => Ok(()),
+            }
+        }
+        CoherenceEvent::Confirmed { .. }
         | CoherenceEvent::Dismissed { .. }
-        | CoherenceEvent::Resolved { .. } => Ok(()),
+        | CoherenceEvent::Resolved { .. }
+        | CoherenceEvent::ReviewRequested { .. }
+        | CoherenceEvent::Reviewed { .. }
+        | CoherenceEvent::ReviewFailed { .. } => Ok(()),
     }
 }

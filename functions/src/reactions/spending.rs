@@ -90,6 +90,8 @@ pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
         if account.value.cap() == cap {
             return Ok(None);
         }
+        let mut account = account;
+        account.value.count_reviews(app.store.review_ledger(id).await?.value.usage().spent_usd);
         let spends = if cap.is_some() { spends_of(app, &project).await? } else { Vec::new() };
         SpendingState::load(app, id, account, spends).await
     };

@@ -2,11 +2,11 @@
 
 use axum::body::{Body, Bytes};
 use http::{Request, header};
-use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::artifact::{ArtifactPath, ContentHash};
 use pilothouse_domain::knowledge::SearchTerms;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::{AgentSessionId, Project};
 use pilothouse_store::{Commit, Indexed, IndexedSubject};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
@@ -102,6 +102,13 @@ impl Artifacts {
         let (_, page) = self.fixture.send("GET", &path, Value::Null).await;
         let entries = page["items"].as_array().unwrap().iter();
         entries.filter(|entry| entry["type"] == "knowledge").cloned().collect()
+    }
+
+    /// Reacts to the latest change of the project.
+    pub(crate) async fn react_to_project(&self) {
+        let id = self.fixture.project;
+        let version = self.fixture.app.store.any_aggregate::<Project>(id).await.unwrap().unwrap().version;
+        self.fixture.react_to("project", &id.to_string(), version).await;
     }
 
     pub(crate) async fn react_to(&self, artifact: &Value, sequence: u64) {

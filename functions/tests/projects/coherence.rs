@@ -10,39 +10,39 @@ use serde_json::{Value, json};
 use crate::artifacts::{Artifacts, violations};
 
 impl Artifacts {
-    async fn issues(&self, query: &str) -> Vec<Value> {
+    pub(crate) async fn issues(&self, query: &str) -> Vec<Value> {
         let (status, page) = self.fixture.send("GET", &format!("/api/coherence?{query}"), Value::Null).await;
         assert_eq!(status, 200, "{page}");
         page["items"].as_array().unwrap().clone()
     }
 
-    async fn only_issue(&self) -> Value {
+    pub(crate) async fn only_issue(&self) -> Value {
         let issues = self.issues("").await;
         assert_eq!(issues.len(), 1, "{issues:?}");
         issues[0].clone()
     }
 
     /// The Writer reports the file `path`.
-    async fn write(&self, path: &str, text: &str) -> Value {
+    pub(crate) async fn write(&self, path: &str, text: &str) -> Value {
         let body = json!({ "path": path, "sourcePath": path, "kind": "code", "text": text });
         let (status, body) = self.as_agent(self.writer, "POST", "/artifacts", body).await;
         assert!(matches!(status, 200 | 201), "{body}");
         body
     }
 
-    async fn settle(&self, issue: &Value, action: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn settle(&self, issue: &Value, action: &str, body: Value) -> (u16, Value) {
         let path = format!("/api/coherence/{}/{action}", issue["id"].as_str().unwrap());
         self.fixture.send("POST", &path, body).await
     }
 
-    async fn score(&self) -> Value {
+    pub(crate) async fn score(&self) -> Value {
         let path = format!("/api/projects/{}/coherence", self.fixture.project);
         let (status, report) = self.fixture.send("GET", &path, Value::Null).await;
         assert_eq!(status, 200, "{report}");
         report
     }
 
-    async fn react_to_issue(&self, issue: &Value, sequence: u64) {
+    pub(crate) async fn react_to_issue(&self, issue: &Value, sequence: u64) {
         self.fixture.react_to("coherence-issue", issue["id"].as_str().unwrap(), sequence).await;
     }
 }

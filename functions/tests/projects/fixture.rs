@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::integrations::Integrations;
+use pilothouse_app::models::ModelClient;
 use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
@@ -110,6 +112,12 @@ impl ProjectFixture {
     pub(crate) fn set_room(&mut self, has_room: bool) {
         let runtime = InertRuntime { has_room, ..InertRuntime::without_workspace() };
         self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
+    }
+
+    /// The server is configured with a model from now on.
+    pub(crate) fn set_model(&mut self, model: ModelClient) {
+        let integrations = Integrations { has_model: true, model: Some(model), ..Integrations::default() };
+        self.app = App::new(Parts { integrations, ..self.engines.parts() });
     }
 
     /// The folders of sessions outlast their processes from now on.

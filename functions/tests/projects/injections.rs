@@ -5,6 +5,7 @@ use std::time::Duration;
 use pilothouse_domain::MessageId;
 use pilothouse_domain::queue::SessionMessage;
 use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::Capabilities;
 use pilothouse_functions::events::clock;
 use serde_json::{Value, json};
 
@@ -209,4 +210,55 @@ async fn decision_informs_the_other_agents_only() {
     let informed = fixture.app.store.conversation(other).await.unwrap().unwrap().conversation;
     let pending = informed.queue.pending_injection().unwrap();
     assert!(pending.content.as_str().contains("a decision about the workstream api"), "{}", pending.content);
+}
+
+#[tokio::test]
+async fn severe_issue_informs_agents_whose_policy_lists_it() {
+    let fixture = ProjectFixture::working().await;
+    let report = async |title: &str, severity: &str| {
+        let body = json!({
+            "title": title, "description": "Two units", "category": "contradiction", "severity": severity,
+            "affectedWorkstreams": ["api"],
+        });
+        let (status, issue) = fixture.send("POST", "/api/coherence", body).await;
+        assert_eq!(status, 201, "{issue}");
+        fixture.react_to("coherence-issue", issue["id"].as_str().unwrap(), 1).await;
+    };
+    report("Units differ", "critical").await;
+    assert_eq!(fixture.pending().await, None, "the mode adaptive does not list issues");
+    let mode = json!({ "projectId": fixture.project, "mode": "orchestrator" });
+    assert_eq!(fixture.send("PUT", "/api/control-mode", mode).await.0, 200);
+    report("Names differ", "medium").await;
+    assert_eq!(fixture.pending().await, None);
+    report("Taxes differ", "high").await;
+    let pending = fixture.pending().await.unwrap();
+    let text = pending.content.as_str();
+    assert!(text.contains("A coherence issue (high, contradiction) concerns the workstream api."), "{text}");
+    assert!(text.contains("Taxes differ"), "{text}");
+}
+
+#[tokio::test]
+async fn completed_agent_informs_agents_whose_policy_lists_it() {
+    let fixture = ProjectFixture::working().await;
+    let policy = json!({ "reactiveEvents": ["agent_completed"] });
+    let body = json!({
+        "brief": { "role": "Tester", "workstream": "api", "contextInjectionPolicy": policy },
+        "objective": "Test it", "workingDirectory": "/w2", "budgetCapUsd": "5",
+    });
+    let (status, spawned) = fixture.send("POST", "/api/agents/spawn", body).await;
+    assert_eq!(status, 201, "{spawned}");
+    let tester = spawned["session"]["id"].as_str().unwrap().parse().unwrap();
+    fixture.tell_to(tester, AgentFact::SidecarReady(Capabilities::default())).await;
+    let turn = "t".parse().unwrap();
+    fixture.tell_to(tester, AgentFact::TurnStarted { turn, message: None }).await;
+    fixture.complete_turn(false).await;
+    fixture.send("POST", &fixture.session_path("/close"), json!({})).await;
+    fixture.react().await;
+    let informed = fixture.app.store.conversation(tester).await.unwrap().unwrap().conversation;
+    let pending = informed.queue.pending_injection().unwrap();
+    assert!(
+        pending.content.as_str().contains("\"Builder\" of the workstream api completed"),
+        "{}",
+        pending.content
+    );
 }

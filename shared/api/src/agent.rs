@@ -132,7 +132,7 @@ pub struct DecisionDetail {
 }
 
 impl DecisionDetail {
-    /// `None` for a decision outside of projects, and for one about trust.
+    /// `None` for a decision outside of projects, and for one about trust or a coherence issue.
     pub fn of(decision: &Decision) -> Option<Self> {
         let project = decision.project.as_ref()?;
         let questions = match &decision.subject {
@@ -146,6 +146,8 @@ impl DecisionDetail {
             | DecisionSubject::HandoffFailed { .. } => Vec::new(),
             // Agents do not learn how their trust is judged.
             DecisionSubject::Autonomy { .. } => return None,
+            // It quotes artifacts that the agent may not read.
+            DecisionSubject::CoherenceReview { .. } => return None,
         };
         Some(Self {
             id: decision.id,

@@ -1,7 +1,8 @@
 //! Coherence issues in the API (S2, "Coherence Monitoring"; decision 88).
 
 use pilothouse_domain::coherence::{
-    CoherenceIssue, CoherenceScore, CoherenceState, CoherenceStatus, CoherenceTrend, Finding, OpenIssues,
+    CoherenceIssue, CoherenceScore, CoherenceState, CoherenceStatus, CoherenceTrend, Finding, IssueReview,
+    OpenIssues, ReviewUse,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{Aggregate as _, CoherenceIssueId, ProjectId, Timestamp};
@@ -21,6 +22,9 @@ pub struct CoherenceIssueView {
     pub finding: Finding,
     /// The state, with the person and time of its decision.
     pub status: CoherenceStatus,
+    /// The review by a model. Absent if there is none: then nobody has confirmed the issue but people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<IssueReview>,
     /// The time of the latest detection.
     pub detected_at: Timestamp,
     /// The tick of the project at that time.
@@ -35,6 +39,7 @@ impl CoherenceIssueView {
             project_id: issue.project_id(),
             finding: issue.finding().clone(),
             status: issue.status().clone(),
+            review: issue.review().cloned(),
             detected_at: issue.detected_at(),
             detected_tick: issue.detected_tick(),
         }
@@ -61,12 +66,14 @@ pub struct CoherenceAudit {
     pub compared_artifacts: usize,
     /// The number of artifacts without text: images, PDF documents, large uploads.
     pub skipped_artifacts: usize,
-    /// The project has more than 500 artifacts. Nothing was compared.
+    /// The project has more artifacts than `layer1MaxArtifactsPerScan`. Nothing was compared.
     pub is_too_large: bool,
     /// The number of pairs with similar texts.
     pub similar_pairs: usize,
     /// The number of issues that are new, at most 50.
     pub raised_issues: usize,
+    /// The number of older issues that a model reviews now, because they have no review. 0 without a model.
+    pub requested_reviews: usize,
 }
 
 /// The coherence of a project (S2, "Coherence score computation").
@@ -83,4 +90,7 @@ pub struct CoherenceReport {
     pub open_issues: OpenIssues,
     /// The tick of the project.
     pub tick: Tick,
+    /// What the reviews by a model have cost. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviews: Option<ReviewUse>,
 }

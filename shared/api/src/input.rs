@@ -13,7 +13,7 @@ use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, Val
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentHash, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
-use pilothouse_domain::coherence::CoherenceCategory;
+use pilothouse_domain::coherence::{CoherenceCategory, CoherenceMonitorConfig};
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::{
     AutoRestartConditions, CrashRecoveryPolicy, DecisionTimeoutPolicy, OnTimeout, OrphanAction,
@@ -48,7 +48,7 @@ use pilothouse_domain::{
 };
 use pilothouse_wire::coverage::CoveragePattern;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Violation;
 use crate::patch::Patch;
@@ -304,6 +304,8 @@ struct InjectionFields {
     #[deserr(default)]
     reactive_events: Option<Vec<ReactiveEvent>>,
     #[deserr(default)]
+    coherence_severity: Option<Severity>,
+    #[deserr(default)]
     staleness_threshold: Patch<u32>,
     #[deserr(default)]
     max_injections_per_hour: Option<u32>,
@@ -325,6 +327,7 @@ impl Deserr<Violations> for ContextInjectionPolicy {
             reactive_events: fields
                 .reactive_events
                 .map_or(default.reactive_events, |events| events.into_iter().collect()),
+            coherence_severity: fields.coherence_severity.unwrap_or(default.coherence_severity),
             staleness_threshold: fields.staleness_threshold.apply_to(&default.staleness_threshold),
             max_injections_per_hour: fields
                 .max_injections_per_hour
@@ -333,6 +336,31 @@ impl Deserr<Violations> for ContextInjectionPolicy {
         };
         policy.check().map_err(|wrong| violations_of(&wrong, location))?;
         Ok(policy)
+    }
+}
+
+impl Deserr<Violations> for CoherenceMonitorConfig {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let Value::Object(fields) = Deserr::<Violations>::deserialize_from_value(value, location)? else {
+            return Err(Violations::default().with(location, None, "must be an object".to_owned()));
+        };
+        let (mut valid, mut violations) = (Map::new(), Violations::default());
+        for (field, value) in fields {
+            // Read alone, so that a wrong field does not hide another.
+            match from_json::<Self>(Value::Object(Map::from_iter([(field.clone(), value.clone())]))) {
+                Ok(_) => drop(valid.insert(field, value)),
+                Err(FieldError(message)) => violations = violations.with(location, Some(&field), message),
+            }
+        }
+        let config: Self = from_json(Value::Object(valid))
+            .map_err(|error| Violations::default().with(location, None, error.to_string()))?;
+        if let Err(wrong) = config.check() {
+            violations.0.extend(violations_of(&wrong, location).0);
+        }
+        if violations.0.is_empty() { Ok(config) } else { Err(violations) }
     }
 }
 

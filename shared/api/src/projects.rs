@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_domain::coherence::CoherenceMonitorConfig;
 use pilothouse_domain::control_mode::{BriefSync, ControlMode, ModeRevision};
 use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy, OrphanedDecisionPolicy};
 use pilothouse_domain::effect::pattern::ToolClassification;
@@ -50,6 +51,9 @@ pub struct ProjectView {
     /// What happens when an agent crashes. Absent if it is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash_recovery: Option<CrashRecoveryPolicy>,
+    /// How the coherence of the agents' work is monitored. Absent if everything has its default.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub coherence: CoherenceMonitorConfig,
     /// The effects of tools that the control plane does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_patterns: Vec<ToolClassification>,
@@ -194,6 +198,10 @@ pub struct KilledAgents {
     pub agents: Vec<AgentView>,
 }
 
+fn is_default(config: &CoherenceMonitorConfig) -> bool {
+    *config == CoherenceMonitorConfig::default()
+}
+
 impl ProjectView {
     /// The view of a project.
     pub fn of(project: &Project, revision: u64) -> Self {
@@ -216,6 +224,7 @@ impl ProjectView {
                 .filter_map(|(mode, policy)| Some((*mode, policy.orphaned_decisions?)))
                 .collect(),
             crash_recovery: definition.crash_recovery,
+            coherence: definition.coherence,
             escalation: definition
                 .policies
                 .into_iter()

@@ -8,6 +8,8 @@ use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
 use pilothouse_domain::webhook::{EgressPolicy, WebhookUrl};
 
+use crate::models::ModelClient;
+
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The event bus or the topic did not accept a message. A retry may succeed.
@@ -78,4 +80,8 @@ pub struct Integrations {
     pub webhook_sender: Option<Arc<dyn WebhookSender>>,
     /// The addresses that webhooks may reach.
     pub egress_policy: EgressPolicy,
+    /// Whether the server is configured with a model that reviews coherence issues.
+    pub has_model: bool,
+    /// Asks that model, if this function does.
+    pub model: Option<ModelClient>,
 }

@@ -33,6 +33,7 @@ pub mod integrations;
 pub mod journal_views;
 pub mod keyring;
 pub mod live_stream;
+pub mod models;
 pub mod openapi;
 pub mod paging;
 pub mod placement;

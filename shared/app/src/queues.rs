@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// The visibility timeout: six times the timeout of the function, as SQS recommends.
 const VISIBILITY: Duration = Duration::from_mins(1);
+/// The same for reviews, which wait for a model.
+const REVIEW_VISIBILITY: Duration = Duration::from_mins(12);
 /// A limit that no message reaches, because [`crate::batch`] moves failing messages to the dead letters earlier, with the cause
 /// (decision 9).
 const MAX_RECEIVES: u32 = 102;
@@ -43,6 +45,11 @@ pub fn announcements() -> QueueName {
 /// delivery for retries.
 pub fn webhooks() -> QueueName {
     named("webhooks.fifo")
+}
+
+/// Coherence issues that a model reviews, one group per project.
+pub fn reviews() -> QueueName {
+    named("reviews.fifo")
 }
 
 /// Sessions and templates with a near deadline (`aws` only), as messages that are delayed until then. Not a FIFO queue, because
@@ -80,6 +87,8 @@ pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
     for queue in [events(), reactions(), announcements(), webhooks()] {
         broker.create(&queue, options.clone()).await?;
     }
+    let of_reviews = QueueOptions { visibility: REVIEW_VISIBILITY, ..options };
+    broker.create(&reviews(), of_reviews).await?;
     Ok(())
 }
 

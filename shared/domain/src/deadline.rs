@@ -28,6 +28,8 @@ pub struct Deadlines {
     pub replay_interval: Duration,
     /// Unit of the pauses between delivery attempts of a webhook ([`crate::webhook::Delivery::RETRY_SCHEDULE`]).
     pub webhook_retry_unit: Duration,
+    /// Unit of the pauses between requests to a model that cannot be reached.
+    pub review_retry_unit: Duration,
     /// From the exhaustion of a context to its handoff document. Then the agent is stopped and a document is synthesized.
     pub handoff_timeout: Duration,
     /// Whether the folders of sessions outlive their runs. If not, sessions do not hibernate (decision 23).
@@ -48,6 +50,7 @@ impl Default for Deadlines {
             lease_margin: Duration::from_mins(5),
             replay_interval: Duration::from_secs(10),
             webhook_retry_unit: Duration::from_secs(5),
+            review_retry_unit: Duration::from_mins(1),
             handoff_timeout: Duration::from_mins(2),
             durable_workspace: true,
         }
@@ -82,6 +85,7 @@ impl Deadlines {
             lease_margin: self.lease_margin / by,
             replay_interval: self.replay_interval / by,
             webhook_retry_unit: self.webhook_retry_unit / by,
+            review_retry_unit: self.review_retry_unit / by,
             handoff_timeout: self.handoff_timeout / by,
             durable_workspace: self.durable_workspace,
         }

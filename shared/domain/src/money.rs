@@ -60,6 +60,13 @@ impl Usd {
         Self((self.0 / Decimal::from(parts.max(1))).round_dp(Self::SCALE).normalize())
     }
 
+    /// The price of `count` units, of which a million cost `self`.
+    #[must_use]
+    pub fn of_million(self, count: u64) -> Self {
+        let price = self.0.saturating_mul(Decimal::from(count)) / Decimal::from(1_000_000);
+        Self(price.round_dp(Self::SCALE).min(Self::LIMIT).normalize())
+    }
+
     /// `self` as a percentage of `whole`, rounded to two decimals; 0 if `whole` is zero.
     pub fn percent_of(self, whole: Self) -> Decimal {
         if whole.is_zero() {

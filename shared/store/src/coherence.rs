@@ -2,8 +2,8 @@
 //!
 //! An issue is an aggregate. A recommendation belongs to one decision, so that agents of one project never write the same item.
 
-use pilothouse_domain::coherence::CoherenceIssue;
 use pilothouse_domain::coherence::structural::Recommendation;
+use pilothouse_domain::coherence::{CoherenceIssue, ReviewLedger};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{ArtifactId, ProjectId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,17 @@ impl Commit {
     pub fn scan_mark(&mut self, project: ProjectId, mark: &Loaded<ScanMark>) -> Result<(), StoreError> {
         let row = write(layout::coherence_scan(project), "coherence-scan", &mark.value)?;
         self.push(guarded(row, mark.version), Purpose::Guard);
+        Ok(())
+    }
+
+    /// Adds the reviews of a project, guarded by their loaded version.
+    pub fn review_ledger(
+        &mut self,
+        project: ProjectId,
+        ledger: &Loaded<ReviewLedger>,
+    ) -> Result<(), StoreError> {
+        let row = write(layout::coherence_reviews(project), "coherence-reviews", &ledger.value)?;
+        self.push(guarded(row, ledger.version), Purpose::Guard);
         Ok(())
     }
 
@@ -79,6 +90,12 @@ impl Store {
     pub async fn scan_mark(&self, project: ProjectId) -> Result<Loaded<ScanMark>, StoreError> {
         let never = ScanMark { tick: Tick::ZERO, scanned_at: Timestamp::from_millis(0) };
         Ok(self.load(&layout::coherence_scan(project)).await?.unwrap_or(Loaded::new(never)))
+    }
+
+    /// The reviews of a project by a model; version 0 without any.
+    pub async fn review_ledger(&self, project: ProjectId) -> Result<Loaded<ReviewLedger>, StoreError> {
+        let loaded = self.load(&layout::coherence_reviews(project)).await?;
+        Ok(loaded.unwrap_or(Loaded::new(ReviewLedger::default())))
     }
 
     /// The recommendations for an artifact, the latest first, at most `limit`. Consistent with all earlier commits. A decision may be over.

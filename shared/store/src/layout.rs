@@ -507,6 +507,11 @@ pub(crate) fn recommendation(project: ProjectId, artifact: ArtifactId, it: &Reco
 pub(crate) fn coherence_scan(project: ProjectId) -> Key {
     Key::new(format!("T#{project}"), "COHERENCE")
 }
+
+pub(crate) fn coherence_reviews(project: ProjectId) -> Key {
+    Key::new(format!("T#{project}"), "REVIEWS")
+}
+
 pub(crate) fn injections(agent: ProjectAgentId) -> Key {
     Key::new(format!("{KNOWLEDGE_OF_AGENT}{agent}"), INJECTIONS_SORT)
 }

@@ -220,7 +220,7 @@ impl World {
             let after = self.relayed.load(Ordering::Relaxed);
             let fed = self.table.feed(after, 200).await.unwrap();
             for (place, item) in &fed {
-                let (reaction, _) = relay::messages_for_entry(item).unwrap();
+                let reaction = relay::messages_for_entry(item).unwrap().reaction;
                 if let Some(message) = reaction {
                     self.broker.send(&queues::reactions(), vec![message]).await.unwrap();
                 }

@@ -22,6 +22,7 @@ mod briefing;
 mod chains;
 mod checkpoints;
 mod coherence;
+mod coherence_review;
 mod confinement;
 mod console;
 mod costs;

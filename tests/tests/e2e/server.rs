@@ -45,6 +45,20 @@ impl Server {
         Self { host }
     }
 
+    /// Starts a server process with further environment variables, also where other tests use a deployment.
+    pub(crate) async fn start_with(deadline_divisor: u32, environment: &[(&str, &str)]) -> Self {
+        let server = ServerProcess::start_with(deadline_divisor, environment).await;
+        Self { host: Embedded(Box::new(server)) }
+    }
+
+    /// Sets the clock of a server process, relative to the system clock.
+    pub(crate) fn set_clock_offset(&self, milliseconds: i64) {
+        match &self.host {
+            Embedded(server) => server.set_clock_offset(milliseconds),
+            Cloud(_) => panic!("the clock of a cloud cannot be set"),
+        }
+    }
+
     /// Whether functions in a cloud are the control plane.
     pub(crate) const fn in_cloud(&self) -> bool {
         matches!(self.host, Cloud(_))

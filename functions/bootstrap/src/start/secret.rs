@@ -1,18 +1,21 @@
-//! Reads the root secret from Secrets Manager.
+//! Reads the root secret, and the key of the model, from Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use pilothouse_app::models::ModelKey;
 use pilothouse_wire::RootSecret;
 use serde::Deserialize;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    #[error("the root secret cannot be read from `{arn}`: {cause}")]
+    #[error("the secret `{arn}` cannot be read: {cause}")]
     Unreadable {
         arn: String,
         /// The error of the service.
         cause: String,
     },
+    #[error("the key of the model in `{0}` is not text")]
+    NoKey(String),
     /// The secret is malformed. Its value is not reported.
     #[error(
         "the root secret in `{arn}` is not {{\"id\": \"…\", \"secret\": \"…\"}} with at least {min} bytes",
@@ -32,11 +35,22 @@ struct Kept {
 }
 
 pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, SecretError> {
+    parse(&text(client, arn).await?.unwrap_or_default())
+        .ok_or_else(|| SecretError::Malformed { arn: arn.to_owned() })
+}
+
+/// Reads the key of the model: the whole text of its secret.
+pub(super) async fn read_model_key(client: &Client, arn: &str) -> Result<ModelKey, SecretError> {
+    let text = text(client, arn).await?.map(|text| text.trim().to_owned());
+    let key = text.filter(|text| !text.is_empty()).map(ModelKey);
+    key.ok_or_else(|| SecretError::NoKey(arn.to_owned()))
+}
+
+async fn text(client: &Client, arn: &str) -> Result<Option<String>, SecretError> {
     let response = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
         SecretError::Unreadable { arn: arn.to_owned(), cause: DisplayErrorContext(&error).to_string() }
     })?;
-    parse(response.secret_string().unwrap_or_default())
-        .ok_or_else(|| SecretError::Malformed { arn: arn.to_owned() })
+    Ok(response.secret_string().map(ToOwned::to_owned))
 }
 
 fn parse(text: &str) -> Option<RootSecret> {

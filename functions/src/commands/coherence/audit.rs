@@ -11,7 +11,11 @@ use pilothouse_app::function::requirements::COHERENCE_SCAN;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
-use pilothouse_domain::ProjectId;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_domain::coherence::CoherenceIssue;
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::{Aggregate as _, DomainContext, Project, ProjectId, Timestamp};
+use pilothouse_store::{Commit, IssueList, LoadedAggregate};
 use schemars::JsonSchema;
 
 use crate::coherence::scan::scan_project;
@@ -26,6 +30,10 @@ pub const FUNCTION: HttpFunction =
     .output::<CoherenceAudit>(&[200])
     .requires(COHERENCE_SCAN);
 
+/// The latest open issues that are considered for a review, and the most that are requested.
+const READ_ISSUES: usize = 200;
+const MAX_REQUESTS: usize = 50;
+
 /// The project to audit.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
@@ -37,7 +45,7 @@ pub struct AuditCoherence {
 }
 
 /// Responds with 200 and the result. Issues that exist already are not raised again. An audit finds similar texts: duplicates and
-/// overlapping work. It cannot find contradictions or gaps.
+/// overlapping work. It cannot find contradictions or gaps. If the server has a model, that reviews the open issues without a review.
 async fn audit_coherence(
     State(app): State<App>,
     command: CommandContext,
@@ -47,8 +55,8 @@ async fn audit_coherence(
     project.ensure_open()?;
     let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
     let tick = time.tick(app.now())?;
-    let place = (&command.owner, project.id());
-    let scanned = scan_project(&app, place, None, tick, &command.cause()).await?;
+    let started = app.now();
+    let scanned = scan_project(&app, &project, None, tick, &command.cause()).await?;
     Ok(Json(CoherenceAudit {
         engine: "lexical".to_owned(),
         compared_artifacts: scanned.compared,
@@ -56,5 +64,37 @@ async fn audit_coherence(
         is_too_large: scanned.is_too_large,
         similar_pairs: scanned.similar,
         raised_issues: scanned.raised,
+        requested_reviews: request_reviews(&app, &project, started, &command.cause()).await?,
     }))
+}
+
+/// Requests the reviews of issues that were found before the audit and have none. Returns their number.
+async fn request_reviews(
+    app: &App,
+    project: &Project,
+    before: Timestamp,
+    cause: &Cause,
+) -> Result<usize, Problem> {
+    if !app.integrations.has_model || !project.definition().coherence.enable_layer2 {
+        return Ok(0);
+    }
+    let (owner, id) = (project.owner_id(), project.id());
+    let open = app.store.coherence_issues(owner, id, IssueList::Open, READ_ISSUES, None).await?;
+    let waiting = open.items.iter().filter(|issue| issue.needs_review() && issue.detected_at() < before);
+    let mut requested = 0;
+    for issue in waiting.take(MAX_REQUESTS) {
+        let load = async || Ok::<_, Problem>(app.store.any_aggregate::<CoherenceIssue>(issue.id()).await?);
+        let decide = |loaded: Option<LoadedAggregate<CoherenceIssue>>, ctx: &mut DomainContext<'_>| {
+            let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(0)) };
+            let events = loaded.value.request_review(ctx);
+            if events.is_empty() {
+                return Ok::<_, Problem>(Decision::Unchanged(0));
+            }
+            let mut commit = Commit::new();
+            app.record_aggregate(&mut commit, &loaded, cause.clone(), events)?;
+            Ok(Decision::Commit(commit, 1))
+        };
+        requested += app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await?;
+    }
+    Ok(requested)
 }

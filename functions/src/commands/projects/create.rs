@@ -11,6 +11,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
+use pilothouse_domain::coherence::CoherenceMonitorConfig;
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::decision::CrashRecoveryPolicy;
 use pilothouse_domain::project::{ModePolicies, ProjectBrief, ProjectDefinition, Workstream};
@@ -76,6 +77,10 @@ pub struct CreateProject {
     /// What happens when an agent crashes. Default: a person decides.
     #[deserr(default)]
     pub crash_recovery: Option<CrashRecoveryPolicy>,
+    /// How the coherence of the agents' work is monitored. Fields that are left out have their defaults.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub coherence: CoherenceMonitorConfig,
     /// The effects of tools that the control plane does not know: at most 200 patterns. Default: none.
     #[deserr(default)]
     #[schemars(default)]
@@ -110,6 +115,7 @@ impl CreateProject {
             tick_config: self.tick_config.unwrap_or_default(),
             spending_cap: self.spending_cap.map(SpendingCapInput::checked).transpose()?,
             crash_recovery: self.crash_recovery,
+            coherence: self.coherence.clone(),
         };
         check_protocols(&definition)?;
         Ok(definition)

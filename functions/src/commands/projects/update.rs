@@ -11,6 +11,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
+use pilothouse_domain::coherence::CoherenceMonitorConfig;
 use pilothouse_domain::decision::CrashRecoveryPolicy;
 use pilothouse_domain::project::{ProjectBrief, ProjectDefinition, Workstream};
 use pilothouse_domain::text::{BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName};
@@ -70,6 +71,9 @@ pub struct UpdateProject {
     /// What happens when an agent crashes. `null` restores the default: a person decides.
     #[deserr(default)]
     pub crash_recovery: Patch<CrashRecoveryPolicy>,
+    /// How the coherence of the agents' work is monitored. Fields that are left out have their defaults; `null` restores all of them.
+    #[deserr(default)]
+    pub coherence: Patch<CoherenceMonitorConfig>,
     /// The effects of tools that the control plane does not know: at most 200 patterns.
     #[deserr(default)]
     pub tool_patterns: Option<Vec<ToolPatternInput>>,
@@ -117,6 +121,7 @@ impl UpdateProject {
                 .try_map(SpendingCapInput::checked)?
                 .apply_to(&before.spending_cap),
             crash_recovery: self.crash_recovery.apply_to(&before.crash_recovery),
+            coherence: self.coherence.apply_to(&Some(before.coherence.clone())).unwrap_or_default(),
         };
         check_protocols(&definition)?;
         Ok(definition)

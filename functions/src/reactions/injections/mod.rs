@@ -14,6 +14,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::{Artifact, ArtifactAuthor};
+use pilothouse_domain::coherence::CoherenceIssue;
 use pilothouse_domain::injection::{InjectionLedger, InjectionReason};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::text::WorkstreamId;
@@ -41,6 +42,7 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
             | E::MessageDelivered { source: MessageSource::ContextInjection, .. }
             | E::MessageCancelled { reason: Some(_), .. }
     ) || resolves_decision(event)
+        || completes(event)
 }
 
 const fn resolves_decision(event: &SessionEvent) -> bool {
@@ -54,6 +56,11 @@ const fn resolves_decision(event: &SessionEvent) -> bool {
             | E::Approved { .. }
             | E::Rejected { .. }
     )
+}
+
+/// Whether the work of an agent is completed.
+const fn completes(event: &SessionEvent) -> bool {
+    matches!(event, SessionEvent::Approved { .. } | SessionEvent::Closed {})
 }
 
 pub(super) const fn concerns_of_agent(event: &ProjectAgentEvent) -> bool {
@@ -84,6 +91,9 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
     if entry.events.iter().any(resolves_decision) {
         outcome = outcome.and(decision_resolved(app, membership).await);
     }
+    if entry.events.iter().any(completes) {
+        outcome = outcome.and(agent_completed(app, membership).await);
+    }
     outcome
 }
 
@@ -93,6 +103,31 @@ async fn decision_resolved(app: &App, membership: &ProjectMembership) -> Result<
     let Some(readers) = readers else { return Ok(()) };
     let workstream = membership.workstream.clone();
     readers.inject(app, &membership.workstream, &InjectionReason::DecisionResolved { workstream }).await
+}
+
+/// Informs the other agents that may read the workstream of an agent whose work is completed.
+async fn agent_completed(app: &App, membership: &ProjectMembership) -> Result<(), Problem> {
+    let Some(agent) = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await? else {
+        return Ok(());
+    };
+    let readers = Readers::load(app, membership.project_id, Some(membership.agent_id)).await?;
+    let Some(readers) = readers else { return Ok(()) };
+    let (role, workstream) = (agent.value.brief().role.clone(), membership.workstream.clone());
+    readers.inject(app, &membership.workstream, &InjectionReason::AgentCompleted { role, workstream }).await
+}
+
+/// Informs the agents that may read an affected workstream. An agent that reads several of them is informed once, because the second
+/// injection would contain nothing new.
+pub(super) async fn coherence_issue(app: &App, issue: &CoherenceIssue) -> Result<(), Problem> {
+    let Some(readers) = Readers::load(app, issue.project_id(), None).await? else { return Ok(()) };
+    let finding = issue.finding();
+    let mut outcome = Ok(());
+    for workstream in &finding.affected_workstreams {
+        let (severity, category) = (finding.severity, finding.category);
+        let reason = InjectionReason::CoherenceIssue { severity, category, workstream: workstream.clone() };
+        outcome = outcome.and(readers.inject(app, workstream, &reason).await);
+    }
+    outcome
 }
 
 /// Informs all agents that may read a new version of an artifact, except its author.

@@ -134,6 +134,13 @@ pub(super) fn request(decision: &Decision, names: &Names) -> String {
             "{agent} proposes to act without asking ({action_kind}); {} of {} such actions were approved",
             verdicts.approved, verdicts.decided
         ),
+        DecisionSubject::CoherenceReview { issue_title, explanation, .. } => {
+            format!(
+                "Work of different agents does not fit together: {}. {}",
+                quoted(issue_title),
+                quoted(explanation)
+            )
+        }
     }
 }
 
@@ -185,7 +192,8 @@ pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String
             | DecisionSubject::BrakeRelease { .. }
             | DecisionSubject::CrashRecovery { .. }
             | DecisionSubject::HandoffFailed { .. }
-            | DecisionSubject::Autonomy { .. },
+            | DecisionSubject::Autonomy { .. }
+            | DecisionSubject::CoherenceReview { .. },
         )
         | None => match kind {
             DecisionKind::Option => "the choice",
@@ -197,6 +205,7 @@ pub(super) fn subject(kind: DecisionKind, decision: Option<&Decision>) -> String
             DecisionKind::CrashRecovery => "the recovery",
             DecisionKind::HandoffFailed => "the handoff",
             DecisionKind::Autonomy => "the autonomy",
+            DecisionKind::CoherenceReview => "the coherence issue",
         }
         .to_owned(),
     }

@@ -69,6 +69,8 @@ pub struct Access {
     pub dead_letters: bool,
     /// Whether it reads the root secret that keys are derived from.
     pub secret: bool,
+    /// Whether it asks the configured model, and reads its key.
+    pub model: bool,
     /// Whether it posts to live stream connections.
     pub connections: bool,
     /// Whether it publishes to the event bus and the topic of notifications.
@@ -99,6 +101,8 @@ pub const ANNOUNCEMENTS: &str = "announcements.fifo";
 pub const WEBHOOKS: &str = "webhooks.fifo";
 /// Sessions with new journal entries for their live streams, one group per session.
 pub const PUSHES: &str = "pushes.fifo";
+/// References to coherence issues that a model reviews, one group per project.
+pub const REVIEWS: &str = "reviews.fifo";
 /// Sessions and templates with a near deadline, as delayed messages.
 pub const DEADLINES: &str = "deadlines";
 
@@ -118,6 +122,8 @@ pub const SHARED_QUEUES: &[SharedQueue] = &[
     // As above. A delivery that an endpoint refuses is not a failure of its message, which waits for hours.
     SharedQueue { name: ANNOUNCEMENTS, max_receives: 102 },
     SharedQueue { name: WEBHOOKS, max_receives: 102 },
+    // An issue may wait for an hour's limit several times.
+    SharedQueue { name: REVIEWS, max_receives: 102 },
     // A client that misses a push reconnects with its cursor.
     SharedQueue { name: PUSHES, max_receives: 5 },
     // The sweep finds deadlines whose message was lost.
@@ -142,6 +148,7 @@ const NOTHING: Access = Access {
     worker_queues: DynamicQueueAccess::None,
     dead_letters: false,
     secret: false,
+    model: false,
     connections: false,
     publishes: false,
     processes: false,
@@ -218,7 +225,7 @@ pub const DEAD_LETTERS: Requirements = Requirements {
     timeout_seconds: 25,
     ..of(Access {
         dead_letters: true,
-        sends: &[EVENTS, REACTIONS, ANNOUNCEMENTS, WEBHOOKS, PUSHES, DEADLINES],
+        sends: &[EVENTS, REACTIONS, ANNOUNCEMENTS, WEBHOOKS, REVIEWS, PUSHES, DEADLINES],
         ..WRITES
     })
 };
@@ -231,7 +238,7 @@ pub const INTAKE: Requirements = Requirements {
 };
 pub const RELAY: Requirements = Requirements {
     timeout_seconds: 30,
-    ..of(Access { sends: &[REACTIONS, ANNOUNCEMENTS, PUSHES, DEADLINES], ..READS })
+    ..of(Access { sends: &[REACTIONS, ANNOUNCEMENTS, REVIEWS, PUSHES, DEADLINES], ..READS })
 };
 /// Launches runs, sends commands, allocates slots, ends runs.
 pub const REACT: Requirements = Requirements {
@@ -265,6 +272,11 @@ pub const EVENT_FEED: Requirements =
 pub const WEBHOOK_DELIVERY: Requirements = Requirements {
     timeout_seconds: 120,
     ..of(Access { publishes: true, secret: true, sends: &[WEBHOOKS], ..WRITES })
+};
+/// Asks a model about coherence issues. A review takes two requests of at most 45 seconds, and a batch begins none after 25 seconds.
+pub const COHERENCE_REVIEW: Requirements = Requirements {
+    timeout_seconds: 120,
+    ..of(Access { model: true, artifacts: BlobAccess::Read, ..WRITES })
 };
 /// Pushes journal entries to live stream connections.
 pub const PUSH: Requirements = Requirements {

@@ -39,6 +39,7 @@ impl NotificationText for ProjectAccountEvent {
             Self::CapChanged { .. }
             | Self::SliceDrawn { .. }
             | Self::SliceReturned { .. }
+            | Self::ReviewsCounted { .. }
             | Self::SliceRefused { .. } => self.name().to_owned(),
         }
     }

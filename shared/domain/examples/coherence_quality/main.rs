@@ -6,6 +6,7 @@ mod pairs;
 
 use pairs::{Half, Label, Quality, measure, pairs};
 use pilothouse_domain::coherence::similarity::Thresholds;
+use pilothouse_domain::coherence::{CoherenceMonitorConfig, ReviewLedger};
 
 const DUPLICATES: &[Label] = &[Label::Duplicate];
 const RELATED: &[Label] = &[Label::Duplicate, Label::Overlap];
@@ -45,7 +46,8 @@ fn main() {
     };
     show("layer 0, duplicates", Quality::of_found(equal(), DUPLICATES));
     show("layer 0, duplicates and overlap", Quality::of_found(equal(), RELATED));
-    let Thresholds { promotion, advisory } = Thresholds::LEXICAL;
+    let Thresholds { promotion, advisory } =
+        ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default());
     show("layer 1 above promotion, duplicates", Quality::of(&reported, DUPLICATES, promotion));
     show("layer 1 above advisory, duplicates and overlap", Quality::of(&reported, RELATED, advisory));
     show("layer 1 above advisory, overlap alone", Quality::of(&reported, &[Label::Overlap], advisory));

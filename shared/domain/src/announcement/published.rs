@@ -139,7 +139,8 @@ impl Publishable for ProjectAccountEvent {
             Self::CapChanged { .. }
             | Self::SliceDrawn { .. }
             | Self::SliceReturned { .. }
-            | Self::SliceRefused { .. } => None,
+            | Self::SliceRefused { .. }
+            | Self::ReviewsCounted { .. } => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Events of coherence issues.
 
 use super::finding::IssueSource;
+use super::review::ReviewFailure;
 use crate::ProjectId;
 use crate::effect::Severity;
 use crate::event::aggregate_events;
@@ -20,5 +21,16 @@ aggregate_events! {
         Confirmed = "CoherenceIssueConfirmedEvent" { project_id: ProjectId, source: IssueSource },
         Dismissed = "CoherenceIssueDismissedEvent" { project_id: ProjectId },
         Resolved = "CoherenceIssueResolvedEvent" { project_id: ProjectId },
+        /// A person requested the review by a model.
+        ReviewRequested = "CoherenceReviewRequestedEvent" { project_id: ProjectId },
+        /// A model reviewed the issue. If it is not `confirmed`, it is dismissed.
+        Reviewed = "CoherenceIssueReviewedEvent" {
+            project_id: ProjectId,
+            confirmed: bool,
+            category: CoherenceCategory,
+            severity: Severity,
+        },
+        /// The model gave no valid answer.
+        ReviewFailed = "CoherenceReviewFailedEvent" { project_id: ProjectId, failure: ReviewFailure },
     }
 }

@@ -2,17 +2,23 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `config` | the settings of a project |
 //! | `finding` | the content of an issue: its finder, its category and the affected parts |
+//! | `review` | layer 2: the request to a model, and its answer |
+//! | `ledger` | the reviews of a project: limit, results, cost |
 //! | `status` | the states of an issue |
 //! | `structural` | layer 0: rules on paths, hashes, provenance and proposals |
 //! | `similarity` | layer 1: similar texts of different workstreams |
 //! | `lexical` | a comparison of texts by their common words |
 //! | `score` | the score of a project and its trend |
 
+mod config;
 mod error;
 mod event;
 mod finding;
+mod ledger;
 pub mod lexical;
+mod review;
 mod score;
 pub mod similarity;
 mod status;
@@ -20,14 +26,20 @@ pub mod structural;
 
 use serde::{Deserialize, Serialize};
 
+pub use config::{CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, InvalidCoherenceConfig, Similarity};
 pub use error::CoherenceError;
 pub use event::CoherenceEvent;
 pub use finding::{Detected, Finding, IssueSource, StructuralCheck, flagged_issue_id};
+pub use ledger::{ReviewLedger, ReviewStart, ReviewUse};
+pub use review::{
+    IssueReview, RelevantDecision, ReviewCandidate, ReviewFailure, ReviewRequest, ReviewResult,
+    ReviewedAgent, ReviewedArtifact, WorkstreamBrief,
+};
 pub use score::{CoherenceScore, CoherenceTrend, OpenIssues, ScoredIssue};
 pub use status::{CoherenceState, CoherenceStatus};
 
 pub use crate::knowledge::CoherenceCategory;
-use crate::text::{Feedback, cut};
+use crate::text::{Feedback, ModelId, cut};
 use crate::tick::Tick;
 use crate::{Aggregate, CoherenceIssueId, DomainContext, ProjectId, Timestamp, UserId};
 
@@ -47,6 +59,9 @@ pub struct CoherenceIssue {
     /// The tick at which it was dismissed or resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_tick: Option<Tick>,
+    /// The review by a model; `None` if there is none for the latest detection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    review: Option<IssueReview>,
 }
 
 impl CoherenceIssue {
@@ -73,13 +88,14 @@ impl CoherenceIssue {
             detected_at: ctx.now,
             detected_tick: tick,
             ended_tick: None,
+            review: None,
         };
         let detected = issue.detected();
         (issue, vec![detected])
     }
 
-    /// Records that the same finding was made again. It reopens an issue that was resolved before the affected version was stored, and
-    /// changes no other one.
+    /// Records that the same finding was made again. It reopens an issue that was resolved, or dismissed by a model, before the affected
+    /// version was stored, and changes no other one.
     pub fn detect_again(
         &mut self,
         mut finding: Finding,
@@ -87,10 +103,12 @@ impl CoherenceIssue {
         ctx: &DomainContext<'_>,
     ) -> Vec<CoherenceEvent> {
         let is_new = match &self.status {
-            CoherenceStatus::Resolved { at, .. } => finding.evidence_at > *at,
-            CoherenceStatus::Open | CoherenceStatus::Confirmed { .. } | CoherenceStatus::Dismissed { .. } => {
-                false
+            CoherenceStatus::Resolved { at, .. } | CoherenceStatus::Dismissed { at, by: None, .. } => {
+                finding.evidence_at > *at
             }
+            CoherenceStatus::Open
+            | CoherenceStatus::Confirmed { .. }
+            | CoherenceStatus::Dismissed { by: Some(_), .. } => false,
         };
         if !is_new {
             return Vec::new();
@@ -98,6 +116,7 @@ impl CoherenceIssue {
         finding.title = cut(&finding.title, Self::MAX_TITLE);
         self.finding = finding;
         self.status = CoherenceStatus::Open;
+        self.review = None;
         (self.detected_at, self.detected_tick, self.ended_tick) = (ctx.now, tick, None);
         vec![self.detected()]
     }
@@ -129,7 +148,7 @@ impl CoherenceIssue {
     ) -> Result<Vec<CoherenceEvent>, CoherenceError> {
         match &self.status {
             CoherenceStatus::Open => {
-                self.status = CoherenceStatus::Dismissed { by: by.clone(), at: ctx.now, reason };
+                self.status = CoherenceStatus::Dismissed { by: Some(by.clone()), at: ctx.now, reason };
                 self.ended_tick = Some(tick);
                 Ok(vec![CoherenceEvent::Dismissed { project_id: self.project_id }])
             }
@@ -155,6 +174,78 @@ impl CoherenceIssue {
             }
             CoherenceStatus::Resolved { .. } => Ok(Vec::new()),
             CoherenceStatus::Dismissed { .. } => Err(self.over()),
+        }
+    }
+
+    /// Whether a model can review the issue, and none has yet.
+    pub fn needs_review(&self) -> bool {
+        let is_reviewed =
+            matches!(self.review, Some(IssueReview::Confirmed { .. } | IssueReview::FalsePositive { .. }));
+        let Finding { source, severity, .. } = &self.finding;
+        self.status == CoherenceStatus::Open && !is_reviewed && source.is_reviewable(*severity)
+    }
+
+    /// A person requests a review of an issue that has none, or whose review failed.
+    pub fn request_review(&mut self, ctx: &DomainContext<'_>) -> Vec<CoherenceEvent> {
+        if !self.needs_review() || matches!(self.review, Some(IssueReview::Requested { .. })) {
+            return Vec::new();
+        }
+        self.review = Some(IssueReview::Requested { at: ctx.now });
+        vec![CoherenceEvent::ReviewRequested { project_id: self.project_id }]
+    }
+
+    /// Records the judgment of `model`: a confirmed issue has the category and severity of the judgment, another one is dismissed. An
+    /// issue that a person settled in the meantime stays as it is.
+    pub fn record_review(
+        &mut self,
+        result: ReviewResult,
+        model: ModelId,
+        tick: Tick,
+        ctx: &DomainContext<'_>,
+    ) -> Vec<CoherenceEvent> {
+        if !self.needs_review() {
+            return Vec::new();
+        }
+        let at = ctx.now;
+        let ReviewResult { confirmed, category, severity, explanation, .. } = result;
+        self.review = Some(if confirmed {
+            self.finding.category = category.unwrap_or(self.finding.category);
+            self.finding.severity = severity.unwrap_or(self.finding.severity);
+            IssueReview::Confirmed {
+                at,
+                model,
+                explanation,
+                suggested_resolution: result.suggested_resolution,
+                notify_agent_ids: result.notify_agent_ids,
+            }
+        } else {
+            self.status = CoherenceStatus::Dismissed { by: None, at, reason: None };
+            self.ended_tick = Some(tick);
+            IssueReview::FalsePositive { at, model, explanation }
+        });
+        let Finding { category, severity, .. } = self.finding;
+        vec![CoherenceEvent::Reviewed { project_id: self.project_id, confirmed, category, severity }]
+    }
+
+    /// Records that a review failed.
+    pub fn record_review_failure(
+        &mut self,
+        failure: ReviewFailure,
+        ctx: &DomainContext<'_>,
+    ) -> Vec<CoherenceEvent> {
+        if !self.needs_review() {
+            return Vec::new();
+        }
+        let attempts = self.failed_reviews().saturating_add(1);
+        self.review = Some(IssueReview::Failed { at: ctx.now, attempts, failure });
+        vec![CoherenceEvent::ReviewFailed { project_id: self.project_id, failure }]
+    }
+
+    /// Failures of the review in a row.
+    pub const fn failed_reviews(&self) -> u32 {
+        match self.review {
+            Some(IssueReview::Failed { attempts, .. }) => attempts,
+            _ => 0,
         }
     }
 
@@ -184,6 +275,11 @@ impl CoherenceIssue {
 
     pub const fn status(&self) -> &CoherenceStatus {
         &self.status
+    }
+
+    /// The review by a model.
+    pub const fn review(&self) -> Option<&IssueReview> {
+        self.review.as_ref()
     }
 
     pub const fn detected_at(&self) -> Timestamp {

@@ -11,11 +11,8 @@ use crate::knowledge::CoherenceCategory;
 use crate::text::WorkstreamId;
 use crate::{ArtifactId, ProjectAgentId, ProjectId, Timestamp};
 
-/// A scan compares at most so many artifacts (S2 `layer1MaxArtifactsPerScan`).
+/// A scan compares at most so many artifacts. A project may set a lower limit (S2 `layer1MaxArtifactsPerScan`).
 pub const MAX_ARTIFACTS: usize = 500;
-
-/// A scan follows the one before after so many ticks (S2 `layer1ScanIntervalTicks`).
-pub const SCAN_INTERVAL_TICKS: u64 = 10;
 
 /// From which similarity an issue is raised.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,11 +21,6 @@ pub struct Thresholds {
     pub promotion: f64,
     /// An issue of low severity.
     pub advisory: f64,
-}
-
-impl Thresholds {
-    /// Of the lexical engine, chosen on labelled pairs (`docs/benchmarks.md`). S2's 0.85 and 0.70 are for embeddings.
-    pub const LEXICAL: Self = Self { promotion: 0.52, advisory: 0.32 };
 }
 
 /// Whether the content of an artifact is text that can be compared. PDF documents and images are not.

@@ -17,7 +17,9 @@ pub enum CoherenceStatus {
     Confirmed { by: UserId, at: Timestamp },
     /// It is not real.
     Dismissed {
-        by: UserId,
+        /// Absent if a model dismissed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<UserId>,
         at: Timestamp,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Feedback>,

@@ -71,7 +71,8 @@ fn description(subject: &DecisionSubject) -> String {
         DecisionSubject::BrakeRelease { .. }
         | DecisionSubject::CrashRecovery { .. }
         | DecisionSubject::HandoffFailed { .. }
-        | DecisionSubject::Autonomy { .. } => String::new(),
+        | DecisionSubject::Autonomy { .. }
+        | DecisionSubject::CoherenceReview { .. } => String::new(),
     }
 }
 

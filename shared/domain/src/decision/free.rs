@@ -7,18 +7,20 @@ use uuid::Uuid;
 
 use super::resolution::misfit;
 use super::{
-    CancelReason, ChainOutcome, Decision, DecisionKind, DecisionSession, DecisionState, DecisionSubject,
-    FreeOperation, FreeStatus, Misfit, OrphanAction, OrphanStage, OrphanedDecisionPolicy, ProposedResolution,
-    Recovery, Resolution, ResolutionDelivery, ResolutionType, ResolvedBy, Ruling,
+    CancelReason, ChainOutcome, CoherenceOutcome, Decision, DecisionKind, DecisionSession, DecisionState,
+    DecisionSubject, FreeOperation, FreeStatus, Misfit, OrphanAction, OrphanStage, OrphanedDecisionPolicy,
+    ProposedResolution, Recovery, Resolution, ResolutionDelivery, ResolutionType, ResolvedBy, Ruling,
 };
 use crate::brake::Brake;
 use crate::chain::ChainError;
-use crate::effect::ActionKind;
+use crate::coherence::{CoherenceIssue, IssueReview};
+use crate::effect::{ActionKind, Severity};
 use crate::text::Feedback;
 use crate::trust::Rate;
+use crate::value::ProjectMembership;
 use crate::{
-    AgentSession, Aggregate as _, BrakeId, DecisionId, ProjectAgent, ProjectAgentId, SessionChainId,
-    Timestamp,
+    AgentSession, Aggregate as _, BrakeId, CoherenceIssueId, DecisionId, ProjectAgent, ProjectAgentId,
+    SessionChainId, Timestamp,
 };
 
 /// A decision that guards itself.
@@ -41,7 +43,11 @@ impl DecisionKind {
     /// Whether decisions of this kind belong to no session from the beginning.
     pub const fn is_free(self) -> bool {
         match self {
-            Self::BrakeRelease | Self::CrashRecovery | Self::HandoffFailed | Self::Autonomy => true,
+            Self::BrakeRelease
+            | Self::CrashRecovery
+            | Self::HandoffFailed
+            | Self::Autonomy
+            | Self::CoherenceReview => true,
             Self::Option | Self::ToolApproval | Self::Question | Self::Plan | Self::OutputReview => false,
         }
     }
@@ -149,6 +155,46 @@ impl FreeDecision {
             timeout: None,
             state: DecisionState::Pending,
         })
+    }
+
+    /// The id of the decision about an issue that a model confirmed at `reviewed_at`.
+    pub fn coherence_review_of(issue: CoherenceIssueId, reviewed_at: Timestamp) -> DecisionId {
+        id_of(issue.uuid(), &format!("review/{reviewed_at}"))
+    }
+
+    /// The decision about an issue that a model confirmed as severe; `None` for others. `agent` is the affected agent, if there is one.
+    pub fn coherence_review(issue: &CoherenceIssue, agent: Option<ProjectMembership>) -> Option<Self> {
+        let finding = issue.finding();
+        let Some(IssueReview::Confirmed { at, explanation, suggested_resolution, .. }) = issue.review()
+        else {
+            return None;
+        };
+        if finding.severity < Severity::High {
+            return None;
+        }
+        let subject = DecisionSubject::CoherenceReview {
+            issue_id: issue.id(),
+            issue_title: finding.title.clone(),
+            category: finding.category,
+            explanation: explanation.clone(),
+            suggested_resolution: suggested_resolution.clone(),
+            affected_workstreams: finding.affected_workstreams.clone(),
+            affected_artifact_ids: finding.affected_artifact_ids.clone(),
+            options: CoherenceOutcome::options(),
+        };
+        Some(Self::pending(Decision {
+            id: Self::coherence_review_of(issue.id(), *at),
+            owner_id: issue.owner_id().clone(),
+            session: None,
+            project: agent,
+            subject,
+            severity: Some(finding.severity),
+            blast_radius: None,
+            created_at: *at,
+            expires_at: None,
+            timeout: None,
+            state: DecisionState::Pending,
+        }))
     }
 
     const fn pending(decision: Decision) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `coherence` | what becomes of an issue that a model confirmed |
 //! | `free` | decisions without a session that guards them |
 //! | `log` | the decision log of a project |
 //! | `operation` | which operation leads from which status of a free decision to which |
@@ -13,6 +14,7 @@
 //! | `subject` | what a decision is about |
 //! | `timeout` | what a timeout does in a project |
 
+mod coherence;
 mod free;
 mod log;
 mod operation;
@@ -29,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
+pub use coherence::CoherenceOutcome;
 pub(crate) use free::id_of;
 pub use free::{FreeDecision, FreeDecisionError};
 pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
@@ -69,10 +72,12 @@ pub enum DecisionKind {
     HandoffFailed,
     /// Whether an agent of a project may perform one kind of action without asking.
     Autonomy,
+    /// What becomes of a coherence issue that a model confirmed.
+    CoherenceReview,
 }
 
 impl DecisionKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Option,
         Self::ToolApproval,
         Self::Question,
@@ -82,6 +87,7 @@ impl DecisionKind {
         Self::CrashRecovery,
         Self::HandoffFailed,
         Self::Autonomy,
+        Self::CoherenceReview,
     ];
 }
 
@@ -95,4 +101,5 @@ named!(DecisionKind {
     CrashRecovery => "crash_recovery",
     HandoffFailed => "handoff_failed",
     Autonomy => "autonomy",
+    CoherenceReview => "coherence_review",
 });

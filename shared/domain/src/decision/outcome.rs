@@ -41,7 +41,8 @@ impl TrustOutcome {
                 | S::BrakeRelease { .. }
                 | S::CrashRecovery { .. }
                 | S::HandoffFailed { .. }
-                | S::Autonomy { .. },
+                | S::Autonomy { .. }
+                | S::CoherenceReview { .. },
                 _,
             ) => None,
         }
@@ -104,7 +105,8 @@ impl JudgedAction {
             | DecisionSubject::BrakeRelease { .. }
             | DecisionSubject::CrashRecovery { .. }
             | DecisionSubject::HandoffFailed { .. }
-            | DecisionSubject::Autonomy { .. } => None,
+            | DecisionSubject::Autonomy { .. }
+            | DecisionSubject::CoherenceReview { .. } => None,
         }
     }
 }

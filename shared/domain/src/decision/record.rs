@@ -197,6 +197,8 @@ pub enum CancelReason {
     ChainEnded,
     /// A brake, a lower approval rate or a changed policy withdrew the proposal of the agent.
     ProposalWithdrawn,
+    /// The coherence issue was settled in another way.
+    IssueSettled,
 }
 
 /// The id of the decision about `request`, which `run` made in a session. Requests that were stored without their run have none.

@@ -139,7 +139,7 @@ impl ChainOutcome {
     }
 }
 
-fn described(id: String, label: &str, description: &str) -> DecisionOption {
+pub(super) fn described(id: String, label: &str, description: &str) -> DecisionOption {
     let option = QuestionOption { label: label.to_owned(), description: Some(description.to_owned()) };
     DecisionOption { id, option, tradeoffs: None }
 }

@@ -174,7 +174,9 @@ impl DecisionSubject {
             | Self::OutputReview { .. }
             | Self::BrakeRelease { .. }
             | Self::Autonomy { .. } => &[ResolutionType::Approve, ResolutionType::Reject],
-            Self::CrashRecovery { .. } | Self::HandoffFailed { .. } => &[ResolutionType::ChooseOption],
+            Self::CrashRecovery { .. } | Self::HandoffFailed { .. } | Self::CoherenceReview { .. } => {
+                &[ResolutionType::ChooseOption]
+            }
         }
     }
 
@@ -283,11 +285,12 @@ impl DecisionSubject {
                 misfits.push(misfit("rationale", "is required by the agent that proposes the options"));
             }
             (T::ChooseOption, _) if assessment.is_some() => {}
+            (T::ChooseOption, _) if matches!(self, Self::CoherenceReview { .. }) => {}
             (T::Reject, _) | (_, None) => {}
             (_, Some(_)) => {
                 misfits.push(misfit(
                     "rationale",
-                    "applies to reject, and to options that an agent proposes with its reasons",
+                    "applies to reject, to options that an agent proposes with its reasons, and to coherence issues",
                 ));
             }
         }
@@ -330,7 +333,8 @@ impl DecisionSubject {
             | Self::BrakeRelease { .. }
             | Self::CrashRecovery { .. }
             | Self::HandoffFailed { .. }
-            | Self::Autonomy { .. } => return Vec::new(),
+            | Self::Autonomy { .. }
+            | Self::CoherenceReview { .. } => return Vec::new(),
         };
         let count = |question: &str| answers.iter().filter(|answer| answer.question == question).count();
         let missing = asked.iter().filter(|question| count(question) != 1);

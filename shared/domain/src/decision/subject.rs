@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::{AutomaticRecovery, DecisionKind, DecisionOption};
 use crate::brake::BrakeScope;
 use crate::effect::{ActionKind, BlastRadius, Effect, Severity};
+use crate::knowledge::CoherenceCategory;
+use crate::text::WorkstreamId;
 use crate::trust::{ApprovalCounts, Rate};
 use crate::value::{
     AskedVerdict, FailureReason, OptionAssessment, OptionProposal, Question, SessionOutput, ToolApproval,
 };
-use crate::{BrakeId, OutputId, SessionChainId, ToolCallId};
+use crate::{ArtifactId, BrakeId, CoherenceIssueId, OutputId, SessionChainId, ToolCallId};
 
 /// What is to be decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +90,22 @@ pub enum DecisionSubject {
         /// Lower end of the interval of the approval rate.
         lower_bound: Rate,
     },
+    /// A model confirmed that work of different agents does not fit together (decision 91).
+    CoherenceReview {
+        issue_id: CoherenceIssueId,
+        /// The issue in a line.
+        issue_title: String,
+        /// The kind of problem between the parts.
+        category: CoherenceCategory,
+        /// The reasons of the model.
+        explanation: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suggested_resolution: Option<String>,
+        affected_workstreams: Vec<WorkstreamId>,
+        affected_artifact_ids: Vec<ArtifactId>,
+        /// What can become of the issue.
+        options: Vec<DecisionOption>,
+    },
 }
 
 impl DecisionSubject {
@@ -102,6 +120,7 @@ impl DecisionSubject {
             Self::CrashRecovery { .. } => DecisionKind::CrashRecovery,
             Self::HandoffFailed { .. } => DecisionKind::HandoffFailed,
             Self::Autonomy { .. } => DecisionKind::Autonomy,
+            Self::CoherenceReview { .. } => DecisionKind::CoherenceReview,
         }
     }
 
@@ -110,7 +129,8 @@ impl DecisionSubject {
         match self {
             Self::Option { options, .. }
             | Self::CrashRecovery { options, .. }
-            | Self::HandoffFailed { options, .. } => Some(options),
+            | Self::HandoffFailed { options, .. }
+            | Self::CoherenceReview { options, .. } => Some(options),
             Self::ToolApproval { .. }
             | Self::Question { .. }
             | Self::Plan { .. }
@@ -131,7 +151,8 @@ impl DecisionSubject {
             | Self::BrakeRelease { .. }
             | Self::CrashRecovery { .. }
             | Self::HandoffFailed { .. }
-            | Self::Autonomy { .. } => None,
+            | Self::Autonomy { .. }
+            | Self::CoherenceReview { .. } => None,
         }
     }
 
@@ -184,7 +205,11 @@ impl DecisionSubject {
             }
             // Nothing stops while it waits.
             Self::Autonomy { .. } => Some((Severity::Low, BlastRadius::Small)),
-            Self::Question { .. } | Self::Plan { .. } | Self::OutputReview { .. } => None,
+            // The review of the issue has the severity.
+            Self::CoherenceReview { .. }
+            | Self::Question { .. }
+            | Self::Plan { .. }
+            | Self::OutputReview { .. } => None,
         }
     }
 }

@@ -288,7 +288,8 @@ impl TimedDecision<'_> {
             | DecisionKind::BrakeRelease
             | DecisionKind::CrashRecovery
             | DecisionKind::HandoffFailed
-            | DecisionKind::Autonomy => false,
+            | DecisionKind::Autonomy
+            | DecisionKind::CoherenceReview => false,
         };
         answerable && harmless(self.severity, self.blast_radius)
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::InjectionReason;
 use crate::knowledge::{KnowledgeSnapshot, estimated_tokens};
+use crate::project::AgentStatus;
 use crate::text::{MessageContent, cut};
 use crate::value::sha256_hex;
 
@@ -34,7 +35,7 @@ pub struct Composed {
 
 struct Item {
     key: String,
-    /// The part of the item whose change causes an injection. The status of an agent is not one, because it changes with each turn.
+    /// The part of the item whose change causes an injection. The status of an agent is one only when it completed its work, because other statuses change with each turn.
     state: String,
     line: String,
 }
@@ -174,8 +175,10 @@ fn items_of(snapshot: &KnowledgeSnapshot) -> Vec<Item> {
         });
     }
     for it in &snapshot.active_agents {
-        let state = format!("agent \"{}\" of the workstream {}", it.role, it.workstream);
-        let line = format!("- The {state} is {}; id {}", it.status, it.id);
+        let agent = format!("agent \"{}\" of the workstream {}", it.role, it.workstream);
+        let line = format!("- The {agent} is {}; id {}", it.status, it.id);
+        // Other statuses change with each turn.
+        let state = if it.status == AgentStatus::Completed { format!("{agent}, completed") } else { agent };
         items.push(Item { key: format!("agent {}", it.id), line, state });
     }
     items

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::control_mode::ControlMode;
+use crate::effect::Severity;
+use crate::knowledge::CoherenceCategory;
 use crate::names::named;
-use crate::text::{ArtifactName, WorkstreamId};
+use crate::text::{AgentRole, ArtifactName, WorkstreamId};
 
 /// An event in a readable workstream that causes an injection of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +22,10 @@ pub enum ReactiveEvent {
     DecisionResolved,
     /// A brake that stopped the agent was released.
     BrakeReleased,
+    /// A coherence issue of at least `coherenceSeverity` concerns a readable workstream.
+    CoherenceIssue,
+    /// Another agent completed its work.
+    AgentCompleted,
 }
 
 named!(ReactiveEvent {
@@ -27,6 +33,8 @@ named!(ReactiveEvent {
     ArtifactChanged => "artifact_changed",
     DecisionResolved => "decision_resolved",
     BrakeReleased => "brake_released",
+    CoherenceIssue => "coherence_issue",
+    AgentCompleted => "agent_completed",
 });
 
 /// The priority of an injection, the most important first (S2 `ContextInjection.priority`). Limits drop only those that are not required.
@@ -65,6 +73,15 @@ pub enum InjectionReason {
     DecisionResolved {
         workstream: WorkstreamId,
     },
+    CoherenceIssue {
+        severity: Severity,
+        category: CoherenceCategory,
+        workstream: WorkstreamId,
+    },
+    AgentCompleted {
+        role: AgentRole,
+        workstream: WorkstreamId,
+    },
     /// Many events followed the latest injection.
     Stale {},
     Periodic {},
@@ -74,12 +91,14 @@ impl InjectionReason {
     pub const fn priority(&self) -> InjectionPriority {
         match self {
             Self::BriefChanged {} => InjectionPriority::Required,
-            Self::BrakeReleased {} | Self::ArtifactApproved { .. } | Self::DecisionResolved { .. } => {
-                InjectionPriority::Recommended
-            }
-            Self::ArtifactChanged { .. } | Self::Stale {} | Self::Periodic {} => {
-                InjectionPriority::Supplementary
-            }
+            Self::BrakeReleased {}
+            | Self::ArtifactApproved { .. }
+            | Self::DecisionResolved { .. }
+            | Self::CoherenceIssue { .. } => InjectionPriority::Recommended,
+            Self::ArtifactChanged { .. }
+            | Self::AgentCompleted { .. }
+            | Self::Stale {}
+            | Self::Periodic {} => InjectionPriority::Supplementary,
         }
     }
 
@@ -90,6 +109,8 @@ impl InjectionReason {
             Self::ArtifactApproved { .. } => Some(ReactiveEvent::ArtifactApproved),
             Self::ArtifactChanged { .. } => Some(ReactiveEvent::ArtifactChanged),
             Self::DecisionResolved { .. } => Some(ReactiveEvent::DecisionResolved),
+            Self::CoherenceIssue { .. } => Some(ReactiveEvent::CoherenceIssue),
+            Self::AgentCompleted { .. } => Some(ReactiveEvent::AgentCompleted),
             Self::BriefChanged {} | Self::Stale {} | Self::Periodic {} => None,
         }
     }
@@ -115,6 +136,13 @@ impl std::fmt::Display for InjectionReason {
             Self::DecisionResolved { workstream } => {
                 write!(f, "A person made a decision about the workstream {workstream}.")
             }
+            // The title may name what the agent may not read.
+            Self::CoherenceIssue { severity, category, workstream } => {
+                write!(f, "A coherence issue ({severity}, {category}) concerns the workstream {workstream}.")
+            }
+            Self::AgentCompleted { role, workstream } => {
+                write!(f, "The agent \"{role}\" of the workstream {workstream} completed its work.")
+            }
             Self::Stale {} => f.write_str("Much happened in your project since the last update."),
             Self::Periodic {} => f.write_str("This is a regular update."),
         }
@@ -129,6 +157,8 @@ pub struct ContextInjectionPolicy {
     pub periodic_interval_minutes: Option<u32>,
     /// Events that cause an injection of the changes.
     pub reactive_events: BTreeSet<ReactiveEvent>,
+    /// The lowest severity of coherence issues that cause an injection, if `coherence_issue` is listed.
+    pub coherence_severity: Severity,
     /// The number of entries in readable journals of other agents that causes a complete update; `null` for none.
     pub staleness_threshold: Option<u32>,
     /// Most injections in an hour. Required ones are exempt.
@@ -168,18 +198,20 @@ impl ContextInjectionPolicy {
     /// S2, "Default policy per control mode".
     pub fn of_mode(mode: ControlMode) -> Self {
         use ReactiveEvent as E;
-        let (minutes, staleness, events) = match mode {
+        let (minutes, staleness, severity, events) = match mode {
             ControlMode::Orchestrator => {
-                (10, 5, vec![E::ArtifactApproved, E::ArtifactChanged, E::DecisionResolved, E::BrakeReleased])
+                let approvals = [E::ArtifactApproved, E::ArtifactChanged, E::DecisionResolved];
+                (10, 5, Severity::High, [&approvals[..], &[E::BrakeReleased, E::CoherenceIssue]].concat())
             }
             ControlMode::Adaptive => {
-                (20, 10, vec![E::ArtifactApproved, E::DecisionResolved, E::BrakeReleased])
+                (20, 10, Severity::High, vec![E::ArtifactApproved, E::DecisionResolved, E::BrakeReleased])
             }
-            ControlMode::Ecosystem => (50, 20, vec![E::BrakeReleased]),
+            ControlMode::Ecosystem => (50, 20, Severity::Critical, vec![E::BrakeReleased, E::CoherenceIssue]),
         };
         Self {
             periodic_interval_minutes: Some(minutes),
             reactive_events: events.into_iter().collect(),
+            coherence_severity: severity,
             staleness_threshold: Some(staleness),
             max_injections_per_hour: Self::DEFAULT_PER_HOUR,
             cooldown_minutes: Self::DEFAULT_COOLDOWN,
@@ -201,7 +233,11 @@ impl ContextInjectionPolicy {
 
     /// Whether an agent with this policy receives knowledge for `reason`. A changed brief always reaches its agent.
     pub fn includes(&self, reason: &InjectionReason) -> bool {
-        reason.event().is_none_or(|event| self.reactive_events.contains(&event))
+        let is_severe = match reason {
+            InjectionReason::CoherenceIssue { severity, .. } => *severity >= self.coherence_severity,
+            _ => true,
+        };
+        is_severe && reason.event().is_none_or(|event| self.reactive_events.contains(&event))
     }
 
     pub const fn cooldown(&self) -> Duration {

@@ -141,7 +141,7 @@ pub struct CoherenceIssueSummary {
 }
 
 /// S2 `CoherenceCategory`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoherenceCategory {
     Contradiction,
@@ -266,6 +266,8 @@ impl DecisionSubject {
             Self::CrashRecovery { .. } => "Recovery of an agent that failed".to_owned(),
             Self::HandoffFailed { .. } => "Work that cannot be handed over".to_owned(),
             Self::Autonomy { .. } => "Autonomy of an agent".to_owned(),
+            // The title of the issue may name what an agent may not read.
+            Self::CoherenceReview { category, .. } => format!("Coherence of results: {category}"),
         }
     }
 }

@@ -27,6 +27,7 @@ pub use event::ProjectEvent;
 pub use policy::{ModePolicies, ModePolicy};
 pub use spending::SpendingCap;
 
+use crate::coherence::CoherenceMonitorConfig;
 use crate::control_mode::{ControlMode, ControlModeSetting};
 use crate::decision::{
     CrashRecoveryPolicy, DecisionTimeoutPolicy, OrphanedDecisionPolicy, TimeoutOverrides, TimeoutTerms,
@@ -75,6 +76,8 @@ pub struct ProjectDefinition {
     /// What happens when an agent crashes, unless its brief says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash_recovery: Option<CrashRecoveryPolicy>,
+    #[serde(default)]
+    pub coherence: CoherenceMonitorConfig,
 }
 
 impl Project {

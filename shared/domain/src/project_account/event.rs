@@ -19,6 +19,8 @@ aggregate_events! {
         },
         /// The session of an agent ended, and did not use the whole slice.
         SliceReturned = "ProjectSliceReturnedEvent" { agent_id: ProjectAgentId, usd: Usd, drawn_usd: Usd },
+        /// The model of the control plane reviewed coherence issues. `usd` is the sum of all reviews.
+        ReviewsCounted = "ProjectReviewsCountedEvent" { usd: Usd, drawn_usd: Usd },
         /// Nothing is left for another slice.
         SliceRefused = "ProjectSliceRefusedEvent" { agent_id: ProjectAgentId, overshoot_usd: Usd },
         /// The account crossed the warning threshold.

@@ -26,6 +26,9 @@ pub struct ProjectAccount {
     cap: Option<SpendingCap>,
     #[serde(default)]
     draws: BTreeMap<ProjectAgentId, Draw>,
+    /// The cost of coherence reviews.
+    #[serde(default)]
+    reviews_usd: Usd,
     /// Whether the owner was warned of this cap.
     #[serde(default)]
     warned: bool,
@@ -78,7 +81,15 @@ impl ProjectAccount {
     const SMALLEST_SLICES: u32 = 1000;
 
     pub const fn open(project_id: ProjectId, owner_id: UserId) -> Self {
-        Self { project_id, owner_id, cap: None, draws: BTreeMap::new(), warned: false, brake_id: None }
+        Self {
+            project_id,
+            owner_id,
+            cap: None,
+            draws: BTreeMap::new(),
+            reviews_usd: Usd::ZERO,
+            warned: false,
+            brake_id: None,
+        }
     }
 
     /// Takes over the cap of the project, and takes back what agents did not use when they last drew: under a lower cap, their slices
@@ -93,6 +104,15 @@ impl ProjectAccount {
             draw.drawn_usd = draw.spent_usd;
         }
         vec![ProjectAccountEvent::CapChanged { cap }]
+    }
+
+    /// Takes over the cost of all coherence reviews so far. An earlier sum changes nothing.
+    pub fn count_reviews(&mut self, usd: Usd) -> Vec<ProjectAccountEvent> {
+        if usd <= self.reviews_usd {
+            return Vec::new();
+        }
+        self.reviews_usd = usd;
+        vec![ProjectAccountEvent::ReviewsCounted { usd, drawn_usd: self.drawn_usd() }]
     }
 
     /// Whether the spend of an agent changes its draw.
@@ -190,9 +210,9 @@ impl ProjectAccount {
         self.cap
     }
 
-    /// What all agents have drawn: their spend, and slices that they have not used yet.
+    /// What all agents have drawn: their spend, slices that they have not used yet, and the cost of coherence reviews.
     pub fn drawn_usd(&self) -> Usd {
-        self.draws.values().map(|draw| draw.drawn_usd).sum()
+        self.draws.values().map(|draw| draw.drawn_usd).sum::<Usd>() + self.reviews_usd
     }
 
     fn left_usd(&self) -> Usd {

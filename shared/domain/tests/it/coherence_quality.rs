@@ -4,7 +4,7 @@
 mod pairs;
 
 use pairs::{Half, Label, Quality, measure, pairs};
-use pilothouse_domain::coherence::similarity::Thresholds;
+use pilothouse_domain::coherence::{CoherenceMonitorConfig, ReviewLedger};
 
 #[test]
 fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
@@ -23,13 +23,14 @@ fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
 #[test]
 fn lexical_engine_finds_duplicates_and_some_overlap() {
     let measured = measure(Half::Reported);
-    let duplicates = Quality::of(&measured, &[Label::Duplicate], Thresholds::LEXICAL.promotion);
+    let lexical = ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default());
+    let duplicates = Quality::of(&measured, &[Label::Duplicate], lexical.promotion);
     assert!(duplicates.precision >= 0.91 && duplicates.recall >= 1.0, "{duplicates:?}");
     let related = [Label::Duplicate, Label::Overlap];
-    let related = Quality::of(&measured, &related, Thresholds::LEXICAL.advisory);
+    let related = Quality::of(&measured, &related, lexical.advisory);
     assert!(related.precision >= 0.76 && related.recall >= 0.71, "{related:?}");
     let unrelated = measured.iter().filter(|(label, _)| *label == Label::Unrelated);
-    assert!(unrelated.clone().all(|(_, similarity)| *similarity < Thresholds::LEXICAL.advisory));
+    assert!(unrelated.clone().all(|(_, similarity)| *similarity < lexical.advisory));
 }
 
 /// Texts that contradict each other are as similar as texts about the same work, so that no threshold separates them.

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use pilothouse_domain::artifact::ArtifactKind;
 use pilothouse_domain::control_mode::ControlMode;
+use pilothouse_domain::effect::Severity;
 use pilothouse_domain::injection::{
     Composed, ContextInjectionPolicy, InjectionKind, InjectionLedger, InjectionPriority, InjectionReason,
     InjectionSlot, KnownItems, PolicyViolation, ReactiveEvent, SentInjection, Timing, compose,
 };
-use pilothouse_domain::knowledge::{ArtifactIndexEntry, ArtifactStatus, KnowledgeSnapshot, Omitted};
+use pilothouse_domain::knowledge::{
+    ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, KnowledgeSnapshot, Omitted,
+};
 use pilothouse_domain::text::{ArtifactName, MessageContent, WorkstreamId};
 use pilothouse_domain::{AgentSessionId, ArtifactId, MessageId, Timestamp};
 use proptest::prelude::*;
@@ -103,6 +106,7 @@ fn policy_names_every_violation() {
     let wrong = ContextInjectionPolicy {
         periodic_interval_minutes: Some(0),
         reactive_events: BTreeSet::new(),
+        coherence_severity: Severity::High,
         staleness_threshold: Some(0),
         max_injections_per_hour: 61,
         cooldown_minutes: 1441,
@@ -120,6 +124,21 @@ fn changed_briefs_need_no_listed_event() {
         ContextInjectionPolicy { reactive_events: listed, ..silent }
             .includes(&InjectionReason::BrakeReleased {})
     );
+}
+
+#[test]
+fn only_severe_issues_are_injected() {
+    let issue = |severity| InjectionReason::CoherenceIssue {
+        severity,
+        category: CoherenceCategory::Gap,
+        workstream: WorkstreamId::parse("api").unwrap(),
+    };
+    let included = |mode, severity| ContextInjectionPolicy::of_mode(mode).includes(&issue(severity));
+    assert!(included(ControlMode::Orchestrator, Severity::High));
+    assert!(!included(ControlMode::Orchestrator, Severity::Medium));
+    assert!(!included(ControlMode::Adaptive, Severity::Critical), "not listed");
+    assert!(included(ControlMode::Ecosystem, Severity::Critical));
+    assert!(!included(ControlMode::Ecosystem, Severity::High));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Projects and their agents (S2; decision 71).
 
+use pilothouse_domain::coherence::CoherenceMonitorConfig;
 use pilothouse_domain::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use pilothouse_domain::decision::{DecisionTimeoutPolicy, OnTimeout, TimeoutRule};
 use pilothouse_domain::effect::Effects;
@@ -53,6 +54,7 @@ fn definition(workstreams: &[&str]) -> ProjectDefinition {
         tick_config: TickConfig::default(),
         spending_cap: None,
         crash_recovery: None,
+        coherence: CoherenceMonitorConfig::default(),
     }
 }
 

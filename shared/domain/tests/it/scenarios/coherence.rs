@@ -9,9 +9,9 @@ use pilothouse_domain::coherence::structural::{
     ArtifactTrace, CheckedVersion, Evidence, Recommendation, WINDOW_TICKS, check, decision_conflict,
 };
 use pilothouse_domain::coherence::{
-    CoherenceCategory, CoherenceError as X, CoherenceEvent as E, CoherenceIssue, CoherenceScore,
-    CoherenceState as S, CoherenceTrend, Detected, Finding, IssueSource, OpenIssues, ScoredIssue,
-    StructuralCheck, flagged_issue_id,
+    CoherenceCategory, CoherenceError as X, CoherenceEvent as E, CoherenceIssue, CoherenceMonitorConfig,
+    CoherenceScore, CoherenceState as S, CoherenceTrend, Detected, Finding, IssueSource, OpenIssues,
+    ReviewLedger, ScoredIssue, StructuralCheck, flagged_issue_id,
 };
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::knowledge::{CoherenceIssueSummary, KnowledgeScope};
@@ -29,6 +29,10 @@ use uuid::Uuid;
 fn at<T>(millis: i64, decide: impl FnOnce(&DomainContext<'_>) -> T) -> T {
     let mut ids = || Uuid::nil();
     decide(&DomainContext::new(Timestamp::from_millis(millis), Deadlines::default(), &mut ids))
+}
+
+fn lexical() -> Thresholds {
+    ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default())
 }
 
 fn owner() -> UserId {
@@ -393,7 +397,7 @@ fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> ComparedArtifact
 }
 
 fn pairs_of(artifacts: &[ComparedArtifact]) -> Vec<Vec<ArtifactId>> {
-    let Scan::Done(found) = scan(project(), artifacts, Thresholds::LEXICAL) else { panic!("too many") };
+    let Scan::Done(found) = scan(project(), artifacts, lexical()) else { panic!("too many") };
     found.into_iter().map(|it| it.finding.affected_artifact_ids).collect()
 }
 
@@ -422,8 +426,8 @@ fn only_changed_artifacts_are_compared_with_the_others() {
 #[test]
 fn scan_of_too_many_artifacts_compares_nothing() {
     let many: Vec<_> = (0..=MAX_ARTIFACTS as u128).map(|n| compared(n, "api", true, TOTALS)).collect();
-    assert_eq!(scan(project(), &many, Thresholds::LEXICAL), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
-    assert!(matches!(scan(project(), &many[1..], Thresholds::LEXICAL), Scan::Done(_)));
+    assert_eq!(scan(project(), &many, lexical()), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
+    assert!(matches!(scan(project(), &many[1..], lexical()), Scan::Done(_)));
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! Gathers what a model needs to review an issue (S2, "Context assembly").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_domain::artifact::Artifact;
+use pilothouse_domain::coherence::similarity::is_comparable;
+use pilothouse_domain::coherence::structural::Recommendation;
+use pilothouse_domain::coherence::{
+    CoherenceIssue, RelevantDecision, ReviewCandidate, ReviewRequest, ReviewedAgent, ReviewedArtifact,
+    WorkstreamBrief,
+};
+use pilothouse_domain::decision::{Decision, DecisionSubject, Resolution};
+use pilothouse_domain::{Aggregate as _, Project, ProjectAgent};
+
+use crate::artifacts::content;
+
+/// The latest recommendations for an artifact that the model receives.
+const DECISIONS: usize = 5;
+/// Larger contents are not read: their beginning is in the index of texts.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+pub(crate) async fn assemble(
+    app: &App,
+    issue: &CoherenceIssue,
+    project: &Project,
+) -> Result<ReviewRequest, Problem> {
+    let finding = issue.finding();
+    let ids = &finding.affected_artifact_ids;
+    let artifacts = ids.iter().map(|id| app.store.aggregate::<Artifact>(issue.owner_id(), *id));
+    let artifacts = try_join_all(artifacts).await?.into_iter().flatten().map(|loaded| loaded.value);
+    let artifacts: Vec<_> = artifacts.filter(|artifact| artifact.project_id() == project.id()).collect();
+    let mut contents = BTreeMap::new();
+    for artifact in &artifacts {
+        let text = text_of(app, artifact).await?;
+        let path = artifact.path().to_string();
+        let reviewed = ReviewedArtifact::new(path, artifact.workstream().clone(), &text, artifacts.len());
+        contents.insert(artifact.id(), reviewed);
+    }
+    let mut decisions = Vec::new();
+    for artifact in &artifacts {
+        let recommendations = app.store.recommendations(project.id(), artifact.id(), DECISIONS).await?;
+        for recommendation in recommendations {
+            let decision = app.store.decision_of(issue.owner_id(), recommendation.decision_id).await?;
+            let relevant = relevant(recommendation, decision.as_ref());
+            if !decisions.contains(&relevant) {
+                decisions.push(relevant);
+            }
+        }
+    }
+    Ok(ReviewRequest {
+        candidates: vec![ReviewCandidate::of(issue.id(), finding, issue.detected_at())],
+        artifact_contents: contents,
+        relevant_decisions: decisions,
+        workstream_briefs: finding
+            .affected_workstreams
+            .iter()
+            .filter_map(|id| project.workstream(id))
+            .map(|it| WorkstreamBrief { id: it.id.clone(), name: it.name.clone(), goals: it.goals.clone() })
+            .collect(),
+        agents: agents_of(app, project, issue).await?,
+    })
+}
+
+/// The content, if it is text; empty otherwise.
+async fn text_of(app: &App, artifact: &Artifact) -> Result<String, Problem> {
+    let latest = artifact.latest();
+    let is_text = is_comparable(artifact.kind(), &latest.content.mime_type);
+    if !is_text || latest.content.size_bytes.bytes() > MAX_BYTES {
+        return Ok(String::new());
+    }
+    let bytes = content::load(app, artifact.project_id(), latest).await?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The chosen option once a person decided, the recommended one before.
+fn relevant(recommendation: Recommendation, decision: Option<&Decision>) -> RelevantDecision {
+    let chosen = decision.and_then(|decision| {
+        let Resolution::ChooseOption { chosen_option_id, .. } = &decision.state.ruling()?.resolution else {
+            return None;
+        };
+        let DecisionSubject::Option { options, .. } = &decision.subject else { return None };
+        let chosen = options.iter().find(|option| option.id == *chosen_option_id)?;
+        Some(chosen.option.label.clone())
+    });
+    RelevantDecision {
+        decision_id: recommendation.decision_id,
+        workstream: recommendation.workstream,
+        question: recommendation.question,
+        is_resolved: chosen.is_some(),
+        option: chosen.unwrap_or(recommendation.option),
+    }
+}
+
+/// The agents of the affected workstreams, and those that wrote the artifacts.
+async fn agents_of(
+    app: &App,
+    project: &Project,
+    issue: &CoherenceIssue,
+) -> Result<Vec<ReviewedAgent>, Problem> {
+    let finding = issue.finding();
+    let owning = project.agents().iter();
+    let owning = owning.filter(|(_, workstream)| finding.affected_workstreams.contains(workstream));
+    let ids: BTreeSet<_> = owning.map(|(id, _)| *id).chain(finding.affected_agent_ids.clone()).collect();
+    let ids: Vec<_> = ids.into_iter().take(CoherenceIssue::MAX_AFFECTED).collect();
+    let agents = try_join_all(ids.iter().map(|id| app.store.any_aggregate::<ProjectAgent>(*id))).await?;
+    let agents = agents.into_iter().flatten().map(|loaded| loaded.value);
+    let agents = agents.filter(|agent| agent.project_id() == project.id());
+    let reviewed = |agent: ProjectAgent| ReviewedAgent {
+        id: agent.id(),
+        role: agent.brief().role.clone(),
+        workstream: agent.brief().workstream.clone(),
+    };
+    Ok(agents.map(reviewed).collect())
+}

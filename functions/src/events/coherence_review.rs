@@ -1,0 +1,291 @@
+//! Layer 2 (S2, "LLM-based deep review"; decision 91): a model reviews coherence issues, one after the other in each project.
+//!
+//! | step | after a crash or a repeated message |
+//! |---|---|
+//! | The relay sends a reference to an issue to the reviews queue, one group for each project. | the queue recognizes it |
+//! | A commit of the ledger begins the review, if the limit of the hour permits it. | the ledger refuses a second one for three minutes |
+//! | The model is asked; after an invalid answer, once more. | it is asked again |
+//! | A commit records result, cost and decision. | the issue has a review |
+//!
+//! The queue is separate from the reactions queue, because a model takes seconds and may fail for hours. An issue that waits, or whose
+//! review failed, stays open and unconfirmed.
+
+use std::time::{Duration, Instant};
+
+use pilothouse_app::App;
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::error_chain;
+use pilothouse_app::function::requirements::{COHERENCE_REVIEW, REVIEWS};
+use pilothouse_app::function::{EventFunction, Subscription};
+use pilothouse_app::http::Problem;
+use pilothouse_app::models::{ModelClient, Prompt, TokenUse};
+use pilothouse_app::queues;
+use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_broker::{OutgoingMessage, QueueError, Received};
+use pilothouse_domain::coherence::{
+    CoherenceEvent, CoherenceIssue, IssueSource, ReviewFailure, ReviewLedger, ReviewRequest, ReviewResult,
+    ReviewStart, ReviewUse,
+};
+use pilothouse_domain::decision::FreeDecision;
+use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, Cause};
+use pilothouse_domain::project_account::ProjectAccount;
+use pilothouse_domain::text::ModelId;
+use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::{
+    Aggregate as _, CoherenceIssueId, DomainContext, Project, ProjectAgent, ProjectId, Timestamp,
+};
+use pilothouse_store::{Commit, Loaded, LoadedAggregate};
+use serde::{Deserialize, Serialize};
+
+use crate::coherence::review_request;
+
+pub const FUNCTION: EventFunction = EventFunction::new(
+    "coherence-review",
+    &[Subscription::queue(REVIEWS, |ctx, batch| Box::pin(async move { Ok(process(&ctx.app, batch).await) }))],
+    COHERENCE_REVIEW,
+)
+.summary("Let a model review coherence issues");
+
+/// A batch begins no review after this time, so that its last one ends before the function does.
+const BATCH_TIME: Duration = Duration::from_secs(25);
+/// How often a model is asked that cannot be reached.
+const MAX_ATTEMPTS: u32 = 5;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pointer {
+    issue_id: CoherenceIssueId,
+}
+
+/// The message for an entry that needs a review.
+pub fn message_for_aggregate(entry: &AnyAggregateEntry) -> Option<OutgoingMessage> {
+    let AnyAggregateEntry::Coherence(entry) = entry else { return None };
+    let project = entry.events.iter().find_map(project_to_review)?;
+    message(entry, project)
+}
+
+fn project_to_review(event: &CoherenceEvent) -> Option<ProjectId> {
+    match event {
+        CoherenceEvent::Detected { project_id, source, severity, .. } if source.is_reviewable(*severity) => {
+            Some(*project_id)
+        }
+        CoherenceEvent::ReviewRequested { project_id } => Some(*project_id),
+        _ => None,
+    }
+}
+
+fn message(entry: &AggregateJournalEntry<CoherenceEvent>, project: ProjectId) -> Option<OutgoingMessage> {
+    let pointer = Pointer { issue_id: entry.aggregate_id.parse().ok()? };
+    let body = serde_json::to_string(&pointer).ok()?;
+    Some(OutgoingMessage::new(project.to_string(), entry.id.to_string(), body))
+}
+
+pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+    let outcome = process(app, batch).await;
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reviews(), outcome).await
+}
+
+/// The caller settles the batch.
+pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
+    let started = Instant::now();
+    pilothouse_app::batch::process_batch(app, &queues::reviews(), batch, |app, message| async move {
+        if started.elapsed() > BATCH_TIME {
+            return Ok(MessageOutcome::Later(Duration::ZERO));
+        }
+        let pointer: Pointer = serde_json::from_str(&message.body).map_err(Problem::internal)?;
+        review(&app, pointer.issue_id).await
+    })
+    .await
+}
+
+/// What became of the request to the model.
+enum Reviewed {
+    Result(Box<ReviewResult>),
+    Failure(ReviewFailure),
+}
+
+async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Problem> {
+    let Some(model) = &app.integrations.model else { return Ok(MessageOutcome::Done) };
+    let Some(issue) = app.store.any_aggregate::<CoherenceIssue>(id).await? else {
+        return Ok(MessageOutcome::Done);
+    };
+    let issue = issue.value;
+    let Some(project) = app.store.any_aggregate::<Project>(issue.project_id()).await? else {
+        return Ok(MessageOutcome::Done);
+    };
+    let project = project.value;
+    let config = &project.definition().coherence;
+    if !issue.needs_review() || !config.enable_layer2 || project.ensure_open().is_err() {
+        return Ok(MessageOutcome::Done);
+    }
+    match app.ensure_covers_start(&project).await {
+        Ok(()) => {}
+        Err(Problem::Project(_)) => {
+            let failure = Reviewed::Failure(ReviewFailure::SpendingCap);
+            record(app, id, failure, ReviewUse::default(), model.default_model()).await?;
+            return Ok(MessageOutcome::Done);
+        }
+        Err(other) => return Err(other),
+    }
+    if let ReviewStart::Later { until } = begin(app, &issue, config.layer2_max_reviews_per_hour).await? {
+        return Ok(MessageOutcome::Later(wait_until(until, app.now())));
+    }
+    let request = review_request::assemble(app, &issue, &project).await?;
+    let named = config.layer2_model.as_ref().unwrap_or(model.default_model());
+    let (reviewed, tokens) = ask(model, named, &request).await;
+    let is_unavailable = matches!(reviewed, Reviewed::Failure(ReviewFailure::Unavailable));
+    let cost = ReviewUse {
+        reviews: 1,
+        input_tokens: tokens.input,
+        output_tokens: tokens.output,
+        spent_usd: model.cost(tokens),
+    };
+    let attempts = record(app, id, reviewed, cost, named).await?;
+    Ok(if is_unavailable && attempts < MAX_ATTEMPTS {
+        MessageOutcome::Later(app.deadlines.review_retry_unit * 2u32.pow(attempts.min(MAX_ATTEMPTS)))
+    } else {
+        MessageOutcome::Done
+    })
+}
+
+/// At least a second, because queues count whole seconds.
+fn wait_until(until: Timestamp, now: Timestamp) -> Duration {
+    until.since(now).max(Duration::from_secs(1))
+}
+
+/// Counts the review against the limit of the hour. Of two at the same time, one waits.
+async fn begin(app: &App, issue: &CoherenceIssue, max_per_hour: u32) -> Result<ReviewStart, Problem> {
+    let (id, project) = (issue.id(), issue.project_id());
+    let load = async || Ok::<_, Problem>(app.store.review_ledger(project).await?);
+    let decide = |mut ledger: Loaded<ReviewLedger>, ctx: &mut DomainContext<'_>| {
+        let start = ledger.value.begin(id, max_per_hour, ctx.now);
+        if start != ReviewStart::Now {
+            return Ok::<_, Problem>(Decision::Unchanged(start));
+        }
+        let mut commit = Commit::new();
+        commit.review_ledger(project, &ledger)?;
+        Ok(Decision::Commit(commit, start))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+/// Asks the model, and once more after an invalid answer.
+async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (Reviewed, TokenUse) {
+    let mut tokens = TokenUse::default();
+    let input = match serde_json::to_string(request) {
+        Ok(input) => input,
+        Err(error) => {
+            tracing::error!(%error, "failed to write the request for a coherence review");
+            return (Reviewed::Failure(ReviewFailure::InvalidAnswer), tokens);
+        }
+    };
+    let mut prompt = Prompt {
+        instructions: ReviewRequest::INSTRUCTIONS.to_owned(),
+        input,
+        answer_name: "coherence_review",
+        answer_schema: ReviewRequest::answer_schema(),
+    };
+    for _ in 0..2 {
+        let answer = match model.ask(named, &prompt).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(cause = %error_chain(&error), "failed to ask the model for a coherence review");
+                return (Reviewed::Failure(ReviewFailure::Unavailable), tokens);
+            }
+        };
+        tokens.input = tokens.input.saturating_add(answer.tokens.input);
+        tokens.output = tokens.output.saturating_add(answer.tokens.output);
+        match request.read_answer(&answer.text) {
+            Ok(results) => {
+                let result = results.into_iter().next();
+                let failure = Reviewed::Failure(ReviewFailure::InvalidAnswer);
+                return (result.map_or(failure, |it| Reviewed::Result(Box::new(it))), tokens);
+            }
+            Err(violations) => {
+                let violations = violations.join("; ");
+                tracing::warn!(%violations, "the model gave an invalid coherence review");
+                let again = format!(
+                    "\n\nYour answer was invalid: {violations}. Answer again in the required format."
+                );
+                prompt.input.push_str(&again);
+            }
+        }
+    }
+    (Reviewed::Failure(ReviewFailure::InvalidAnswer), tokens)
+}
+
+/// What the end of a review changes.
+struct ReviewState {
+    issue: LoadedAggregate<CoherenceIssue>,
+    ledger: Loaded<ReviewLedger>,
+    project: Project,
+    account: Option<LoadedAggregate<ProjectAccount>>,
+    tick: pilothouse_domain::tick::Tick,
+    /// The agent that the decision is about.
+    agent: Option<ProjectMembership>,
+}
+
+impl ReviewState {
+    async fn load(app: &App, id: CoherenceIssueId) -> Result<Option<Self>, Problem> {
+        let Some(issue) = app.store.any_aggregate::<CoherenceIssue>(id).await? else { return Ok(None) };
+        let project_id = issue.value.project_id();
+        let ledger = app.store.review_ledger(project_id).await?;
+        let account = app.store.any_aggregate::<ProjectAccount>(project_id).await?;
+        let Some(time) = app.project_time(project_id).await? else { return Ok(None) };
+        let tick = time.tick(app.now())?;
+        let agent = match issue.value.finding().affected_agent_ids.first() {
+            Some(agent) => app.store.any_aggregate::<ProjectAgent>(*agent).await?,
+            None => None,
+        };
+        let agent = agent.map(|agent| agent.value.membership());
+        Ok(Some(Self { issue, ledger, project: time.project.value, account, tick, agent }))
+    }
+}
+
+/// Commits the end of a review: result, cost, and a decision about a severe issue. Returns the failures in a row.
+async fn record(
+    app: &App,
+    id: CoherenceIssueId,
+    reviewed: Reviewed,
+    cost: ReviewUse,
+    model: &ModelId,
+) -> Result<u32, Problem> {
+    let cause = Cause::Reaction { function: FUNCTION.name.to_owned() };
+    let load = async || ReviewState::load(app, id).await;
+    let decide = |state: Option<ReviewState>, ctx: &mut DomainContext<'_>| {
+        let Some(ReviewState { mut issue, mut ledger, project, account, tick, agent }) = state else {
+            return Ok(Decision::Unchanged(0));
+        };
+        let mut commit = Commit::new();
+        let is_open = issue.value.needs_review();
+        let events = match &reviewed {
+            Reviewed::Result(result) => {
+                issue.value.record_review((**result).clone(), model.clone(), tick, ctx)
+            }
+            Reviewed::Failure(failure) => issue.value.record_review_failure(*failure, ctx),
+        };
+        ledger.value.end(id, cost);
+        if let Reviewed::Result(result) = &reviewed
+            && is_open
+            && matches!(issue.value.finding().source, IssueSource::Similarity { .. })
+        {
+            ledger.value.learn(!result.confirmed, &project.definition().coherence, ctx.now);
+        }
+        commit.review_ledger(project.id(), &ledger)?;
+        if let Some(mut account) = account {
+            let events = account.value.count_reviews(ledger.value.usage().spent_usd);
+            if !events.is_empty() {
+                app.record_aggregate(&mut commit, &account, cause.clone(), events)?;
+            }
+        }
+        if !events.is_empty() {
+            let decision = FreeDecision::coherence_review(&issue.value, agent);
+            if let Some(decision) = decision.filter(|_| matches!(reviewed, Reviewed::Result(_))) {
+                commit.free_decision(&Loaded::new(decision))?;
+            }
+            app.record_aggregate(&mut commit, &issue, cause.clone(), events)?;
+        }
+        Ok(Decision::Commit(commit, issue.value.failed_reviews()))
+    };
+    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}

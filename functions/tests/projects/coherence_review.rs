@@ -1,0 +1,430 @@
+//! Reviews of coherence issues by a model whose answers are scripted at the HTTP boundary (decision 91).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use pilothouse_app::models::{
+    ModelClient, ModelKey, ModelPrice, ModelProtocol, ModelRequest, ModelResponse, ModelSettings,
+    ModelTransport, NoResponse,
+};
+use pilothouse_broker::{Receipt, Received};
+use pilothouse_domain::Usd;
+use pilothouse_domain::text::ModelId;
+use pilothouse_functions::events::coherence_review;
+use pilothouse_store::AggregateRef;
+use serde_json::{Value, json};
+
+use crate::artifacts::{Artifacts, violations};
+
+/// What the model answers, and what it was asked.
+#[derive(Default)]
+struct ScriptedModel {
+    answers: Mutex<VecDeque<Result<(u16, String), String>>>,
+    requests: Mutex<Vec<ModelRequest>>,
+}
+
+#[async_trait]
+impl ModelTransport for ScriptedModel {
+    async fn post(&self, request: &ModelRequest) -> Result<ModelResponse, NoResponse> {
+        self.requests.lock().unwrap().push(request.clone());
+        let answer = self.answers.lock().unwrap().pop_front().expect("no request is expected");
+        answer.map(|(status, body)| ModelResponse { status, body }).map_err(NoResponse)
+    }
+}
+
+impl ScriptedModel {
+    fn asked(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
+    fn answers(&self, text: &str) {
+        let usage = json!({ "prompt_tokens": 1_000_000, "completion_tokens": 100_000 });
+        let body = json!({ "choices": [{ "message": { "content": text } }], "usage": usage });
+        self.answers.lock().unwrap().push_back(Ok((200, body.to_string())));
+    }
+
+    fn judges(&self, issue: &Value, changes: Value) {
+        let mut result = json!({
+            "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
+            "explanation": "One counts cents, the other dollars.", "suggestedResolution": "Count cents.",
+            "notifyAgentIds": [],
+        });
+        for (field, value) in changes.as_object().unwrap() {
+            result[field] = value.clone();
+        }
+        self.answers(&json!({ "results": [result] }).to_string());
+    }
+
+    fn fails(&self) {
+        self.answers.lock().unwrap().push_back(Err("connection refused".to_owned()));
+    }
+}
+
+struct Reviews {
+    artifacts: Artifacts,
+    model: Arc<ScriptedModel>,
+}
+
+impl Reviews {
+    /// Two agents that have reported the same file.
+    async fn new() -> Self {
+        let mut artifacts = Artifacts::new().await;
+        let model = Arc::new(ScriptedModel::default());
+        let settings = ModelSettings {
+            url: "https://models.example/v1".to_owned(),
+            protocol: ModelProtocol::OpenAi,
+            model: ModelId::parse("mini").unwrap(),
+            price: ModelPrice { input: Usd::whole(1), output: Usd::whole(10) },
+        };
+        let key = Some(ModelKey("sk-test".to_owned()));
+        let transport = Arc::clone(&model);
+        artifacts.fixture.set_model(ModelClient::new(settings, key, transport));
+        let reviews = Self { artifacts, model };
+        reviews.conflict("src/price.ts").await;
+        reviews
+    }
+
+    async fn conflict(&self, path: &str) {
+        self.artifacts.report(path, "price in cents").await;
+        self.artifacts.write(path, "price in dollars").await;
+    }
+
+    /// The latest issue.
+    async fn issue(&self) -> Value {
+        self.artifacts.issues("").await[0].clone()
+    }
+
+    /// Reviews the issue. Returns the pause before the message is received again, if it is.
+    async fn review(&self, issue: &Value) -> Option<Duration> {
+        self.review_entry(issue, 1).await
+    }
+
+    async fn review_entry(&self, issue: &Value, sequence: u64) -> Option<Duration> {
+        let id = issue["id"].as_str().unwrap().to_owned();
+        let aggregate = AggregateRef { kind: "coherence-issue".to_owned(), id };
+        let app = &self.artifacts.fixture.app;
+        let entry = app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
+        let message = coherence_review::message_for_aggregate(&entry).unwrap();
+        let (receipt, group, body) = (Receipt("r".to_owned()), message.group, message.body);
+        let received = Received { receipt, group, body, receive_count: 1, redriven: false };
+        let outcome = coherence_review::process(app, vec![received]).await;
+        assert_eq!(outcome.done.len() + outcome.retry.len(), 1);
+        outcome.retry.first().map(|(_, pause)| *pause)
+    }
+
+    async fn configure(&self, coherence: Value) {
+        let path = format!("/api/projects/{}", self.artifacts.fixture.project);
+        let body = json!({ "coherence": coherence });
+        let (status, body) = self.artifacts.fixture.send("PATCH", &path, body).await;
+        assert_eq!(status, 200, "{body}");
+    }
+
+    async fn decisions(&self, query: &str) -> Vec<Value> {
+        let path = format!("/api/decisions?kind=coherence_review{query}");
+        let (status, page) = self.artifacts.fixture.send("GET", &path, Value::Null).await;
+        assert_eq!(status, 200, "{page}");
+        page["items"].as_array().unwrap().clone()
+    }
+
+    async fn choose(&self, decision: &Value, option: &str) -> (u16, Value) {
+        let path = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
+        let body = json!({ "resolutionType": "choose_option", "chosenOptionId": option });
+        self.artifacts.fixture.send("POST", &path, body).await
+    }
+
+    /// An issue that the model confirmed as severe, and its decision.
+    async fn decided() -> (Self, Value, Value) {
+        let reviews = Self::new().await;
+        let issue = reviews.issue().await;
+        reviews.model.judges(&issue, json!({}));
+        assert_eq!(reviews.review(&issue).await, None);
+        let decision = reviews.decisions("").await.remove(0);
+        (reviews, issue, decision)
+    }
+}
+
+fn state(issue: &Value) -> (&Value, &Value) {
+    (&issue["status"]["state"], &issue["review"]["state"])
+}
+
+#[tokio::test]
+async fn model_receives_the_texts_and_confirms_a_contradiction() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    assert_eq!(issue["review"], Value::Null);
+    reviews.model.judges(&issue, json!({}));
+    assert_eq!(reviews.review(&issue).await, None);
+    let request = reviews.model.requests.lock().unwrap()[0].clone();
+    assert_eq!(request.url, "https://models.example/v1/chat/completions");
+    assert!(request.headers.contains(&("authorization", "Bearer sk-test".to_owned())));
+    let body: Value = serde_json::from_str(&request.body).unwrap();
+    assert_eq!(body["model"], "mini");
+    let input: Value = serde_json::from_str(body["messages"][1]["content"].as_str().unwrap()).unwrap();
+    let texts: Vec<_> =
+        input["artifactContents"].as_object().unwrap().values().map(|it| &it["text"]).collect();
+    assert!(
+        texts.contains(&&json!("price in cents")) && texts.contains(&&json!("price in dollars")),
+        "{input}"
+    );
+    assert_eq!(input["candidates"][0]["candidateId"], issue["id"]);
+    assert_eq!(input["agents"].as_array().unwrap().len(), 2);
+    let issue = reviews.issue().await;
+    assert_eq!(state(&issue), (&json!("open"), &json!("confirmed")));
+    assert_eq!((&issue["review"]["model"], &issue["category"]), (&json!("mini"), &json!("contradiction")));
+}
+
+#[tokio::test]
+async fn repeated_message_asks_the_model_once() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    reviews.model.judges(&issue, json!({}));
+    let (first, second) = Box::pin(join(reviews.review(&issue), reviews.review(&issue))).await;
+    assert!(first.is_none() || second.is_none());
+    assert_eq!(reviews.review(&issue).await, None);
+    assert_eq!(reviews.model.asked(), 1);
+    assert_eq!(reviews.decisions("").await.len(), 1);
+}
+
+#[tokio::test]
+async fn false_positive_is_dismissed_without_a_decision() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    reviews.model.judges(&issue, json!({ "confirmed": false, "category": null, "severity": null }));
+    reviews.review(&issue).await;
+    let issue = reviews.issue().await;
+    assert_eq!(state(&issue), (&json!("dismissed"), &json!("false_positive")));
+    assert_eq!(issue["status"].get("by"), None);
+    assert_eq!(reviews.decisions("").await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn invalid_answer_is_corrected_once() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    reviews.model.answers("I confirm it.");
+    reviews.model.judges(&issue, json!({ "severity": "low" }));
+    assert_eq!(reviews.review(&issue).await, None);
+    let second = reviews.model.requests.lock().unwrap()[1].body.clone();
+    assert!(second.contains("Your answer was invalid"), "{second}");
+    assert_eq!(state(&reviews.issue().await), (&json!("open"), &json!("confirmed")));
+    assert_eq!(reviews.decisions("").await, [] as [Value; 0], "it is not severe");
+}
+
+#[tokio::test]
+async fn two_invalid_answers_leave_the_issue_unconfirmed() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    reviews.model.answers("I confirm it.");
+    reviews.model.judges(&issue, json!({ "notifyAgentIds": [issue["id"]] }));
+    assert_eq!(reviews.review(&issue).await, None);
+    let failed = reviews.issue().await;
+    assert_eq!(state(&failed), (&json!("open"), &json!("failed")));
+    assert_eq!(failed["review"]["failure"], "invalid_answer");
+    assert_eq!((&failed["severity"], &failed["category"]), (&issue["severity"], &issue["category"]));
+    let score = reviews.artifacts.score().await;
+    assert_eq!(
+        score["reviews"],
+        json!({ "reviews": 1, "inputTokens": 2_000_000, "outputTokens": 200_000, "spentUsd": "4" })
+    );
+}
+
+#[tokio::test]
+async fn unavailable_model_is_asked_again_a_few_times() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        reviews.model.fails();
+        let pause = reviews.review(&issue).await;
+        reviews.artifacts.fixture.advance(pause.unwrap_or_default());
+        pauses.push(pause.map(|pause| pause.as_secs() / 60));
+    }
+    assert_eq!(pauses, [Some(2), Some(4), Some(8), Some(16), None]);
+    let failed = reviews.issue().await;
+    assert_eq!(state(&failed), (&json!("open"), &json!("failed")));
+    assert_eq!(failed["review"]["attempts"], 5);
+
+    reviews.artifacts.fixture.advance(Duration::from_secs(1));
+    let audit = json!({ "projectId": reviews.artifacts.fixture.project });
+    let (_, audited) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit.clone()).await;
+    assert_eq!(audited["requestedReviews"], 1, "{audited}");
+    let (_, audited) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit).await;
+    assert_eq!(audited["requestedReviews"], 0, "{audited}");
+    reviews.artifacts.fixture.advance(Duration::from_secs(3600));
+    reviews.model.judges(&issue, json!({}));
+    assert_eq!(reviews.review_entry(&issue, 7).await, None);
+    assert_eq!(state(&reviews.issue().await), (&json!("open"), &json!("confirmed")));
+}
+
+#[tokio::test]
+async fn reviews_above_the_limit_of_the_hour_wait() {
+    let reviews = Reviews::new().await;
+    reviews.configure(json!({ "layer2MaxReviewsPerHour": 1 })).await;
+    let first = reviews.issue().await;
+    reviews.model.judges(&first, json!({}));
+    assert_eq!(reviews.review(&first).await, None);
+    reviews.artifacts.fixture.advance(Duration::from_secs(600));
+    reviews.conflict("src/tax.ts").await;
+    let issues = reviews.artifacts.issues("").await;
+    let second = issues.iter().find(|issue| issue["id"] != first["id"]).unwrap();
+    assert_eq!(reviews.review(second).await, Some(Duration::from_secs(3000)));
+    assert_eq!((reviews.model.asked(), &second["review"]), (1, &Value::Null));
+    reviews.artifacts.fixture.advance(Duration::from_secs(3000));
+    reviews.model.judges(second, json!({}));
+    assert_eq!(reviews.review(second).await, None);
+    assert_eq!(reviews.model.asked(), 2);
+}
+
+#[tokio::test]
+async fn project_without_layer_2_asks_no_model() {
+    let reviews = Reviews::new().await;
+    reviews.configure(json!({ "enableLayer2": false })).await;
+    let issue = reviews.issue().await;
+    assert_eq!(reviews.review(&issue).await, None);
+    assert_eq!((reviews.model.asked(), reviews.issue().await), (0, issue));
+    let audit = json!({ "projectId": reviews.artifacts.fixture.project });
+    let (_, audited) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit).await;
+    assert_eq!(audited["requestedReviews"], 0);
+}
+
+#[tokio::test]
+async fn cost_of_reviews_counts_against_the_spending_cap() {
+    let reviews = Reviews::new().await;
+    let fixture = &reviews.artifacts.fixture;
+    let path = format!("/api/projects/{}", fixture.project);
+    let (status, _) = fixture.send("PATCH", &path, json!({ "spendingCap": { "usd": "3" } })).await;
+    assert_eq!(status, 200);
+    reviews.artifacts.react_to_project().await;
+    let issue = reviews.issue().await;
+    reviews.model.judges(&issue, json!({ "severity": "low" }));
+    reviews.review(&issue).await;
+    let drawn = async || {
+        let (_, project) = fixture.send("GET", &path, Value::Null).await;
+        project["spending"].clone()
+    };
+    assert_eq!(drawn().await["drawnUsd"], "2", "1 for the input, 1 for the output");
+    reviews.conflict("src/tax.ts").await;
+    let issues = reviews.artifacts.issues("").await;
+    let second = issues.iter().find(|it| it["id"] != issue["id"]).unwrap();
+    reviews.model.judges(second, json!({ "severity": "low" }));
+    reviews.review(second).await;
+    assert_eq!(
+        (drawn().await["drawnUsd"].clone(), drawn().await["isExhausted"].clone()),
+        (json!("4"), json!(true))
+    );
+    fixture.advance(Duration::from_secs(1));
+    reviews.conflict("src/vat.ts").await;
+    let third = reviews.issue().await;
+    assert_eq!(reviews.review(&third).await, None);
+    assert_eq!(reviews.model.asked(), 2);
+    assert_eq!(reviews.issue().await["review"]["failure"], "spending_cap");
+}
+
+#[tokio::test]
+async fn decision_about_an_issue_settles_it() {
+    for (option, settled) in [("resolve", "resolved"), ("keep_open", "confirmed"), ("dismiss", "dismissed")] {
+        let (reviews, issue, decision) = Reviews::decided().await;
+        assert_eq!((&decision["severity"], &decision["issueId"]), (&json!("high"), &issue["id"]));
+        assert_eq!(decision["project"]["projectId"], json!(reviews.artifacts.fixture.project));
+        assert_eq!(
+            reviews.artifacts.fixture.send_as("eve", "GET", "/api/decisions", Value::Null).await.1["items"],
+            json!([])
+        );
+        let (status, resolved) = reviews.choose(&decision, option).await;
+        assert_eq!((status, &resolved["state"]), (200, &json!("resolved")), "{resolved}");
+        let issue = reviews.issue().await;
+        assert_eq!(issue["status"]["state"], settled);
+        if option == "resolve" {
+            assert_eq!(issue["status"]["resolution"], "Count cents.", "the suggestion of the model");
+        }
+        assert_eq!(reviews.choose(&decision, option).await.0, 409);
+        assert_eq!(reviews.decisions("").await, [] as [Value; 0]);
+    }
+}
+
+#[tokio::test]
+async fn settled_issue_cancels_its_decision() {
+    let (reviews, issue, decision) = Reviews::decided().await;
+    let body = json!({ "resolution": "Cents" });
+    assert_eq!(reviews.artifacts.settle(&issue, "resolve", body.clone()).await.0, 200);
+    let ended = reviews.decisions("&state=cancelled").await;
+    assert_eq!((&ended[0]["id"], &ended[0]["reason"]), (&decision["id"], &json!("issue_settled")));
+    assert_eq!(reviews.choose(&decision, "dismiss").await.0, 409);
+    assert_eq!(reviews.artifacts.settle(&issue, "resolve", body).await.0, 200, "again");
+    assert_eq!(reviews.issue().await["status"]["state"], "resolved");
+}
+
+/// Of a decision and a command at the same time, one settles the issue, and the other one is refused or changes nothing.
+#[tokio::test]
+async fn decision_and_command_at_the_same_time_settle_an_issue_once() {
+    for _ in 0..3 {
+        let (reviews, issue, decision) = Reviews::decided().await;
+        let resolution = json!({ "resolution": "By hand" });
+        let (chosen, settled) = Box::pin(join(
+            reviews.choose(&decision, "resolve"),
+            reviews.artifacts.settle(&issue, "resolve", resolution),
+        ))
+        .await;
+        assert_eq!(settled.0, 200, "{}", settled.1);
+        let text = reviews.issue().await["status"]["resolution"].clone();
+        if chosen.0 == 200 {
+            assert_eq!(text, "Count cents.");
+        } else {
+            assert_eq!((chosen.0, text), (409, json!("By hand")));
+        }
+        assert_eq!(reviews.decisions("").await, [] as [Value; 0]);
+    }
+}
+
+#[tokio::test]
+async fn settings_of_a_project_are_shown_and_checked() {
+    let reviews = Reviews::new().await;
+    let fixture = &reviews.artifacts.fixture;
+    let path = format!("/api/projects/{}", fixture.project);
+    let settings =
+        json!({ "layer2MaxReviewsPerHour": 3, "layer2Model": "big", "feedbackLoop": { "enabled": true } });
+    reviews.configure(settings).await;
+    let (_, project) = fixture.send("GET", &path, Value::Null).await;
+    let shown = &project["coherence"];
+    assert_eq!((&shown["layer2MaxReviewsPerHour"], &shown["layer2Model"]), (&json!(3), &json!("big")));
+    assert_eq!(
+        (&shown["layer1ScanIntervalTicks"], &shown["feedbackLoop"]["enabled"]),
+        (&json!(10), &json!(true))
+    );
+    let issue = reviews.issue().await;
+    reviews.model.judges(&issue, json!({}));
+    reviews.review(&issue).await;
+    assert!(reviews.model.requests.lock().unwrap()[0].body.contains(r#""model":"big""#));
+
+    let wrong = json!({ "coherence": {
+        "layer1ScanIntervalTicks": 0, "layer1AdvisoryThreshold": 2, "layer2MaxReviewsPerHour": 1001, "speed": 1,
+    } });
+    let (status, body) = fixture.send("PATCH", &path, wrong).await;
+    assert_eq!(status, 422, "{body}");
+    let mut fields = violations(&body);
+    fields.sort_unstable();
+    let expected = ["layer1AdvisoryThreshold", "layer1ScanIntervalTicks", "layer2MaxReviewsPerHour", "speed"];
+    assert_eq!(fields, expected.map(|field| format!("coherence.{field}")));
+    let (_, project) = fixture.send("PATCH", &path, json!({ "coherence": null })).await;
+    assert_eq!(project.get("coherence"), None);
+}
+
+#[tokio::test]
+async fn scan_follows_the_settings_of_its_project() {
+    let reviews = Reviews::new().await;
+    let audit = json!({ "projectId": reviews.artifacts.fixture.project });
+    let audited = async || {
+        let (_, audit) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit.clone()).await;
+        (audit["isTooLarge"].as_bool().unwrap(), audit["similarPairs"].as_u64().unwrap())
+    };
+    assert_eq!(audited().await, (false, 0), "a common word is not enough");
+    reviews.configure(json!({ "lexicalAdvisoryThreshold": 0.1 })).await;
+    assert_eq!(audited().await, (false, 1));
+    reviews.configure(json!({ "lexicalAdvisoryThreshold": 0.99, "lexicalPromotionThreshold": 0.99 })).await;
+    assert_eq!(audited().await, (false, 0));
+    reviews.configure(json!({ "layer1MaxArtifactsPerScan": 1 })).await;
+    assert_eq!(audited().await, (true, 0));
+}

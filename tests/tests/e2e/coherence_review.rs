@@ -1,0 +1,135 @@
+//! Coherence issues that a model reviews: a server process, real agents, and a scripted model on loopback (decision 91).
+
+use pilothouse_model_server::{Failure, ModelServer, Script, Step};
+use pilothouse_tests::{Api, PATIENCE, Session};
+use serde_json::{Value, json};
+
+use crate::artifacts::{Agent, builder, own_tool, project, writer};
+use crate::server::Server;
+
+/// The model is asked again after seconds instead of minutes.
+const DIVISOR: u32 = 20;
+const HOUR_MILLIS: i64 = 3_600_000;
+const KEY: &str = "sk-of-the-server";
+
+fn judgment(issue: &Value) -> String {
+    json!({ "results": [{
+        "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
+        "explanation": "The decision is cents, the guide says dollars.", "suggestedResolution": "Say cents in the guide.",
+        "notifyAgentIds": issue["affectedAgentIds"],
+    }] })
+    .to_string()
+}
+
+fn says(steps: Vec<Step>) -> Script {
+    Script { key: Some(KEY.to_owned()), ..Script::of(steps) }
+}
+
+/// The issue that `fits`, once there is one.
+async fn issue(api: &Api, session: &Session, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let look = async || {
+        let issues = api.get("/api/coherence").await.expect(200).body["items"].as_array().unwrap().clone();
+        issues.into_iter().find(&fits)
+    };
+    session.until_within(PATIENCE, what, look).await
+}
+
+fn is_about(issue: &Value, path: &str) -> bool {
+    issue["source"]["check"] == "file_conflict" && issue["title"].as_str().unwrap().contains(path)
+}
+
+#[tokio::test]
+async fn model_confirms_a_contradiction_that_a_person_decides() {
+    let outage = Step::text("unused").failing([Failure::ServerError]);
+    let model = ModelServer::start(says(vec![outage])).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("model.key");
+    std::fs::write(&key, format!("{KEY}\n")).unwrap();
+    let environment = [
+        ("PILOTHOUSE_MODEL_URL", model.openai_base_url()),
+        ("PILOTHOUSE_MODEL", "mini".to_owned()),
+        ("PILOTHOUSE_MODEL_PRICE", "1000/2000".to_owned()),
+        ("PILOTHOUSE_MODEL_KEY_FILE", key.display().to_string()),
+        ("NO_PROXY", "127.0.0.1".to_owned()),
+    ];
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let server = Server::start_with(DIVISOR, &environment).await;
+    let api = server.api();
+    let project = project(&api).await;
+    let path = format!("/api/projects/{project}");
+    // A failed review, one more, and no third one in the hour.
+    api.patch(&path, json!({ "coherence": { "layer2MaxReviewsPerHour": 2 } })).await.expect(200);
+    let folder = server.work_folder();
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |path: &str| json!({ "path": path, "kind": "document" });
+    std::fs::write(folder.join("price.md"), "Decision: all prices are cents.").unwrap();
+    let builds = [
+        own_tool("b1", "report_artifact", &file("price.md")),
+        json!({ "waitForMessage": {} }),
+        own_tool("b2", "report_artifact", &file("tax.md")),
+    ];
+    let building = Agent::spawn(&server, builder(), &builds).await;
+    building.result("b1").await;
+    std::fs::write(folder.join("price.md"), "The guide: prices are dollars.").unwrap();
+    let writes = [
+        own_tool("w1", "report_artifact", &file("price.md")),
+        json!({ "waitForMessage": {} }),
+        own_tool("w2", "report_artifact", &file("tax.md")),
+    ];
+    let writing = Agent::spawn(&server, writer(&["api"]), &writes).await;
+
+    // During an outage the issue stays open and unconfirmed.
+    let failed = |it: &Value| is_about(it, "price.md") && it["review"]["state"] == "failed";
+    let waiting = issue(&api, &writing.session, "the failed review", failed).await;
+    assert_eq!(
+        (&waiting["status"]["state"], &waiting["review"]["failure"]),
+        (&json!("open"), &json!("unavailable"))
+    );
+
+    // The model is back. Its first answer is not valid.
+    model.play(says(vec![Step::text("It is real."), Step::text(judgment(&waiting))]));
+    let confirmed = |it: &Value| it["id"] == waiting["id"] && it["review"]["state"] == "confirmed";
+    let confirmed = issue(&api, &writing.session, "the confirmation", confirmed).await;
+    assert_eq!((&confirmed["severity"], &confirmed["category"]), (&json!("high"), &json!("contradiction")));
+    let prompts = model.prompts();
+    assert_eq!(prompts.len(), 3);
+    let texts = prompts[2].body.to_string();
+    for text in ["all prices are cents", "prices are dollars", "Your answer was invalid"] {
+        assert!(texts.contains(text), "{texts}");
+    }
+
+    // The limit of the hour: another conflict waits.
+    std::fs::write(folder.join("tax.md"), "19 %").unwrap();
+    building.session.say("Go on", "Immediate").await;
+    building.result("b2").await;
+    std::fs::write(folder.join("tax.md"), "7 %").unwrap();
+    writing.session.say("Go on", "Immediate").await;
+    writing.result("w2").await;
+    let held = issue(&api, &writing.session, "the second conflict", |it| is_about(it, "tax.md")).await;
+    model.play(says(vec![Step::text(judgment(&held))]));
+    assert_eq!(held.get("review"), None);
+
+    // A person resolves the decision, which settles the issue.
+    let inbox = api.get("/api/decisions?kind=coherence_review").await.expect(200).body;
+    let decision = &inbox["items"][0];
+    assert_eq!((&decision["issueId"], &decision["severity"]), (&waiting["id"], &json!("high")));
+    assert_eq!(decision["project"]["projectId"], json!(project));
+    let resolve = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
+    let choice = json!({ "resolutionType": "choose_option", "chosenOptionId": "resolve" });
+    api.post(&resolve, choice.clone()).await.expect(200);
+    api.post(&resolve, choice).await.expect(409);
+    let settled =
+        api.get(&format!("/api/coherence/{}", waiting["id"].as_str().unwrap())).await.expect(200).body;
+    assert_eq!(settled["status"]["resolution"], "Say cents in the guide.");
+
+    // Tokens and dollars are visible.
+    let score = api.get(&format!("{path}/coherence")).await.expect(200).body;
+    assert_eq!(score["reviews"]["reviews"], 2, "{score}");
+    assert!(score["reviews"]["inputTokens"].as_u64().unwrap() > 0, "{score}");
+    assert_ne!(score["reviews"]["spentUsd"], "0", "{score}");
+
+    assert_eq!(model.prompts().len(), 3, "the second conflict waits");
+    server.set_clock_offset(HOUR_MILLIS);
+    let reviewed = |it: &Value| it["id"] == held["id"] && it["review"]["state"] == "confirmed";
+    issue(&api, &writing.session, "the review of the next hour", reviewed).await;
+}
