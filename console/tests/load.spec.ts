@@ -53,6 +53,24 @@ test('the first load is small', { tag: '@quick' }, async ({ console: page }) => 
   expect((await load(page, '/')).kB).toBeLessThan(FIRST_LOAD_KB)
 })
 
+test('the console can be installed', { tag: '@quick' }, async ({ console: page }) => {
+  const session = await page.context().newCDPSession(page)
+  const { installabilityErrors } = await session.send('Page.getInstallabilityErrors')
+  // Each test has a private window, in which nothing can be installed.
+  expect(installabilityErrors.filter(({ errorId }) => errorId !== 'in-incognito')).toEqual([])
+})
+
+test('a device without a network says so at once', async ({ server, console: page }) => {
+  await expect(page.getByText(/Not connected since/)).toHaveCount(0)
+  await page.context().setOffline(true)
+  await expect(page.getByText(/Not connected since .*: this page may be out of date/)).toBeVisible({ timeout: 3_000 })
+  const name = 'started meanwhile'
+  await server.session(name, [{ turn: { steps: [{ question: { id: 'q', questions: [{ question: 'Which one?' }] } }] } }])
+  await page.context().setOffline(false)
+  await expect(page.getByText(/Not connected since/)).toHaveCount(0)
+  await expect(page.getByRole('list', { name: 'Waiting decisions' })).toContainText('Which one?')
+})
+
 // Prints the figures of docs/benchmarks.md.
 test('large lists answer inputs at once', async ({ server, console: page }) => {
   test.skip(process.env.PILOTHOUSE_BENCH === undefined || isPhone(page), 'only as a benchmark')

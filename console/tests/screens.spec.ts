@@ -15,9 +15,10 @@ for (const theme of ['light', 'dark'] as const) {
 async function screens(server: Server, page: Page, theme: 'light' | 'dark'): Promise<void> {
   test.setTimeout(300_000)
   const project = await server.shop()
+  const store = (artifact: Record<string, unknown>) => server.api<{ artifactId: string }>('POST', 'artifacts', artifact)
+  const price = await store({ path: 'src/price.ts', kind: 'code', workstream: 'api', text: 'export const cents = 100\n' })
   const guide = { path: 'docs/tea.md', kind: 'document', workstream: 'docs', tags: ['guide'], text: '# Tea\n\nTea costs **two** dollars.' }
-  const { artifactId } = await server.api<{ artifactId: string }>('POST', 'artifacts', guide)
-  await server.api('POST', 'artifacts', { path: 'src/price.ts', kind: 'code', workstream: 'api', text: 'export const cents = 100\n' })
+  const { artifactId } = await store({ ...guide, sourceArtifactIds: [price.artifactId] })
   const { id: issue } = await server.issue('Units differ')
   await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
   const tour = await server.session(

@@ -35,6 +35,7 @@ export class LiveSocket<M> {
     private readonly receive: (message: M) => void,
   ) {
     window.addEventListener('online', this.reconnectNow)
+    window.addEventListener('offline', this.disconnect)
     document.addEventListener('visibilitychange', this.reconnectNow)
     this.connect()
   }
@@ -43,8 +44,14 @@ export class LiveSocket<M> {
     this.isClosed = true
     clearTimeout(this.timer)
     window.removeEventListener('online', this.reconnectNow)
+    window.removeEventListener('offline', this.disconnect)
     document.removeEventListener('visibilitychange', this.reconnectNow)
     markLost(this.name, false)
+    this.socket?.close()
+  }
+
+  /** A device without a network notices a lost connection only minutes later. The page shows at once that it may be out of date. */
+  private readonly disconnect = (): void => {
     this.socket?.close()
   }
 

@@ -13,6 +13,8 @@ export interface Replay {
   shown: readonly ActivityView[]
   /** The index of the chosen entry, or of the last one. */
   position: number
+  /** The id of the chosen entry, if it is shown. */
+  chosen: string | undefined
   isReplay: boolean
   isPlaying: boolean
   speed: number
@@ -42,6 +44,7 @@ export function useReplay(items: readonly ActivityView[]): Replay {
   }
   const next = items[position + 1]
   const now = items[position]
+  const isNextLast = position + 1 === last
   const isPlaying = wantsPlay && next !== undefined
   useEffect(() => {
     if (!isPlaying || now === undefined) return
@@ -49,16 +52,18 @@ export function useReplay(items: readonly ActivityView[]): Replay {
     const timer = setTimeout(
       () => {
         setChosen(next.id)
+        if (isNextLast) setPlaying(false)
       },
       Math.min(Math.max(gap, SHORTEST), LONGEST),
     )
     return () => {
       clearTimeout(timer)
     }
-  }, [isPlaying, speed, now, next])
+  }, [isPlaying, speed, now, next, isNextLast])
   return {
     shown,
     position,
+    chosen: found === -1 ? undefined : chosen,
     isReplay,
     isPlaying,
     speed,

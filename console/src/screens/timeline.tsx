@@ -100,12 +100,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     <div className={s.stack}>
       {all.length > 1 && (
         <>
-          <Minimap
-            items={all}
-            lanes={lanes}
-            position={replay.position}
-            onMove={moveTo}
-          />
+          <Minimap items={all} lanes={lanes} position={replay.position} onMove={moveTo} />
           <div className={s.row} role="group" aria-label="Replay">
             {replay.isPlaying ? (
               <Button onClick={replay.pause}>Pause the replay</Button>
@@ -132,38 +127,41 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
           </div>
         </>
       )}
-      <form
-        className={s.row}
-        role="search"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const next = matches.find((at) => at > replay.position) ?? matches[0]
-          if (next !== undefined) moveTo(next)
-        }}
-      >
-        <label style={{ flex: '0 1 18rem' }}>
-          <span className={s.visuallyHidden}>Find in the timeline</span>
-          <input
-            className={s.input}
-            type="search"
-            placeholder="Find in the timeline"
-            value={wanted}
-            onChange={({ target }) => {
-              setWanted(target.value)
-            }}
-          />
-        </label>
-        <Button type="submit" disabled={matches.length === 0}>
-          Next
-        </Button>
-        <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
-          {wanted.trim() !== '' && `${String(matches.length)} of ${String(all.length)} loaded entries`}
-        </span>
-      </form>
       <div className={s.row} style={{ justifyContent: 'space-between' }}>
-        <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
-          {!live.isCaughtUp ? 'Loading …' : replay.isReplay ? 'Replay' : `${String(items.length)} entries, live`}
-        </span>
+        <form
+          className={s.row}
+          role="search"
+          onSubmit={(event) => {
+            event.preventDefault()
+            const next = matches.find((at) => at > replay.position) ?? matches[0]
+            if (next !== undefined) moveTo(next)
+          }}
+        >
+          <label style={{ flex: '0 1 18rem' }}>
+            <span className={s.visuallyHidden}>Find in the timeline</span>
+            <input
+              className={s.input}
+              type="search"
+              placeholder="Find in the timeline"
+              value={wanted}
+              onChange={({ target }) => {
+                setWanted(target.value)
+              }}
+            />
+          </label>
+          <Button type="submit" disabled={matches.length === 0}>
+            Next
+          </Button>
+          <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
+            {wanted.trim() !== ''
+              ? `${String(matches.length)} of ${String(all.length)} loaded entries`
+              : !live.isCaughtUp
+                ? 'Loading …'
+                : replay.isReplay
+                  ? 'Replay'
+                  : `${String(items.length)} entries, live`}
+          </span>
+        </form>
         <span className={s.row}>
           <label className={`${s.row ?? ''} ${s.small ?? ''}`}>
             <input
@@ -208,7 +206,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
                 ref={virtual.measureElement}
                 style={{ transform: `translateY(${String(start)}px)` }}
               >
-                <Entry item={item} lane={lanes.laneOf(item)} isChosen={item.id === now?.id} />
+                <Entry item={item} lane={lanes.laneOf(item)} isChosen={item.id === replay.chosen} />
               </div>
             )
           })}
