@@ -1,6 +1,7 @@
 //! Opens store, broker and worker of the embedded host, and assembles the [`App`].
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pilothouse_app::Fleet;

@@ -278,7 +278,7 @@ impl Rules {
         session: &AgentSession,
         classification: &Classification,
     ) -> Verdict {
-        let Self { project, agent, tick } = self;
+        let Self { project, agent, tick, affects_others } = self;
         let calibration = &project.definition().trust;
         let policy = Policy {
             mode: project.control_mode(),
@@ -295,7 +295,7 @@ impl Rules {
             effects: &classification.effects,
             patterns: classification.pattern.as_slice(),
             reported: call.reported.unwrap_or_default(),
-            affects_multiple_workstreams: self.affects_others,
+            affects_multiple_workstreams: *affects_others,
             arguments: &call.arguments,
         };
         let profile = agent.trust_under(calibration, *tick);
