@@ -320,6 +320,10 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::QuotaExceeded { message: None, reset_at: Some(now()) }],
         ),
         (
+            json!({ "type": "model_unavailable", "message": "overloaded", "retryAt": now() }),
+            vec![F::ModelUnavailable { message: Some("overloaded".to_owned()), retry_at: Some(now()) }],
+        ),
+        (
             json!({ "type": "deliverables", "deliverables": [
                 { "id": "DL-001", "description": "x", "acceptanceCriteria": [], "status": "passed" },
                 { "id": "DL-002", "description": "y", "acceptanceCriteria": [], "status": "pending" },

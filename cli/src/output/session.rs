@@ -33,6 +33,10 @@ pub fn status(session: &SessionView, style: Style) -> String {
         (Some(PausedReason::QuotaExceeded), Some(at)) => {
             notes.push(format!("quota used up, resumes at {at}"));
         }
+        (Some(PausedReason::ModelUnavailable), Some(at)) => {
+            notes.push(format!("the model does not answer, resumes at {at}"));
+        }
+        (Some(PausedReason::ModelUnavailable), None) => notes.push("the model does not answer".into()),
         (Some(PausedReason::QuotaExceeded), None) => notes.push("quota used up".into()),
         _ if !session.held_by.is_empty() => notes.push("stopped by an emergency brake".into()),
         _ => {}

@@ -17,6 +17,7 @@ pub mod handoff_document;
 pub mod interrupt_ack;
 pub mod log_chunk;
 pub mod message_ack;
+pub mod model_unavailable;
 pub mod notice;
 pub mod pause_ack;
 pub mod question_asked;
@@ -156,6 +157,9 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
             agent_settings::map(model_id, *thinking_level, available_models)
         }
         RawEvent::BudgetExceeded { needed_usd, left_usd } => budget_exceeded::map(needed_usd, left_usd),
+        RawEvent::ModelUnavailable { message, retry_at } => {
+            model_unavailable::map(message.as_deref(), *retry_at)
+        }
         RawEvent::QuotaExceeded { message, reset_at } => quota_exceeded::map(message.as_deref(), *reset_at),
         RawEvent::Deliverables { deliverables } => deliverables::map(deliverables),
         RawEvent::Heartbeat { .. } | RawEvent::RunExited(_) => return None,

@@ -8,6 +8,9 @@ use super::Mapping;
 
 /// The session pauses and resumes at the reset time.
 pub fn map(message: Option<&str>, reset_at: Option<Timestamp>) -> Mapping {
-    let message = message.map(|message| cut(message.trim(), 500)).filter(|message| !message.is_empty());
-    Mapping::to(AgentFact::QuotaExceeded { message, reset_at })
+    Mapping::to(AgentFact::QuotaExceeded { message: sentence(message), reset_at })
+}
+
+pub(super) fn sentence(message: Option<&str>) -> Option<String> {
+    message.map(|message| cut(message.trim(), 500)).filter(|message| !message.is_empty())
 }

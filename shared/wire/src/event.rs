@@ -181,6 +181,15 @@ pub enum RawEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reset_at: Option<Timestamp>,
     },
+    /// The model of the agent does not answer, and the agent has given up its retries; it waits until it is resumed.
+    ModelUnavailable {
+        /// Message of the provider.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// When to try again, if the agent can tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
     /// All deliverables of the working directory. Sent whenever one changes (S4).
     Deliverables {
         /// The deliverables in the order of their creation.
@@ -272,6 +281,7 @@ impl RawEvent {
             Self::QuestionAsked { .. } => "question_asked",
             Self::BudgetExceeded { .. } => "budget_exceeded",
             Self::QuotaExceeded { .. } => "quota_exceeded",
+            Self::ModelUnavailable { .. } => "model_unavailable",
             Self::Deliverables { .. } => "deliverables",
             Self::TaskList { .. } => "task_list",
             Self::SubagentStarted { .. } => "subagent_started",

@@ -278,6 +278,7 @@ pub(super) fn paused(session: &SessionFacts) -> Option<String> {
             )
         }
         PausedReason::Unmetered => "is paused, because it does not report its spend".to_owned(),
+        PausedReason::ModelUnavailable => "is paused, because its model does not answer".to_owned(),
         PausedReason::QuotaExceeded => "is paused, because its quota is used up".to_owned(),
         PausedReason::DiskFull => "is paused, because the disk of the server is nearly full".to_owned(),
     })

@@ -73,6 +73,7 @@ fn of_raw(event: &RawEvent) -> Option<C> {
         | E::QuestionAsked { .. }
         | E::BudgetExceeded { .. }
         | E::QuotaExceeded { .. }
+        | E::ModelUnavailable { .. }
         | E::Deliverables { .. }
         | E::TaskList { .. }
         | E::SubagentStarted { .. }

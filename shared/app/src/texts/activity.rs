@@ -90,6 +90,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             (T::Notice, budget_exhausted(*spent_usd, *cap_usd, *needed_usd, *left_usd))
         }
         E::QuotaExceeded { message, reset_at } => (T::Notice, quota_exceeded(message.as_deref(), *reset_at)),
+        E::ModelUnavailable { message, retry_at } => {
+            (T::Notice, model_unavailable(message.as_deref(), *retry_at))
+        }
         E::QuotaReset {} => (T::Notice, "The quota can be used again".to_owned()),
         E::DiskFull { disk } => (T::Notice, disk_full(*disk).to_owned()),
         E::DiskFreed { .. } => (T::Notice, "There is space on the disk again".to_owned()),
@@ -335,8 +338,20 @@ pub(super) const fn disk_full(disk: Disk) -> &'static str {
     }
 }
 
+pub(super) fn model_unavailable(message: Option<&str>, retry_at: Option<Timestamp>) -> String {
+    let why = in_brackets(message);
+    match retry_at {
+        Some(at) => format!("The model does not answer{why}; the session resumes at {at}"),
+        None => format!("The model does not answer{why}; resume the session when the provider is available"),
+    }
+}
+
+fn in_brackets(message: Option<&str>) -> String {
+    message.map(|message| format!(" ({})", message.trim_end_matches('.'))).unwrap_or_default()
+}
+
 pub(super) fn quota_exceeded(message: Option<&str>, reset_at: Option<Timestamp>) -> String {
-    let why = message.map(|message| format!(" ({})", message.trim_end_matches('.'))).unwrap_or_default();
+    let why = in_brackets(message);
     match reset_at {
         Some(at) => format!("The quota of the agent is used up{why}; the session resumes at {at}"),
         None => format!("The quota of the agent is used up{why}; resume the session when it resets"),

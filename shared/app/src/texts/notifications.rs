@@ -5,7 +5,7 @@ use pilothouse_domain::{
     SessionEvent, SkillEvent, TemplateEvent,
 };
 
-use super::activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
+use super::activity::{budget_exhausted, disk_full, model_unavailable, quota_exceeded, spend_unmetered};
 
 pub trait NotificationText: Publishable {
     /// The text of the notification. For an event without a notification, it is the name of the event.
@@ -75,6 +75,9 @@ impl NotificationText for SessionEvent {
             E::SpendUnmetered { allowed } => format!("{}.", spend_unmetered(*allowed)),
             E::QuotaExceeded { message, reset_at } => {
                 format!("{}.", quota_exceeded(message.as_deref(), *reset_at))
+            }
+            E::ModelUnavailable { message, retry_at } => {
+                format!("{}.", model_unavailable(message.as_deref(), *retry_at))
             }
             E::DiskFull { disk } => format!("{}.", disk_full(*disk)),
             E::ContextExhausted { .. } => "The context window is full.".to_owned(),

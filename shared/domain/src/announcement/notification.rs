@@ -27,6 +27,8 @@ pub enum NotificationKind {
     SpendUnmetered,
     /// The agent's subscription quota is used up (decision 39).
     QuotaExceeded,
+    /// The model of the agent does not answer.
+    ModelUnavailable,
     /// A disk is full and the session waits for space.
     DiskFull,
     /// The context window is full.
@@ -81,6 +83,7 @@ impl NotificationKind {
             E::BudgetExhausted { .. } => Self::BudgetExhausted,
             E::SpendUnmetered { .. } => Self::SpendUnmetered,
             E::QuotaExceeded { .. } => Self::QuotaExceeded,
+            E::ModelUnavailable { .. } => Self::ModelUnavailable,
             E::DiskFull { .. } => Self::DiskFull,
             E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => Self::ContextExhausted,
             E::AfterStopActivity { .. } => Self::AfterStopActivity,

@@ -27,6 +27,7 @@ pub const ANNOUNCED_EVENTS: &[&str] = &[
     "SessionBudgetExhaustedEvent",
     "SessionSpendUnmeteredEvent",
     "SessionQuotaExceededEvent",
+    "SessionModelUnavailableEvent",
     "SessionAdjustedEvent",
     "SessionDeliverablesChangedEvent",
     "ContextNearingLimitEvent",

@@ -210,6 +210,9 @@ impl Conversation {
             AgentFact::QuotaExceeded { message, reset_at } => {
                 session.exceed_quota(message.as_deref(), reset_at, ctx)
             }
+            AgentFact::ModelUnavailable { message, retry_at } => {
+                session.lose_model(message.as_deref(), retry_at, ctx)
+            }
             AgentFact::DeliverablesTold(counts) => session.record_deliverables(counts),
             AgentFact::PlanModeEntered => session.enter_plan_mode(ctx),
             AgentFact::PlanShown { request, content, timeout } => {

@@ -159,6 +159,13 @@ aggregate_events! {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             reset_at: Option<Timestamp>,
         },
+        /// The model of the agent does not answer, and the agent has given up its retries.
+        ModelUnavailable = "SessionModelUnavailableEvent" {
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            message: Option<String>,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            retry_at: Option<Timestamp>,
+        },
         /// The reset time of the quota has passed.
         QuotaReset = "SessionQuotaResetEvent" {},
         /// A disk is full. The session is paused or its agent waits.

@@ -66,6 +66,12 @@ pub enum AgentFact {
         /// When the quota resets, if the runtime reported it.
         reset_at: Option<Timestamp>,
     },
+    /// The model of the agent does not answer, and the agent waits.
+    ModelUnavailable {
+        message: Option<String>,
+        /// When to try again, if the agent can tell.
+        retry_at: Option<Timestamp>,
+    },
     /// Counts of the deliverables by status (S4).
     DeliverablesTold(DeliverableCounts),
     PlanModeEntered,
@@ -157,6 +163,7 @@ impl AgentFact {
             Self::SettingsTold(_) => "The agent's settings",
             Self::BudgetExceeded { .. } => "A call beyond the budget",
             Self::QuotaExceeded { .. } => "The end of the quota",
+            Self::ModelUnavailable { .. } => "An unavailable model",
             Self::DeliverablesTold(_) => "The deliverables",
             Self::PlanModeEntered => "Entering plan mode",
             Self::PlanShown { .. } => "A plan",

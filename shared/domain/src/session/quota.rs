@@ -1,4 +1,4 @@
-//! Exhausted quotas and model calls beyond the budget (S4; decisions 32, 39). The agent waits, and the session pauses until the
+//! Exhausted quotas, unavailable models and model calls beyond the budget (S4; decisions 32, 39). The agent waits, and the session pauses until the
 //! same turn can continue.
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use super::{AgentSession, AgentSessionStatus};
 use crate::text::cut;
 use crate::{Deadlines, DomainContext, Events, SessionEvent, Timestamp, Usd};
 
-/// Records that the agent's subscription quota is used up.
+/// Records that the agent's subscription quota is used up, or that its model does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Quota {
@@ -22,6 +22,9 @@ pub struct Quota {
     pub told_at: Timestamp,
     /// Whether the session was paused for its quota. If the owner paused it, the clock does not resume it.
     pub paused_for_it: bool,
+    /// Whether the model does not answer, although the quota is not used up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outage: bool,
 }
 
 /// Why a session is Paused.
@@ -40,6 +43,8 @@ pub enum PausedReason {
     Unmetered,
     /// The agent's subscription quota is used up (decision 39).
     QuotaExceeded,
+    /// The model of the agent does not answer, and the agent has given up its retries.
+    ModelUnavailable,
     /// The server's disk is nearly full. The session resumes when there is space.
     DiskFull,
 }
@@ -52,12 +57,34 @@ impl AgentSession {
         reset_at: Option<Timestamp>,
         ctx: &DomainContext<'_>,
     ) -> Events {
+        let message = self.wait_for_model(message, reset_at, false, ctx);
+        vec![SessionEvent::QuotaExceeded { message, reset_at }]
+    }
+
+    /// Records that the model does not answer. The session pauses as for an exhausted quota.
+    pub(crate) fn lose_model(
+        &mut self,
+        message: Option<&str>,
+        retry_at: Option<Timestamp>,
+        ctx: &DomainContext<'_>,
+    ) -> Events {
+        let message = self.wait_for_model(message, retry_at, true, ctx);
+        vec![SessionEvent::ModelUnavailable { message, retry_at }]
+    }
+
+    fn wait_for_model(
+        &mut self,
+        message: Option<&str>,
+        reset_at: Option<Timestamp>,
+        outage: bool,
+        ctx: &DomainContext<'_>,
+    ) -> Option<String> {
         let message = message.map(|message| cut(message, 500));
         let paused_for_it = self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it);
         self.spending.quota =
-            Some(Quota { message: message.clone(), reset_at, told_at: ctx.now, paused_for_it });
+            Some(Quota { message: message.clone(), reset_at, told_at: ctx.now, paused_for_it, outage });
         self.touch_control();
-        vec![SessionEvent::QuotaExceeded { message, reset_at }]
+        message
     }
 
     /// Whether to pause a running session for its quota. Returns true only once.
@@ -80,7 +107,8 @@ impl AgentSession {
 
     /// Resumes the session at the reset time. If that is refused because the budget is used up, the owner has to resume it.
     pub(super) fn on_quota_reset(&mut self, ctx: &mut DomainContext<'_>) -> Events {
-        let mut events = vec![SessionEvent::QuotaReset {}];
+        let outage = self.spending.quota.as_ref().is_some_and(|quota| quota.outage);
+        let mut events = if outage { Vec::new() } else { vec![SessionEvent::QuotaReset {}] };
         match self.request_resume(ctx) {
             Ok(resumed) => events.extend(resumed),
             Err(_) => self.spending.quota = None,
@@ -114,8 +142,8 @@ impl AgentSession {
             PausedReason::Brake
         } else if self.is_paused_for_disk() {
             PausedReason::DiskFull
-        } else if self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it) {
-            PausedReason::QuotaExceeded
+        } else if let Some(quota) = self.spending.quota.as_ref().filter(|quota| quota.paused_for_it) {
+            if quota.outage { PausedReason::ModelUnavailable } else { PausedReason::QuotaExceeded }
         } else if self.budget().refuses_unmetered() {
             PausedReason::Unmetered
         } else if self.budget().exhausted() {

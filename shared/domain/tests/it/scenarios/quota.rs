@@ -83,6 +83,28 @@ fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
 }
 
 #[test]
+fn unavailable_model_pauses_and_says_so() {
+    let unavailable = |retry_at| AgentFact::ModelUnavailable { message: Some("overloaded".into()), retry_at };
+    let scenario = Scenario::running()
+        .told(unavailable(None))
+        .then_events(&["ModelUnavailable", "PauseRequested"])
+        .told_done(C::Pause)
+        .then(reason, &Some(PausedReason::ModelUnavailable))
+        .when(|s| s.clock_with_heartbeats(3_000))
+        .then_events(&[])
+        .when(Scenario::resume)
+        .told_done(C::Resume)
+        .then_status(S::Running)
+        .then(|s| s.conv.session.turn().is_some(), &true);
+    let retry_at = Some(scenario.now + Duration::from_secs(600));
+    scenario
+        .told(unavailable(retry_at))
+        .told_done(C::Pause)
+        .when(|s| s.clock_with_heartbeats(600))
+        .then_events(&["ResumeRequested"]);
+}
+
+#[test]
 fn hibernated_session_wakes_when_its_quota_resets() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, Some(7200));
