@@ -6,6 +6,7 @@ use pilothouse_domain::value::ThinkingLevel;
 use tokio::sync::mpsc;
 
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, Usage};
+use crate::model::OmittedContent;
 
 /// Events are ordered. One with an entry id is emitted after the entry was added to the session tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +81,8 @@ pub enum SessionEvent {
     AutoRetryStart {
         /// Counts from 1.
         attempt: u32,
-        max_attempts: u32,
+        /// `None`: limited by time.
+        max_attempts: Option<u32>,
         delay: Duration,
         error: String,
     },
@@ -88,6 +90,12 @@ pub enum SessionEvent {
     AutoRetryEnd {
         success: bool,
         attempts: u32,
+    },
+    /// The provider rejected content of the conversation, so the model no longer gets it. The call is repeated.
+    ContentOmitted {
+        content: OmittedContent,
+        /// The provider's message.
+        error: String,
     },
     /// Later calls use another model.
     ModelChange {
@@ -116,6 +124,12 @@ pub enum AgentOutcome {
         message: String,
         /// When the quota resets, if the provider reported it.
         reset_at: Option<pilothouse_domain::Timestamp>,
+    },
+    /// The model did not answer, and the retries are over. The session can be resumed.
+    Unavailable {
+        message: String,
+        /// When to try again, if the provider reported it.
+        retry_at: Option<pilothouse_domain::Timestamp>,
     },
     /// The context window is full, and compaction is not allowed (decision 35).
     ContextExhausted,

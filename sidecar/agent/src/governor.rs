@@ -5,6 +5,7 @@ use rust_decimal::Decimal;
 use serde_json::Value;
 
 use crate::message::ToolCall;
+use crate::model::price::Price;
 
 /// Called before every model call and every tool.
 ///
@@ -27,6 +28,8 @@ pub trait Governor: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Go,
+    /// Proceed with at most this many output tokens.
+    GoWithin(u64),
     /// End the run as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason, which is also the
     /// error result of the remaining tool calls.
     Stop(String),
@@ -43,6 +46,9 @@ pub enum ToolVerdict {
     Stop(String),
 }
 
+/// A reply with fewer tokens would be useless.
+pub(crate) const MIN_OUTPUT: u64 = 1_024;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
     pub provider: String,
@@ -54,8 +60,27 @@ pub struct ModelCall {
     pub max_output_tokens: u64,
     /// Upper bound for the price in US dollars at list prices (decision 32). `None` if the model's price is unknown.
     pub worst_case_usd: Option<Decimal>,
+    pub price: Option<Price>,
     /// Spend of the session so far in US dollars, plus the upper bound of concurrent calls.
     pub spent_usd: Decimal,
+}
+
+impl ModelCall {
+    /// Upper bound for the price with the fewest output tokens of a useful reply.
+    pub fn least_usd(&self) -> Option<Decimal> {
+        let output = match self.purpose {
+            CallPurpose::Turn => self.max_output_tokens.min(MIN_OUTPUT),
+            CallPurpose::Compaction | CallPurpose::BackgroundCompaction => return self.worst_case_usd,
+        };
+        self.price.map(|price| price.worst_case(self.input_tokens, output))
+    }
+
+    /// The most output tokens with which the call costs at most this amount of US dollars. `None` if that is too few for
+    /// a useful reply, or if the reply must be whole.
+    pub fn affordable_output(&self, usd: Decimal) -> Option<u64> {
+        let most = self.price?.affordable_output(self.input_tokens, usd).min(self.max_output_tokens);
+        (self.purpose == CallPurpose::Turn && most >= MIN_OUTPUT).then_some(most)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

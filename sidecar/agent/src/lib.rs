@@ -23,6 +23,7 @@
 
 pub mod bash;
 mod compaction;
+pub mod context_files;
 mod conversation;
 pub mod event;
 pub mod extension;

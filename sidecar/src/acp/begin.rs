@@ -21,6 +21,7 @@ use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::deferral::{PendingCompactions, while_commands_wait};
+use crate::kit::outage::Outage;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::OwnTools;
 
@@ -114,6 +115,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         paused: false,
         cancel,
         spending,
+        outage: Outage::default(),
         deferred_requests: VecDeque::new(),
         published_capabilities: capabilities::MAXIMUM,
         publish_calls_at: None,

@@ -28,6 +28,7 @@ use crate::adapter::{AgentCommand, EventSink, Refusal};
 use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::{PendingCompactions, wait_until};
 use crate::kit::json::text_at;
+use crate::kit::outage::Outage;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::Requests as OwnRequests;
 use crate::process::Processes;
@@ -75,6 +76,7 @@ pub(super) struct Driver {
     /// How long the agent may take to end an interrupted turn.
     pub(super) cancel: Duration,
     pub(super) spending: Spending,
+    pub(super) outage: Outage,
     /// Requests of the agent since its allowance was spent.
     pub(super) deferred_requests: VecDeque<Inbound>,
     /// The capabilities that the control plane knows.
@@ -241,6 +243,12 @@ impl Driver {
         {
             agent.process.tools.call_begins();
         }
+        if let Some(turn) = &mut self.turn
+            && is_reaction(parameters)
+        {
+            turn.unread = None;
+            self.outage.answered();
+        }
         let terminals = &self.terminals;
         let events = self.translator.update(parameters, &|id| terminals.printed(id));
         self.take_announced();
@@ -303,6 +311,7 @@ impl Driver {
                 self.spending.allow_unmetered |= self.published_capabilities.unmetered;
                 self.resume_agent();
                 reply.done().await?;
+                self.continue_turn().await?;
                 self.deliver_messages().await
             }
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
@@ -333,6 +342,12 @@ impl Driver {
         self.terminals.kill_all().await;
         self.end_agent().await;
     }
+}
+
+/// Whether an update is a part of the agent's response to a prompt.
+fn is_reaction(parameters: &Value) -> bool {
+    let kind = text_at(parameters, &["update", "sessionUpdate"]);
+    is_call(parameters) || matches!(kind, Some("agent_message_chunk" | "agent_thought_chunk"))
 }
 
 /// Whether an update is about a tool call.

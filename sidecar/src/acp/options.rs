@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::agents::{AGENTS, Profile, UNKNOWN, named, recognised};
+use crate::kit::agent_env;
 
 /// Variable with the path of `claude-agent-acp`.
 pub(super) const CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
@@ -103,7 +104,7 @@ impl Launch {
             profile,
             program,
             arguments,
-            environment: env,
+            environment: agent_env::resolved(env, agent_env::own_variable)?,
             mode,
             auth_method,
             cancel: Duration::from_secs(cancel),

@@ -20,6 +20,7 @@ use super::mcp;
 use super::options::Launch;
 use crate::kit::json::{list, one_line, text};
 use crate::kit::notices::{limits_left_out, notice, sub_agents_left_out};
+use crate::kit::outage::is_transient;
 
 /// The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
@@ -190,6 +191,12 @@ pub(super) fn refuses_conversation(error: &Error) -> bool {
     let why = failed("session/prompt", error).to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
     has(&["invalid_argument", "invalid_request"]) && !has(&["too long", "too large", "maximum", "exceed"])
+}
+
+/// Whether the agent's model does not answer at the moment.
+pub(super) fn is_outage(error: &Error) -> bool {
+    let data = error.data.as_ref().map(Value::to_string).unwrap_or_default();
+    is_transient(&error.message) || is_transient(&data)
 }
 
 pub(super) fn demands_authentication(error: &Error) -> bool {

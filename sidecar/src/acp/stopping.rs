@@ -95,7 +95,7 @@ impl Driver {
         new.withdrew = self.cancel_requests();
         let (interrupt, answered) = match (&mut self.turn, &mut self.compaction) {
             (Some(turn), _) => {
-                let answered = turn.is_answered();
+                let answered = turn.is_answered_or_waits();
                 (&mut turn.interrupt, answered)
             }
             (None, Some(compaction)) => (&mut compaction.interrupt, false),

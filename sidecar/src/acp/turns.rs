@@ -18,6 +18,8 @@ use crate::kit::turns::{DriverExit, turn_id};
 
 /// In percent of the context window. If a turn ends at a token limit above it, the window counts as full.
 const FULL: u64 = 97;
+const CONTINUE: &str = "The model did not answer for some time. Continue where you stopped.";
+
 /// In percent of the context window. The agent is then asked for its handoff document at the end of its turn.
 const HANDOFF_AT: u64 = 90;
 
@@ -43,7 +45,15 @@ impl Driver {
         self.prompts += 1;
         let number = self.prompts;
         let again = self.conversation.introduced.then(|| texts.clone());
-        self.turn = Some(Turn { id: id.clone(), number, interrupt: None, again, answered: None });
+        self.turn = Some(Turn {
+            id: id.clone(),
+            number,
+            interrupt: None,
+            again,
+            answered: None,
+            unread: None,
+            waits_for_model: false,
+        });
         self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?;
         for text in &texts {
             self.conversation.summary.record_message(&self.events.redacted(text));
@@ -59,6 +69,9 @@ impl Driver {
     async fn prompt(&mut self, number: u64, mut texts: Vec<String>) -> Result<(), DriverExit> {
         if !self.introduction.is_empty() {
             texts.splice(0..0, std::mem::take(&mut self.introduction));
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.unread = Some(texts.clone());
         }
         self.translator.meter.hears(texts.iter().map(String::len).sum());
         if let Some(agent) = &mut self.agent {
@@ -109,6 +122,7 @@ impl Driver {
     }
 
     async fn stopped(&mut self, response: &Value) -> Result<(), DriverExit> {
+        self.outage.answered();
         let mut events = self.close("the turn ended without its result");
         events.extend(self.translator.meter.turn(response));
         self.emit(events).await?;
@@ -193,6 +207,9 @@ impl Driver {
         if let Some(texts) = again.filter(|_| session::refuses_conversation(error)) {
             return self.prompt_elsewhere(texts).await;
         }
+        if self.turn.is_some() && session::is_outage(error) {
+            return self.wait_for_model(error).await;
+        }
         self.turn = None;
         let (reason, message) = if session::demands_authentication(error) {
             (
@@ -205,6 +222,30 @@ impl Driver {
         let end = SessionEnd { is_error: true, reason: reason.into(), message: Some(message), output: None };
         self.events.emit(RawEvent::SessionEnd(end)).await?;
         Err(DriverExit::Over)
+    }
+
+    /// Keeps the turn open until it is resumed, because the agent's model does not answer.
+    async fn wait_for_model(&mut self, error: &Error) -> Result<(), DriverExit> {
+        if let Some(turn) = &mut self.turn {
+            turn.waits_for_model = true;
+        }
+        let message = Some(session::failed("session/prompt", error));
+        let unavailable = RawEvent::ModelUnavailable { message, retry_at: self.outage.retry_at() };
+        self.emit(vec![unavailable]).await
+    }
+
+    /// Continues a turn that waits for the agent's model: repeats its prompt, or asks to continue if the agent has
+    /// reacted to it.
+    pub(super) async fn continue_turn(&mut self) -> Result<(), DriverExit> {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.waits_for_model) else { return Ok(()) };
+        turn.waits_for_model = false;
+        let texts = turn.unread.take().unwrap_or_else(|| vec![CONTINUE.to_owned()]);
+        self.prompts += 1;
+        let number = self.prompts;
+        turn.number = number;
+        self.translator.begin_turn(turn.id.clone());
+        self.ensure_running().await?;
+        self.prompt(number, texts).await
     }
 
     fn window_is_at(&self, percent: u64) -> bool {

@@ -60,6 +60,10 @@ pub(super) struct Turn {
     pub(super) again: Option<Vec<String>>,
     /// The outcome, once the prompt has a response. After that, only subagents keep the turn open (decision 18).
     pub(super) answered: Option<SessionOutcome>,
+    /// The texts of the last prompt, until the agent reacts to it.
+    pub(super) unread: Option<Vec<String>>,
+    /// No prompt runs: the agent's model does not answer, and a resume repeats the prompt.
+    pub(super) waits_for_model: bool,
 }
 
 impl Turn {
@@ -67,9 +71,14 @@ impl Turn {
         self.answered.is_some()
     }
 
-    /// Whether the turn must end or has a response. It makes no more requests to the owner.
+    /// Whether no prompt runs.
+    pub(super) const fn is_answered_or_waits(&self) -> bool {
+        self.is_answered() || self.waits_for_model
+    }
+
+    /// Whether the turn must end or no prompt runs. It makes no more requests to the owner.
     pub(super) const fn is_ending(&self) -> bool {
-        self.interrupt.is_some() || self.answered.is_some()
+        self.interrupt.is_some() || self.is_answered_or_waits()
     }
 }
 

@@ -31,6 +31,7 @@ use crate::kit::claude_stream::{Options, Translator};
 use crate::kit::deferral::{PendingCompactions, PendingReplies, wait_until};
 use crate::kit::json::text;
 use crate::kit::notices::limits_left_out;
+use crate::kit::outage::Outage;
 use crate::kit::usage::cost;
 use crate::lease::Lease;
 use crate::own_tools::{OwnTools, ToolServer};
@@ -83,6 +84,7 @@ pub(super) struct Driver {
     pub compacting: Option<Reply>,
     /// The turn waits because the quota is exceeded (decision 39).
     pub out_of_quota: bool,
+    pub outage: Outage,
     /// A new process is needed at the end of the turn.
     pub restart_due: bool,
     pub allowance: Allowance,
@@ -194,6 +196,7 @@ impl Driver {
             compactions: PendingCompactions::default(),
             compacting: None,
             out_of_quota: false,
+            outage: Outage::default(),
             restart_due: false,
             allowance: allowance.after(cost(&totals)),
             over_budget: false,

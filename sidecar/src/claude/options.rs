@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::adapter::AdapterError;
+use crate::kit::agent_env;
 
 /// Permission mode, in Claude Code's own terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -55,7 +56,8 @@ pub(super) struct AdapterOptions {
     pub disallowed_tools: Vec<String>,
     /// Names of further environment variables of the sidecar to pass on.
     pub pass_environment: Vec<String>,
-    /// Additional environment variables. Not for secrets: everybody with access to the session can read them.
+    /// Additional environment variables. `$NAME` is the value of a variable of the sidecar, for secrets.
+    #[serde(rename = "env", alias = "environment")]
     pub environment: BTreeMap<String, String>,
     /// Folder for settings and conversations. Default: Claude Code's own, or the session's folder.
     pub config_directory: Option<String>,
@@ -68,8 +70,12 @@ impl AdapterOptions {
         if options.is_null() {
             return Ok(Self::default());
         }
-        serde_json::from_value(options.clone())
-            .map_err(|e| AdapterError::Configuration(format!("adapterOptions: {e}")))
+        let invalid = |error: String| AdapterError::Configuration(format!("adapterOptions: {error}"));
+        let mut options: Self =
+            serde_json::from_value(options.clone()).map_err(|e| invalid(e.to_string()))?;
+        let environment = std::mem::take(&mut options.environment);
+        options.environment = agent_env::resolved(environment, agent_env::own_variable).map_err(invalid)?;
+        Ok(options)
     }
 }
 

@@ -23,8 +23,9 @@ impl Driver {
     pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), AdapterError> {
         let mut emitted = Vec::with_capacity(events.len());
         let (mut spent, mut heard) = (false, false);
-        for event in events {
-            match &event {
+        for mut event in events {
+            match &mut event {
+                RawEvent::ModelUnavailable { retry_at, .. } => *retry_at = self.outage.retry_at(),
                 RawEvent::TurnStarted { .. } => {
                     self.said.clear();
                     if let Some(process) = &mut self.process {
@@ -33,8 +34,10 @@ impl Driver {
                 }
                 RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } => {
                     self.record_text(&text.text());
+                    self.outage.answered();
                     heard = true;
                 }
+                RawEvent::AssistantMessage { .. } => self.outage.answered(),
                 RawEvent::UsageUpdate(usage) => {
                     spent = true;
                     self.record_window(usage);

@@ -2,11 +2,13 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | [`agent_env`] | the option `env` of all adapters |
 //! | [`agent_process`] | the process of an agent: log, pause, guaranteed end |
 //! | [`turns`] | ids of turns, and why a driver stops |
 //! | [`messages`] | messages that wait for their turn |
 //! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
 //! | [`allowance`] | the spending limit of a run |
+//! | [`outage`] | models that do not answer |
 //! | [`usage`] | usage meters and the fill level of the context window |
 //! | [`authorizer`], [`permission`] | verdicts of the control plane on tool calls, and calls that the owner decides on |
 //! | [`delegation`] | work that an agent may not delegate |
@@ -17,6 +19,7 @@
 //! | [`claude_stream`] | translation of Claude Code's stream messages |
 //! | [`json`] | helpers to read JSON values |
 
+pub(crate) mod agent_env;
 pub(crate) mod agent_process;
 pub(crate) mod allowance;
 pub(crate) mod authorizer;
@@ -30,6 +33,7 @@ pub(crate) mod json;
 pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod notices;
+pub(crate) mod outage;
 pub(crate) mod owner_requests;
 pub(crate) mod permission;
 pub(crate) mod tool_names;

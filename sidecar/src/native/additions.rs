@@ -14,6 +14,7 @@ use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::workspace::Environment;
 use pilothouse_domain::value::McpToolDefinition;
 use pilothouse_wire::command::AgentSessionConfig;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -31,6 +32,8 @@ pub(super) struct Launch<'a> {
     pub events: &'a EventSink,
     /// Open requests, through which servers ask the owner.
     pub requests: &'a Requests,
+    /// The text of `.mcp.json`, if its servers are used.
+    pub project: Option<&'a str>,
 }
 
 pub(super) struct Additions {
@@ -115,6 +118,11 @@ fn servers(
     let own = options.mcp_servers.iter();
     let mut servers: Vec<_> =
         own.map(|(name, server)| McpServerConfig::new(name, launch.transport(server))).collect();
+    for (name, server) in project_servers(launch, notify) {
+        if !servers.iter().any(|known| known.name == name) {
+            servers.push(McpServerConfig::new(&name, launch.transport(&server)));
+        }
+    }
     let mut by_address: BTreeMap<&str, Vec<&McpToolDefinition>> = BTreeMap::new();
     for tool in &config.custom_tools {
         by_address.entry(tool.server_uri.as_str()).or_default().push(tool);
@@ -139,6 +147,59 @@ fn servers(
         servers.push(server);
     }
     servers
+}
+
+/// The servers of `.mcp.json`.
+fn project_servers(launch: &Launch<'_>, notify: &Notify) -> BTreeMap<String, McpServer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct File {
+        mcp_servers: BTreeMap<String, Value>,
+    }
+    let Some(text) = launch.project else { return BTreeMap::new() };
+    let file: File = match serde_json::from_str(text) {
+        Ok(file) => file,
+        Err(error) => {
+            notify(format!(".mcp.json is skipped: {error}"));
+            return BTreeMap::new();
+        }
+    };
+    let mut servers = BTreeMap::new();
+    for (name, mut server) in file.mcp_servers {
+        if let Some(fields) = server.as_object_mut() {
+            fields.remove("type");
+        }
+        expand(&mut server, &launch.environment);
+        match McpServer::deserialize(server) {
+            Ok(server) => drop(servers.insert(name, server)),
+            Err(_) => notify(format!("the MCP server `{name}` of .mcp.json is skipped: unknown form")),
+        }
+    }
+    servers
+}
+
+/// Replaces `${NAME}` and `${NAME:-default}` by variables that the agent's programs have.
+fn expand(value: &mut Value, environment: &Environment) {
+    match value {
+        Value::String(text) => *text = expanded(text, environment),
+        Value::Array(values) => values.iter_mut().for_each(|value| expand(value, environment)),
+        Value::Object(values) => values.values_mut().for_each(|value| expand(value, environment)),
+        _ => {}
+    }
+}
+
+fn expanded(text: &str, environment: &Environment) -> String {
+    let (mut rest, mut result) = (text, String::new());
+    while let Some((before, name, after)) = rest
+        .split_once("${")
+        .and_then(|(before, behind)| behind.split_once('}').map(|(name, after)| (before, name, after)))
+    {
+        let (name, default) = name.split_once(":-").unwrap_or((name, ""));
+        result.push_str(before);
+        result.push_str(&environment.get(name).unwrap_or_else(|| default.to_owned()));
+        rest = after;
+    }
+    result + rest
 }
 
 /// Returns a callback that publishes notices in order. The task ends with the last sender.

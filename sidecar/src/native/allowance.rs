@@ -6,50 +6,77 @@ use pilothouse_wire::RawEvent;
 use super::usage::dollars;
 use crate::kit::allowance::{self, Allowance};
 
-/// The event for a call whose worst-case price exceeds the rest of the cap. `None` if the price is unknown.
-pub(super) fn exceeded_by(allowance: &Allowance, call: &ModelCall) -> Option<RawEvent> {
-    let (left, needed) = (allowance.left(dollars(call.spent_usd))?, dollars(call.worst_case_usd?));
-    (needed > left).then(|| allowance::exceeded(Some(needed), left))
+/// How much of a call the rest of the cap covers.
+#[derive(Debug, PartialEq)]
+pub(super) enum Coverage {
+    Whole,
+    /// With at most this many output tokens.
+    Part(u64),
+    /// Not a useful reply.
+    Nothing(RawEvent),
+}
+
+/// A call whose price is unknown passes.
+pub(super) fn coverage(allowance: &Allowance, call: &ModelCall) -> Coverage {
+    let (Some(left), Some(worst)) = (allowance.left(dollars(call.spent_usd)), call.worst_case_usd) else {
+        return Coverage::Whole;
+    };
+    if dollars(worst) <= left {
+        return Coverage::Whole;
+    }
+    match call.affordable_output(left.as_decimal()) {
+        Some(tokens) => Coverage::Part(tokens),
+        None => Coverage::Nothing(allowance::exceeded(call.least_usd().map(dollars), left)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use pilothouse_agent::governor::CallPurpose;
+    use pilothouse_agent::model::price::Price;
 
     use super::*;
 
-    fn call(worst: Option<&str>, spent: &str) -> ModelCall {
+    /// A dollar for each thousand tokens.
+    fn call(purpose: CallPurpose, output: u64, spent: &str) -> ModelCall {
+        let usd = "1000".parse().unwrap();
+        let price = Price { input: usd, output: usd, cache_read: usd, cache_write: usd, tiers: &[] };
         ModelCall {
             provider: "p".into(),
             model: "m".into(),
-            purpose: CallPurpose::Turn,
-            input_tokens: 0,
-            max_output_tokens: 0,
-            worst_case_usd: worst.map(|usd| usd.parse().unwrap()),
+            purpose,
+            input_tokens: 1_000,
+            max_output_tokens: output,
+            worst_case_usd: Some(price.worst_case(1_000, output)),
+            price: Some(price),
             spent_usd: spent.parse().unwrap(),
         }
     }
 
-    fn exceeded(needed: &str, left: &str) -> RawEvent {
-        RawEvent::BudgetExceeded { needed_usd: needed.into(), left_usd: left.into() }
+    fn nothing(needed: &str, left: &str) -> Coverage {
+        Coverage::Nothing(RawEvent::BudgetExceeded { needed_usd: needed.into(), left_usd: left.into() })
     }
 
     #[test]
-    fn call_is_held_when_its_worst_case_exceeds_the_allowance() {
-        let allowance = Allowance::new(Some("1")).unwrap().after("5".parse().unwrap());
-        assert_eq!(exceeded_by(&allowance, &call(Some("0.4"), "5.6")), None, "exactly the remaining amount");
-        assert_eq!(exceeded_by(&allowance, &call(Some("0.41"), "5.60")), Some(exceeded("0.41", "0.4")));
-        assert_eq!(
-            exceeded_by(&allowance, &call(Some("0.1"), "7")),
-            Some(exceeded("0.1", "0")),
-            "never less than nothing"
-        );
-        assert_eq!(exceeded_by(&allowance, &call(None, "7")), None);
+    fn small_rest_shortens_the_reply_until_it_is_useless() {
+        let allowance = Allowance::new(Some("10")).unwrap().after("5".parse().unwrap());
+        let of = |call: &ModelCall| coverage(&allowance, call);
+        let turn = |output, spent| call(CallPurpose::Turn, output, spent);
+        assert_eq!(of(&turn(9_000, "5")), Coverage::Whole, "exactly the remaining amount");
+        assert_eq!(of(&turn(9_001, "5")), Coverage::Part(9_000));
+        assert_eq!(of(&turn(100_000, "12.976")), Coverage::Part(1_024));
+        assert_eq!(of(&turn(100_000, "12.977")), nothing("2.024", "2.023"));
+        assert_eq!(of(&turn(500, "14")), nothing("1.5", "1"), "a short reply is not shortened");
+        assert_eq!(of(&turn(500, "17")), nothing("1.5", "0"), "never less than nothing");
+        let summary = call(CallPurpose::Compaction, 9_001, "5");
+        assert_eq!(of(&summary), nothing("10.001", "10"), "a summary must be whole");
+        let unknown = ModelCall { worst_case_usd: None, price: None, ..turn(1, "17") };
+        assert_eq!(of(&unknown), Coverage::Whole);
     }
 
     #[test]
     fn every_call_passes_without_a_cap() {
         let allowance = Allowance::new(None).unwrap();
-        assert_eq!(exceeded_by(&allowance, &call(Some("1000"), "0")), None);
+        assert_eq!(coverage(&allowance, &call(CallPurpose::Turn, 1_000_000, "0")), Coverage::Whole);
     }
 }

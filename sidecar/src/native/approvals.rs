@@ -5,7 +5,7 @@ use pilothouse_domain::value::Capabilities;
 use pilothouse_wire::RawEvent;
 
 use super::Native;
-use super::allowance::exceeded_by;
+use super::allowance::{Coverage, coverage};
 use super::driver::Driver;
 use super::governor::ApprovalRequest;
 use crate::adapter::Adapter as _;
@@ -23,6 +23,10 @@ impl Driver {
         if request.is_over() {
             return Ok(());
         }
+        if matches!(&request, ApprovalRequest::Model(call, _) if call.purpose != CallPurpose::BackgroundCompaction)
+        {
+            self.retrying = false;
+        }
         if let ApprovalRequest::AfterTool(_) = request {
             if !self.paused {
                 self.steer().await?;
@@ -34,7 +38,7 @@ impl Driver {
             && call.purpose == CallPurpose::BackgroundCompaction
         {
             // A compaction is never held: the agent requests it again after its next turn.
-            if self.paused || exceeded_by(&self.allowance, call).is_some() {
+            if self.paused || coverage(&self.allowance, call) != Coverage::Whole {
                 request.stop("Not now: the conversation is summarised later.");
             } else {
                 request.approve();
@@ -60,9 +64,11 @@ impl Driver {
                 return Ok(());
             }
         }
-        if let ApprovalRequest::Model(call, _) = &request
-            && let Some(exceeded) = exceeded_by(&self.allowance, call)
-        {
+        let coverage = match &request {
+            ApprovalRequest::Model(call, _) => coverage(&self.allowance, call),
+            _ => Coverage::Whole,
+        };
+        if let Coverage::Nothing(exceeded) = coverage {
             if !std::mem::replace(&mut self.over_budget, true) {
                 self.events.emit(exceeded).await?;
             }
@@ -70,6 +76,10 @@ impl Driver {
             return Ok(());
         }
         self.over_budget = false;
+        if let Coverage::Part(tokens) = coverage {
+            request.approve_within(tokens);
+            return Ok(());
+        }
         match request {
             ApprovalRequest::Tool(request) => self.permit(request).await,
             request => {
@@ -102,11 +112,12 @@ impl Driver {
         }
     }
 
-    /// Whether the agent does nothing: it is held, waits for a permission or its owner, or has no work.
+    /// Whether the agent does nothing: it is held, waits for a permission, its owner or a retry, or has no work.
     pub(super) fn is_idle(&self) -> bool {
         let held = self.held_request.as_ref().is_some_and(|request| !request.is_over());
         let waits = !self.setup.requests.waiting().is_empty();
-        held || waits || !self.permitting.is_empty() || (self.work.is_none() && self.compacting.is_empty())
+        let waits = held || waits || self.retrying || !self.permitting.is_empty();
+        self.beside.is_empty() && (waits || (self.work.is_none() && self.compacting.is_empty()))
     }
 
     /// Acknowledges a pause once it has taken effect (decision 15).

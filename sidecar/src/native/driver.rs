@@ -1,6 +1,7 @@
 //! The driver of a conversation. Processes the agent's events and requests and the control plane's commands one at a
 //! time.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use pilothouse_agent::event::SessionEvent;
@@ -16,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::governor::{ApprovalRequest, DriverGovernor, ToolRequest};
 use super::logs::Logs;
 use super::options::Options;
+use super::owner_commands::Ran;
 use super::prompt;
 use super::saved_state::SavedState;
 use super::setup::Setup;
@@ -47,10 +49,15 @@ pub(super) struct Driver {
     /// Tool calls that wait for a verdict or for their owner.
     pub permitting: JoinSet<ToolRequest>,
     pub work: Option<Work>,
+    /// Whether the agent waits before it retries a model call. It asks again before the retry.
+    pub retrying: bool,
     /// Whether the work is a command of the owner.
     pub executing: bool,
     /// Running compactions, each with the reply of the command that requested it.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
+    /// Commands of the owner that run beside the agent, with the tags of their messages.
+    pub beside: JoinSet<(String, Ran)>,
+    pub commands_beside: BTreeSet<String>,
     pub turn: Option<TurnId>,
     /// The agent was asked for its handoff document. Only then does a document count.
     pub document_due: bool,
@@ -86,7 +93,7 @@ impl Driver {
     ) -> Result<(Self, Option<String>), AdapterError> {
         let authorizer = Authorizer::of(&context, None)?;
         let (governor, approvals) = DriverGovernor::new(context.lease.clone());
-        let setup = Setup::new(&context, governor, connections)?;
+        let setup = Setup::new(&context, governor, authorizer.is_some(), connections)?;
         let mut saved_state =
             SavedState::open(Path::new(&context.launch.session_home)).map_err(|e| state_error(&e))?;
         let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = begin;
@@ -113,8 +120,11 @@ impl Driver {
             authorizer,
             permitting: JoinSet::new(),
             work: None,
+            retrying: false,
             executing: false,
             compacting: JoinSet::new(),
+            beside: JoinSet::new(),
+            commands_beside: BTreeSet::new(),
             turn: None,
             document_due: false,
             paused: false,
@@ -178,7 +188,11 @@ impl Driver {
         let log_due = self.log_due;
         tokio::select! {
             biased;
-            Some(event) = self.session_events.recv() => self.emit(event).await,
+            Some(event) = self.session_events.recv() => {
+                self.emit(event).await?;
+                // A retry may wait for a long time.
+                if self.retrying { self.confirm_pause().await } else { Ok(()) }
+            }
             ended = ended(&mut self.work) => self.work_ended(ended).await,
             Some(request) = self.approvals.recv() => self.handle_approval(request, false).await,
             Some(Ok(request)) = self.permitting.join_next() => {
@@ -188,6 +202,7 @@ impl Driver {
                 Some(command) => self.handle(command).await,
                 None => self.stop().await,
             },
+            Some(Ok(ran)) = self.beside.join_next() => self.ran_beside(ran).await,
             Some(Ok((reply, result))) = self.compacting.join_next() => self.compacted(reply, result).await,
             () = wait_until(log_due) => {
                 self.log_due = None;

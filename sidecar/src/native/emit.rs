@@ -2,16 +2,17 @@
 
 use pilothouse_agent::event::{CompactionReason, SessionEvent};
 use pilothouse_agent::message::{
-    AgentMessage, AssistantContent as AgentContent, AssistantMessage, BashExecution, ToolCall,
+    AgentMessage, AssistantContent as AgentContent, AssistantMessage, BashExecution, StopReason, ToolCall,
     ToolResultMessage, UserContent,
 };
+use pilothouse_agent::model::OmittedContent;
 use pilothouse_domain::{ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::json;
 
-use crate::kit::notices::detailed_notice;
+use crate::kit::notices::{detailed_notice, notice};
 
 /// The driver reacts to session events separately.
 pub(super) fn events(event: SessionEvent, turn: Option<&TurnId>) -> Vec<RawEvent> {
@@ -35,6 +36,19 @@ pub(super) fn events(event: SessionEvent, turn: Option<&TurnId>) -> Vec<RawEvent
             if success { "the model answers again" } else { "the model still does not answer" }.to_owned(),
             json!({ "success": success, "attempts": attempts }),
         )],
+        SessionEvent::ContentOmitted { content, error } => {
+            let what = match content {
+                OmittedContent::Images => "images",
+                OmittedContent::Thoughts => "thoughts",
+            };
+            vec![detailed_notice(
+                "content_omitted",
+                format!(
+                    "the model no longer gets earlier {what}, because its provider rejects them: {error}"
+                ),
+                json!({ "content": what }),
+            )]
+        }
         SessionEvent::CompactionStart { reason } => vec![detailed_notice(
             "auto_compaction_start",
             format!("the conversation is being summarised: {}", why(reason)),
@@ -65,7 +79,14 @@ fn assistant_content(message: AssistantMessage, turn: Option<&TurnId>) -> Vec<Ra
         };
         Some(RawEvent::AssistantMessage { content, turn_id: turn.cloned() })
     };
-    message.content.into_iter().filter_map(block).collect()
+    let stopped = match message.stop_reason {
+        StopReason::Length => {
+            Some(notice("max_tokens", "the reply was cut off at the limit of its output tokens"))
+        }
+        StopReason::Refusal => Some(notice("refusal", "the model refused to answer")),
+        StopReason::Stop | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => None,
+    };
+    message.content.into_iter().filter_map(block).chain(stopped).collect()
 }
 
 fn tool_result(result: ToolResultMessage) -> RawEvent {

@@ -6,10 +6,12 @@ use pilothouse_wire::RawEvent;
 use tokio::time::Instant;
 
 use super::driver::Driver;
+use super::setup::assumed_limits;
 use super::usage;
 use super::{emit, logs};
 use crate::adapter::AdapterError;
 use crate::kit::handoff;
+use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
 use crate::kit::usage::Window;
 
@@ -34,9 +36,16 @@ impl Driver {
                 return Ok(());
             }
             SessionEvent::ModelChange { .. } | SessionEvent::ThinkingLevelChange(_) => {
-                let settings = self.setup.settings(self.session()?);
-                return Ok(self.events.emit(settings).await?);
+                let session = self.session()?;
+                let mut events = vec![self.setup.settings(session)];
+                if matches!(event, SessionEvent::ModelChange { .. }) {
+                    let warning = assumed_limits(&session.state().model);
+                    events.extend(warning.map(|warning| notice("unknown_model", warning)));
+                }
+                return Ok(self.events.emit_all(events).await?);
             }
+            SessionEvent::AutoRetryStart { .. } => self.retrying = true,
+            SessionEvent::AutoRetryEnd { .. } | SessionEvent::AgentEnd { .. } => self.retrying = false,
             _ => {}
         }
         let mut events = Vec::new();

@@ -45,6 +45,14 @@ impl ApprovalRequest {
         }
     }
 
+    /// Limits the reply of a model call.
+    pub(super) fn approve_within(self, output_tokens: u64) {
+        match self {
+            Self::Model(_, answer) => drop(answer.send(Verdict::GoWithin(output_tokens))),
+            other => other.approve(),
+        }
+    }
+
     pub(super) fn stop(self, why: &str) {
         match self {
             Self::Model(_, answer) => drop(answer.send(Verdict::Stop(why.to_owned()))),

@@ -10,8 +10,13 @@ use crate::kit::turns::DriverExit;
 
 impl Driver {
     pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
-        let Some(message) = refuse_late((message, reply), self.turn.as_ref()).await? else { return Ok(()) };
-        self.held.push(message);
+        let Some((message, reply)) = refuse_late((message, reply), self.turn.as_ref()).await? else {
+            return Ok(());
+        };
+        if self.is_command_beside(&message) {
+            return self.run_beside(message, reply).await;
+        }
+        self.held.push((message, reply));
         if self.paused {
             return Ok(());
         }
@@ -73,7 +78,11 @@ impl Driver {
     /// Refuses messages that were given to the agent and will not reach the conversation.
     pub(super) async fn refuse_given(&mut self, turn: &TurnId) -> Result<(), DriverExit> {
         self.session()?.take_queued();
-        for given in std::mem::take(&mut self.injecting) {
+        let commands = &self.commands_beside;
+        let (running, given): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.injecting).into_iter().partition(|given| commands.contains(&given.tag));
+        self.injecting = running;
+        for given in given {
             given.reply.refuse(Refusal::turn_over(turn)).await?;
         }
         Ok(())

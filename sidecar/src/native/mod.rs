@@ -11,6 +11,7 @@
 //! | [`approvals`], [`event_handler`] | the agent's requests to proceed, and its events |
 //! | [`authorization`] | permission for tool calls in a project |
 //! | [`commands`], [`adjust`] | commands of the control plane |
+//! | [`owner_commands`] | commands of the owner during a turn |
 //! | [`messages`] | messages: held, given, refused |
 //! | [`elicit`] | questions of MCP servers to the owner |
 //! | [`governor`] | the agent's side of the requests to proceed, and the wrapper of each tool |
@@ -34,6 +35,7 @@ mod governor;
 mod logs;
 mod messages;
 mod options;
+mod owner_commands;
 mod prompt;
 mod saved_state;
 mod setup;

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use pilothouse_agent::session::{RetryPolicy, SteeringMode};
 use pilothouse_domain::value::ThinkingLevel;
+use pilothouse_wire::command::AgentSessionConfig;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::adapter::AdapterError;
+use crate::kit::agent_env;
 
 /// The options of the native agent. All are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -22,16 +24,23 @@ pub(super) struct Options {
     pub max_turns: Option<u32>,
     /// Fill level of the context window, in percent, that triggers a compaction or handoff.
     pub context_limit_percent: u8,
-    /// Retries of a failed model call.
-    pub max_retries: u32,
+    /// Most retries of a failed model call.
+    pub max_retries: Option<u32>,
+    /// Minutes during which a failed model call is retried.
+    pub retry_for_minutes: u64,
     /// Milliseconds before the first retry, doubled before each further one.
     pub retry_delay_ms: u64,
     /// A line that is prepended to every command of the user (S1 7.1).
     pub shell_prefix: Option<String>,
     /// Whether the output of running commands is published.
     pub stream_output: bool,
+    /// Further variables of the agent's commands and programs.
+    pub env: BTreeMap<String, String>,
     /// MCP servers by name, in addition to those of the template and skills.
     pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Whether the servers of `.mcp.json` in the working directory are used. Default: unless the session restricts or
+    /// governs the agent's tools.
+    pub project_mcp_servers: Option<bool>,
     /// Programs that extend the agent, in the order in which they are called (S1 8).
     pub extensions: Vec<ExtensionProgram>,
 }
@@ -105,10 +114,13 @@ impl Default for Options {
             max_turns: None,
             context_limit_percent: 90,
             max_retries: retry.max_retries,
+            retry_for_minutes: retry.patience.as_secs() / 60,
             retry_delay_ms: u64::try_from(retry.base_delay.as_millis()).unwrap_or(u64::MAX),
             shell_prefix: None,
             stream_output: true,
+            env: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
+            project_mcp_servers: None,
             extensions: Vec::new(),
         }
     }
@@ -119,13 +131,23 @@ impl Options {
         if options.is_null() {
             return Ok(Self::default());
         }
-        Self::deserialize(options).map_err(|e| AdapterError::Configuration(format!("adapterOptions: {e}")))
+        let invalid = |error: String| AdapterError::Configuration(format!("adapterOptions: {error}"));
+        let mut options = Self::deserialize(options).map_err(|e| invalid(e.to_string()))?;
+        options.env = agent_env::resolved(std::mem::take(&mut options.env), agent_env::own_variable)
+            .map_err(invalid)?;
+        Ok(options)
+    }
+
+    /// The tools of these servers need no permission.
+    pub(super) fn uses_project_servers(&self, config: &AgentSessionConfig, governed: bool) -> bool {
+        self.project_mcp_servers.unwrap_or(config.allowed_tools.is_empty() && !governed)
     }
 
     pub(super) fn retry(&self) -> RetryPolicy {
         RetryPolicy {
             base_delay: Duration::from_millis(self.retry_delay_ms),
             max_retries: self.max_retries,
+            patience: Duration::from_secs(self.retry_for_minutes.saturating_mul(60)),
             ..RetryPolicy::default()
         }
     }

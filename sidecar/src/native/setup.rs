@@ -1,10 +1,11 @@
 //! Assembles an agent from a configuration: models, tools, prompts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
+use pilothouse_agent::context_files::ContextFiles;
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::{Connections, GenaiModel};
 use pilothouse_agent::model::info::ModelInfo;
@@ -27,12 +28,13 @@ use super::prompt;
 use super::saved_state::SavedState;
 use super::toolbox::Toolbox;
 use crate::adapter::{AdapterError, AgentContext, EventSink};
+use crate::kit::agent_process::secrets;
 use crate::kit::handoff;
 use crate::kit::models;
 use crate::kit::notices::{notice, sub_agents_left_out};
 use crate::own_tools::{Destination, OwnTools, PlanMode, Requests, SubmitTool, Submitted, submit_output};
 use crate::process::in_process::AgentThread;
-use crate::process::{Processes, environment};
+use crate::process::{Processes, environment, git};
 
 /// Parts that survive a new configuration.
 pub(super) struct Setup {
@@ -47,6 +49,8 @@ pub(super) struct Setup {
     processes: Processes,
     thread: Option<AgentThread>,
     governor: DriverGovernor,
+    /// Whether the control plane authorizes tool calls.
+    governed: bool,
     events: EventSink,
     /// Folder for complete outputs that are too long to show.
     outputs: PathBuf,
@@ -59,6 +63,7 @@ impl Setup {
     pub(super) fn new(
         context: &AgentContext,
         governor: DriverGovernor,
+        governed: bool,
         connections: Connections,
     ) -> Result<Self, AdapterError> {
         let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
@@ -82,6 +87,7 @@ impl Setup {
             processes: context.processes.clone(),
             thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
             governor,
+            governed,
             events: context.events.clone(),
         })
     }
@@ -111,9 +117,19 @@ impl Setup {
         );
         session.model = Some(model.clone());
         session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
-        session.system_prompt = prompt::system(config);
-        let additions = self.additions(config, &options).await?;
-        session.tools = self.tools(config, &additions)?;
+        let folder = Path::new(&config.working_directory);
+        let own = folder.join(".pilothouse");
+        let places = ResourceLoader {
+            skills: vec![own.join("skills"), folder.join(".agents/skills"), folder.join(".claude/skills")],
+            prompts: vec![own.join("prompts")],
+        };
+        let (resources, context) = self.load(places, folder.to_owned()).await?;
+        let git = git::state(&self.processes, folder).await;
+        session.system_prompt = prompt::system(config, git.as_deref(), &context);
+        let project =
+            if options.uses_project_servers(config, self.governed) { context.mcp_servers() } else { None };
+        let additions = self.additions(config, &options, project).await?;
+        session.tools = self.tools(config, &additions, &options.env)?;
         if !additions.instructions.is_empty() {
             session.system_prompt = format!("{}\n\n{}", session.system_prompt, additions.instructions);
         }
@@ -132,23 +148,18 @@ impl Setup {
             ..ContextSettings::default()
         };
         session.retry = options.retry();
-        let folder = Path::new(&config.working_directory);
-        session.bash = Some(self.bash(folder));
+        session.bash = Some(self.bash(folder, &options.env));
         session.shell_prefix = options.shell_prefix;
-        let own = folder.join(".pilothouse");
-        let places = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
-        let resources = self.load(places).await?;
-        let skills = resources.skills_section();
-        if !skills.is_empty() {
-            session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
-        }
-        let notices = resources.notices().iter().cloned();
+        let notices = resources.notices().iter().chain(context.notices()).cloned();
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         let (session, session_events) = AgentSession::open(session, start).map_err(failed)?;
         // A continued conversation keeps its settings, unless the owner has chosen others since.
         let state = session.state();
+        if let Some(warning) = assumed_limits(&state.model) {
+            self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        }
         if config.model_id != ModelId::adapter_default().as_str() && state.model.name() != model {
             session.set_model(&model).map_err(failed)?;
         }
@@ -158,12 +169,18 @@ impl Setup {
         Ok((session, session_events))
     }
 
-    /// Reads skills and templates with the agent's rights, because the agent can put links among them.
-    async fn load(&self, places: ResourceLoader) -> Result<Resources, AdapterError> {
+    /// Reads skills, templates and the instructions of the project with the agent's rights, because the agent can put
+    /// links among them.
+    async fn load(
+        &self,
+        places: ResourceLoader,
+        folder: PathBuf,
+    ) -> Result<(Resources, ContextFiles), AdapterError> {
         let failed = |e: std::io::Error| AdapterError::Agent(e.to_string());
+        let read = move || (places.load(), ContextFiles::load(&folder));
         match &self.thread {
-            Some(thread) => thread.run(async move { places.load() }).await.map_err(failed),
-            None => Ok(places.load()),
+            Some(thread) => thread.run(async move { read() }).await.map_err(failed),
+            None => Ok(read()),
         }
     }
 
@@ -171,14 +188,16 @@ impl Setup {
         &self,
         config: &AgentSessionConfig,
         options: &Options,
+        project: Option<&str>,
     ) -> Result<Additions, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let launch = Launch {
             folder,
-            environment: self.environment(),
+            environment: self.environment(&options.env),
             guard: self.processes.guard(),
             events: &self.events,
             requests: &self.requests,
+            project,
         };
         Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
     }
@@ -187,6 +206,7 @@ impl Setup {
         &self,
         config: &AgentSessionConfig,
         additions: &Additions,
+        env: &BTreeMap<String, String>,
     ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let allowed = allow_list(&config.allowed_tools)?;
@@ -196,7 +216,7 @@ impl Setup {
             thread: self.thread.as_ref(),
             allowed: &allowed,
         };
-        let mut tools = toolbox.working(self.builtin(folder, additions)?);
+        let mut tools = toolbox.working(self.builtin(folder, additions, env)?);
         let submit = SubmitTool::new(
             Destination::Turn(self.submitted.clone()),
             self.processes.clone(),
@@ -214,25 +234,33 @@ impl Setup {
     }
 
     /// The built-in tools: file access within the working directory, and commands as the agent's user.
-    fn builtin(&self, folder: &Path, additions: &Additions) -> Result<Vec<SharedTool>, AdapterError> {
+    fn builtin(
+        &self,
+        folder: &Path,
+        additions: &Additions,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Vec<SharedTool>, AdapterError> {
         let mut readable = vec![self.outputs.clone()];
         readable.extend(additions.extensions.resources().skills);
         let workspace = Workspace::new(folder, &readable)
             .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
-        Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
+        Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder, env)))
     }
 
-    fn environment(&self) -> Environment {
+    /// The environment of the agent's programs, with the variables of the option `env`.
+    fn environment(&self, env: &BTreeMap<String, String>) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
         let environment = Environment::of_this_process(&configured);
         let environment = match self.processes.user() {
             Some(user) => environment.with("HOME", user.home()),
             None => environment,
         };
-        let folders = self.processes.folder_variables().into_iter();
-        let environment = folders.fold(environment, |environment, (name, path)| environment.with(name, path));
-        let secrets = self.processes.secrets().iter();
-        secrets.fold(environment, |environment, (name, value)| environment.with_own(name, value))
+        let folders = self.processes.folder_variables();
+        let environment =
+            folders.into_iter().fold(environment, |environment, (name, path)| environment.with(name, path));
+        secrets(env).for_each(|secret| self.events.keep_secret(secret));
+        let own = env.iter().chain(self.processes.secrets());
+        own.fold(environment, |environment, (name, value)| environment.with_own(name, value))
     }
 
     /// The problems of assembling the agent with this configuration. Clears those of reading files.
@@ -242,8 +270,8 @@ impl Setup {
         notices.chain(sub_agents_left_out(config, "the native agent starts no subagents")).collect()
     }
 
-    fn bash(&self, folder: &Path) -> BashRunner {
-        let mut config = BashConfig::new(folder, self.environment(), &self.outputs);
+    fn bash(&self, folder: &Path, env: &BTreeMap<String, String>) -> BashRunner {
+        let mut config = BashConfig::new(folder, self.environment(env), &self.outputs);
         config.guard = self.processes.guard().clone();
         BashRunner::new(config)
     }
@@ -268,8 +296,20 @@ impl Setup {
         let state = session.state();
         RawEvent::AgentSettings {
             model_id: state.model.name(),
-            thinking_level: Some(state.thinking),
+            thinking_level: Some(state.model.level(state.thinking)),
             available_models: self.registry.available().map(ModelInfo::name).collect(),
         }
     }
+}
+
+/// A warning about a model whose limits are not known.
+pub(super) fn assumed_limits(model: &ModelInfo) -> Option<String> {
+    let ModelInfo { context_window, max_output_tokens, .. } = model;
+    model.assumed.then(|| {
+        format!(
+            "the model {} is not known: a context window of {context_window} tokens and replies of at most \
+             {max_output_tokens} are assumed; describe it in PILOTHOUSE_MODELS",
+            model.name()
+        )
+    })
 }

@@ -127,6 +127,11 @@ impl Driver {
                 let quota = RawEvent::QuotaExceeded { message: Some(message), reset_at };
                 Ok(self.events.emit(quota).await?)
             }
+            AgentOutcome::Unavailable { message, retry_at } => {
+                // The turn stays open, too.
+                let unavailable = RawEvent::ModelUnavailable { message: Some(message), retry_at };
+                Ok(self.events.emit(unavailable).await?)
+            }
             AgentOutcome::ContextExhausted => {
                 self.events.emit(RawEvent::ContextExhausted {}).await?;
                 self.end(false, handoff::EXHAUSTED, None).await
@@ -164,6 +169,9 @@ impl Driver {
         self.held_request = None;
         self.permitting = JoinSet::new();
         self.compacting.abort_all();
+        // Ends the commands.
+        self.beside.shutdown().await;
+        self.commands_beside.clear();
         let session = self.session()?.clone();
         session.abort().await;
         if let Some(work) = self.work.take() {

@@ -4,9 +4,7 @@
 //! The native agent's output ends its turn. Other agents do not end their turns with an output, so theirs goes to the agent API.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -16,11 +14,11 @@ use pilothouse_domain::value::{CommitSha, SessionOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
 
 use super::agent_api::AgentApi;
 use super::arguments;
 use crate::process::Processes;
+use crate::process::git::git;
 use crate::process::in_process::AgentThread;
 
 pub const NAME: &str = "submit_output";
@@ -28,10 +26,6 @@ pub const NAME: &str = "submit_output";
 const DESCRIPTION: &str = "Submits what you produced to your owner for review. Call it once, when the work is done and \
 checked, as the last thing before you say what you did. Calling it again replaces what you submitted. Files and lines \
 that changed are counted where the working directory is a git repository; say them elsewhere.";
-
-const GIT_LIMIT: Duration = Duration::from_secs(10);
-/// In bytes.
-const MAX_GIT_OUTPUT: u64 = 4 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -218,22 +212,6 @@ async fn changes(
         changed.lines = changed.lines.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
     }
     Some(changed)
-}
-
-async fn git(processes: &Processes, folder: &Path, arguments: &[&str]) -> Option<String> {
-    let mut command = processes.command("git").ok()?;
-    // Prevents git from running programs that the repository configures.
-    let quiet = ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "--no-optional-locks"];
-    command.command().args(quiet).args(arguments).current_dir(folder);
-    command.command().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut group = command.spawn().ok()?;
-    let stdout = group.stdout()?;
-    let said = tokio::time::timeout(GIT_LIMIT, async {
-        let mut said = String::new();
-        stdout.take(MAX_GIT_OUTPUT).read_to_string(&mut said).await.ok()?;
-        group.wait().await.ok()?.success().then_some(said)
-    });
-    said.await.ok()?
 }
 
 #[cfg(test)]

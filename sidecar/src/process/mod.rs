@@ -14,6 +14,7 @@
 
 pub mod confinement;
 pub mod environment;
+pub mod git;
 pub mod in_process;
 
 use std::collections::BTreeMap;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::kit::agent_env;
+
 /// Defaults in seconds, and the upper bound. All are below the 60 seconds of decision 12.
 const START: u64 = 30;
 const REQUEST: u64 = 20;
 const GRACE: u64 = 10;
 const HEALTH: u64 = 30;
 const MAX: u64 = 50;
-/// Prefix of the sidecar's own variables, which are never passed on.
-const OWN: &str = "PILOTHOUSE_";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -79,22 +79,10 @@ impl Launch {
             grace: limit("graceSeconds", options.grace_seconds, GRACE),
             health: limit("healthSeconds", options.health_seconds, HEALTH),
         };
-        let mut environment = BTreeMap::new();
-        for (name, value) in options.env {
-            // Options are readable in the session, so that they name keys instead of holding them.
-            let value = match value.strip_prefix('$') {
-                Some(referenced) if referenced.starts_with(OWN) => {
-                    wrong.push(format!("`env.{name}` names a variable of the sidecar itself"));
-                    continue;
-                }
-                Some(referenced) => variable(referenced),
-                None => Some(value),
-            };
-            match value {
-                Some(value) => drop(environment.insert(name, value)),
-                None => wrong.push(format!("`env.{name}` names a variable that the sidecar does not have")),
-            }
-        }
+        let environment = agent_env::resolved(options.env, variable).unwrap_or_else(|error| {
+            wrong.push(error);
+            BTreeMap::new()
+        });
         if !wrong.is_empty() {
             return Err(wrong.join("; "));
         }

@@ -554,7 +554,7 @@ fn exhausted_plan_keeps_the_turn_open_until_resumed() {
     translator.line(&says("b"));
     assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
     translator.line(&says("c"));
-    assert_eq!(names(&translator.line(&result)), ["session_end"], "the limit was lifted");
+    assert_eq!(names(&translator.line(&result)), ["model_unavailable"], "the limit was lifted");
 }
 
 #[test]
@@ -564,15 +564,19 @@ fn temporary_provider_refusal_is_not_an_exhausted_plan() {
     translator.line(&says("a"));
     translator.line(&rejected(json!({"status": "rejected", "isUsingOverage": false})));
     let [_, result] = refused(words);
-    assert_eq!(names(&translator.line(&result)), ["session_end"]);
+    assert_eq!(names(&translator.line(&result)), ["model_unavailable"]);
 }
 
 #[test]
-fn rate_limit_of_a_key_is_an_ordinary_error() {
+fn rate_limit_of_a_key_keeps_the_turn_open() {
     let mut translator = translator();
     translator.line(&says("a"));
     let [_, result] = refused("API Error: Request rejected (429)");
-    assert_eq!(names(&translator.line(&result)), ["session_end"]);
+    let lost = translator.line(&result);
+    assert_eq!((names(&lost), &lost.signals[..]), (vec!["model_unavailable"], &[Signal::OutOfQuota][..]));
+    assert!(translator.turn_id().is_some());
+    translator.line(&says("b"));
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
 }
 
 #[test]

@@ -98,12 +98,7 @@ fn recovered_failure_is_a_completed_turn() {
 
 #[test]
 fn success_with_an_error_flag_is_an_error_with_its_text() {
-    for (name, reason, begins) in [
-        ("500 forever maxretries 2", "api_error", "API Error: 500 fake 500."),
-        ("529 forever maxretries 2 with fallbackModel", "api_error", "API Error: 529 fake 529."),
-        ("400 forever", "prompt_too_long", "Prompt is too long"),
-        ("no server", "api_error", "API Error: Connection refused"),
-    ] {
+    for (name, reason, begins) in [("400 forever", "prompt_too_long", "Prompt is too long")] {
         let recording = load(ERRORS);
         let lines = recording.segment(name).unwrap().lines();
         let result = lines.iter().find(|line| line.value["type"] == "result").unwrap();
@@ -119,6 +114,25 @@ fn success_with_an_error_flag_is_an_error_with_its_text() {
         assert_eq!(run.texts().len(), 0);
         assert_eq!(run.notices_named("api_error").len(), 1);
         assert_eq!(run.usage().len(), 0);
+    }
+}
+
+#[test]
+fn model_that_does_not_answer_keeps_the_turn_open() {
+    for (name, begins) in [
+        ("500 forever maxretries 2", "API Error: 500 fake 500."),
+        ("529 forever maxretries 2 with fallbackModel", "API Error: 529 fake 529."),
+        ("no server", "API Error: Connection refused"),
+    ] {
+        let run = run(name);
+        let unavailable = run.events.iter().find_map(|event| match event {
+            RawEvent::ModelUnavailable { message, .. } => message.as_deref(),
+            _ => None,
+        });
+        assert!(unavailable.unwrap().starts_with(begins), "{unavailable:?}");
+        assert_eq!(run.signals, [Signal::OutOfQuota]);
+        assert!(!run.names().contains(&"session_end"), "{name}");
+        assert_eq!(run.notices_named("api_error").len(), 1);
     }
 }
 

@@ -81,12 +81,16 @@ pub(crate) fn registry(base_url: Option<String>) -> ModelRegistry {
         api: Api::AnthropicMessages,
         base_url,
         api_key: Some(Secret::new("test")),
+        keyless: false,
+        returns_thoughts: None,
         models: vec![ModelConfig {
             id: "scripted-1".into(),
             context_window: Some(1_000_000_000),
             max_output_tokens: Some(4096),
             price: None,
+            vision: None,
             thinking: Some(false),
+            thinking_levels: None,
         }],
     })
 }

@@ -37,7 +37,7 @@ pub(super) fn cut(path: &[&Entry], keep: u64) -> Cut {
 }
 
 /// Index of the first entry that the last compaction kept.
-fn begin(path: &[&Entry]) -> usize {
+pub(super) fn begin(path: &[&Entry]) -> usize {
     let last = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
         EntryKind::Compaction { first_kept, .. } => Some((at, *first_kept)),
         _ => None,

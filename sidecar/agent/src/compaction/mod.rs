@@ -12,13 +12,17 @@ use crate::model::ModelRequest;
 use crate::model::info::ModelInfo;
 use crate::session::state::State;
 use crate::session::status::CompactionResult;
-use crate::tree::{EntryId, EntryKind, TreeError};
+use crate::tree::{Entry, EntryId, EntryKind, FileList, TreeError};
 
 const SUMMARY_TOKENS: u64 = 8_192;
 
 /// The part of a conversation that a summary replaces, with the conversation's state at that time.
 pub(crate) struct Selection {
+    conversation: String,
+    /// The summary of the messages before `old`.
+    previous: Option<String>,
     old: Vec<Arc<AgentMessage>>,
+    files: FileList,
     model: ModelInfo,
     tokens_before: u64,
     first_kept: Option<EntryId>,
@@ -30,6 +34,7 @@ pub(crate) struct Plan {
     pub(crate) request: ModelRequest,
     pub(crate) model: ModelInfo,
     pub(crate) tokens_before: u64,
+    files: FileList,
     /// The first entry that stays. `None`: only entries after `leaf` stay.
     first_kept: Option<EntryId>,
     /// The last entry at the time of the plan.
@@ -43,28 +48,43 @@ pub(crate) fn select(state: &mut State, keep_recent_tokens: u64) -> Option<Selec
     let keep = keep_recent_tokens.min(state.model.context_window / 4);
     let path = state.tree.path();
     let Cut { at, first_kept } = cut::cut(&path, keep);
-    let old = old_messages(&state.tree.context().messages, &path, at);
+    let (previous, mut files) = last_summary(&path);
+    let old = old_messages(&state.tree.context().messages, &path, at, previous.is_some());
+    files.add(path.get(cut::begin(&path)..at).unwrap_or_default());
     let (model, leaf) = (state.model.clone(), state.tree.leaf());
-    (!old.is_empty()).then_some(Selection { old, model, tokens_before, first_kept, leaf })
+    (!old.is_empty() || previous.is_some()).then_some(Selection {
+        conversation: state.tree.id().to_owned(),
+        previous,
+        old,
+        files,
+        model,
+        tokens_before,
+        first_kept,
+        leaf,
+    })
 }
 
 /// Plans a compaction. All calls in it have results. Writes a transcript, so the caller must not hold the lock of the state.
 pub(crate) fn plan(selection: Selection, instructions: Option<&str>) -> Plan {
-    let Selection { old, model, tokens_before, first_kept, leaf } = selection;
-    let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens);
-    // Bytes that fit beside the summary, assuming the fewest bytes per token.
+    let Selection { conversation, previous, old, files, model, tokens_before, first_kept, leaf } = selection;
+    // The next compaction must be able to pass on the whole summary.
+    let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens).min(model.context_window / 4);
+    // Bytes that fit beside the summaries, assuming the fewest bytes per token.
     let room = model.context_window.saturating_sub(max_output_tokens).saturating_mul(2);
-    let text = transcript(&for_model(old), usize::try_from(room).unwrap_or(usize::MAX));
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let text = transcript(&for_model(old), room.saturating_sub(previous.as_deref().map_or(0, str::len)));
+    let task = prompt::task(previous.as_deref(), &text, instructions);
     let request = ModelRequest {
+        conversation,
         provider: model.provider.clone(),
         model: model.id.clone(),
         system: prompt::SYSTEM.into(),
-        messages: Arc::new(vec![Arc::new(user_message(&prompt::task(&text, instructions), Vec::new()))]),
+        messages: Arc::new(vec![Arc::new(user_message(&task, Vec::new()))]),
         tools: Arc::default(),
         thinking: pilothouse_domain::value::ThinkingLevel::Off,
         max_output_tokens,
     };
-    Plan { request, model, tokens_before, first_kept, leaf }
+    Plan { request, model, tokens_before, files, first_kept, leaf }
 }
 
 /// Replaces the planned range with a summary. Later messages stay.
@@ -77,18 +97,29 @@ pub(crate) fn apply(state: &mut State, plan: &Plan, summary: String) -> Result<C
         said.last().map(|entry| entry.id)
     };
     let first_kept = first_kept.or_else(since);
-    let entry = state.tree.append_compaction(&summary, first_kept, tokens_before)?;
+    let entry = state.tree.append_compaction(&summary, first_kept, tokens_before, plan.files.clone())?;
     let first_kept = first_kept.unwrap_or(entry).to_string();
     Ok(CompactionResult { summary, first_kept, tokens_before })
 }
 
-/// The context's messages before the entry at index `at` of the path. An earlier summary is the first of them.
+/// The last summary on a path, and the files of the messages that it replaced.
+fn last_summary(path: &[&Entry]) -> (Option<String>, FileList) {
+    let last = path.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::Compaction { summary, files, .. } => Some((Some(summary.clone()), files.clone())),
+        _ => None,
+    });
+    last.unwrap_or_default()
+}
+
+/// The context's messages before the entry at index `at` of the path, without an earlier summary.
 fn old_messages(
     context: &[Arc<AgentMessage>],
-    path: &[&crate::tree::Entry],
+    path: &[&Entry],
     at: usize,
+    summarised: bool,
 ) -> Vec<Arc<AgentMessage>> {
-    let is_message = |entry: &&&crate::tree::Entry| matches!(entry.kind, EntryKind::Message { .. });
+    let is_message = |entry: &&&Entry| matches!(entry.kind, EntryKind::Message { .. });
     let kept = path.iter().skip(at).filter(is_message).count();
-    context.get(..context.len().saturating_sub(kept)).unwrap_or_default().to_vec()
+    let old = usize::from(summarised)..context.len().saturating_sub(kept);
+    context.get(old).unwrap_or_default().to_vec()
 }

@@ -13,7 +13,13 @@ const TASK: &str = "Summarise the conversation above. Keep everything that is ne
 
 Keep exact names, paths, commands, numbers and error messages.";
 
-pub(super) fn task(transcript: &str, instructions: Option<&str>) -> String {
-    let more = instructions.map(|words| format!("\n\nThe user adds: {words}")).unwrap_or_default();
-    format!("<conversation>\n{transcript}</conversation>\n\n{TASK}{more}")
+const CONTINUED: &str = "The conversation continues the work that the previous summary describes. Your summary \
+replaces both: keep everything of the previous one that is still needed, and change what is no longer true.";
+
+pub(super) fn task(previous: Option<&str>, transcript: &str, instructions: Option<&str>) -> String {
+    let summary = previous.map(|text| format!("<previous-summary>\n{text}\n</previous-summary>\n\n"));
+    let continued = previous.map(|_| format!("\n\n{CONTINUED}"));
+    let more = instructions.map(|words| format!("\n\nThe user adds: {words}"));
+    let [summary, continued, more] = [summary, continued, more].map(Option::unwrap_or_default);
+    format!("{summary}<conversation>\n{transcript}</conversation>\n\n{TASK}{continued}{more}")
 }

@@ -9,6 +9,7 @@ use crate::message::{
     AgentMessage, AssistantContent, AssistantMessage, BashExecution, SharedMessages, StopReason, ToolCall,
     ToolResultMessage, UserContent, UserMessage,
 };
+use crate::model::OmittedContent;
 use crate::tree::{Entry, EntryKind};
 
 /// The model's result for a call without a recorded end.
@@ -73,6 +74,13 @@ impl Paired {
         }
     }
 
+    /// Leaves out this content of all messages so far. Returns whether there was any.
+    pub(crate) fn omit(&mut self, content: OmittedContent) -> bool {
+        let unfinished = self.unfinished.as_mut().is_some_and(|message| omit(message, content));
+        let messages = Arc::make_mut(&mut self.messages).iter_mut();
+        messages.fold(unfinished, |any, message| omit(message, content) || any)
+    }
+
     pub(crate) fn messages(&self) -> SharedMessages {
         Arc::clone(&self.messages)
     }
@@ -111,6 +119,57 @@ pub(crate) fn unanswered<'a>(up: impl Iterator<Item = &'a Entry>) -> Vec<ToolCal
         }
     }
     Vec::new()
+}
+
+/// The messages without this content.
+pub(crate) fn without(mut messages: SharedMessages, content: OmittedContent) -> SharedMessages {
+    if messages.iter().any(|message| omitted(message, content).is_some()) {
+        for message in Arc::make_mut(&mut messages) {
+            omit(message, content);
+        }
+    }
+    messages
+}
+
+/// Returns whether the message had this content.
+fn omit(message: &mut Arc<AgentMessage>, content: OmittedContent) -> bool {
+    match omitted(message, content) {
+        Some(without) => *message = Arc::new(without),
+        None => return false,
+    }
+    true
+}
+
+/// The message without this content. `None` if it has none.
+fn omitted(message: &AgentMessage, content: OmittedContent) -> Option<AgentMessage> {
+    const IMAGE: &str = "(An image was here. The model cannot see it.)";
+    let is_image = |block: &UserContent| matches!(block, UserContent::Image { .. });
+    let without = |blocks: &[UserContent]| -> Vec<UserContent> {
+        let replaced = |block: &UserContent| match block {
+            UserContent::Image { .. } => UserContent::Text { text: IMAGE.to_owned() },
+            text @ UserContent::Text { .. } => text.clone(),
+        };
+        blocks.iter().map(replaced).collect()
+    };
+    match (content, message) {
+        (OmittedContent::Images, AgentMessage::User(user)) if user.content.iter().any(is_image) => {
+            Some(AgentMessage::User(UserMessage { content: without(&user.content), ..user.clone() }))
+        }
+        (OmittedContent::Images, AgentMessage::ToolResult(result)) if result.content.iter().any(is_image) => {
+            let content = without(&result.content);
+            Some(AgentMessage::ToolResult(ToolResultMessage { content, ..result.clone() }))
+        }
+        (OmittedContent::Thoughts, AgentMessage::Assistant(reply)) => {
+            let is_thought = |block: &AssistantContent| matches!(block, AssistantContent::Thinking { .. });
+            if !reply.content.iter().any(is_thought) {
+                return None;
+            }
+            let mut reply = reply.clone();
+            reply.content.retain(|block| !is_thought(block));
+            Some(AgentMessage::Assistant(reply))
+        }
+        _ => None,
+    }
 }
 
 fn is_shown(reply: &AssistantMessage) -> bool {

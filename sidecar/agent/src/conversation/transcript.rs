@@ -5,43 +5,71 @@ use std::sync::Arc;
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 
-/// In bytes. Tool output is long and seldom needed again.
-const BLOCK: usize = 4_000;
+/// The most bytes of a block of each kind. Messages of the user are never cut.
+#[derive(Clone, Copy)]
+struct Cuts {
+    results: usize,
+    arguments: usize,
+    replies: usize,
+}
 
-/// About `limit` bytes at most. The middle of a longer text is left out.
+/// Tool output is long and seldom needed again, so it is cut in any case. The other blocks are cut only if the
+/// conversation does not fit otherwise.
+const LEVELS: [Cuts; 4] = [
+    Cuts { results: 4_000, arguments: usize::MAX, replies: usize::MAX },
+    Cuts { results: 1_000, arguments: usize::MAX, replies: usize::MAX },
+    Cuts { results: 500, arguments: 1_000, replies: usize::MAX },
+    Cuts { results: 200, arguments: 200, replies: 1_000 },
+];
+
+/// About `limit` bytes at most. If the conversation is too long with all cuts, its middle is left out.
 pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String {
+    let mut text = String::new();
+    for cuts in LEVELS {
+        text = rendered(messages, cuts);
+        if text.len() <= limit {
+            return text;
+        }
+    }
+    shortened(&text, limit)
+}
+
+fn rendered(messages: &[Arc<AgentMessage>], cuts: Cuts) -> String {
     let mut text = String::new();
     for message in messages {
         match &**message {
-            AgentMessage::User(user) => block(&mut text, "User", &joined(&user.content)),
+            AgentMessage::User(user) => block(&mut text, "User", &joined(&user.content), usize::MAX),
             AgentMessage::ToolResult(result) => {
                 let title = if result.is_error { "Failed" } else { "Result" };
-                block(&mut text, &format!("{title} of {}", result.tool_name), &joined(&result.content));
+                let title = format!("{title} of {}", result.tool_name);
+                block(&mut text, &title, &joined(&result.content), cuts.results);
             }
             AgentMessage::BashExecution(bash) if bash.exclude_from_context => {}
             AgentMessage::BashExecution(bash) => {
-                block(&mut text, &format!("User ran `{}`", bash.command), &bash.output);
+                block(&mut text, &format!("User ran `{}`", bash.command), &bash.output, cuts.results);
             }
             AgentMessage::Assistant(reply) => {
                 for content in &reply.content {
                     match content {
-                        AssistantContent::Text { text: said } => block(&mut text, "Assistant", said),
+                        AssistantContent::Text { text: said } => {
+                            block(&mut text, "Assistant", said, cuts.replies);
+                        }
                         AssistantContent::Thinking { .. } => {}
                         AssistantContent::ToolCall(call) => {
                             let title = format!("Assistant calls {}", call.name);
-                            block(&mut text, &title, &call.arguments.to_string());
+                            block(&mut text, &title, &call.arguments.to_string(), cuts.arguments);
                         }
                     }
                 }
             }
         }
     }
-    shortened(&text, limit)
+    text
 }
 
-fn block(text: &mut String, title: &str, content: &str) {
+fn block(text: &mut String, title: &str, content: &str, most: usize) {
     // Writing to a string cannot fail.
-    let _ = write!(text, "[{title}]\n{}\n\n", shortened(content, BLOCK));
+    let _ = write!(text, "[{title}]\n{}\n\n", shortened(content, most));
 }
 
 fn joined(content: &[UserContent]) -> String {

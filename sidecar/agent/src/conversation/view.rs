@@ -3,10 +3,22 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::estimate;
 use super::pairing::Paired;
 use crate::message::{AgentMessage, SharedMessages};
-use crate::tree::{Beginning, Entry, EntryId, EntryKind, SessionTree};
+use crate::model::OmittedContent;
+use crate::tree::{Beginning, Entry, EntryId, EntryKind, SessionTree, TreeError};
+
+/// Kind of the entries from which on the model no longer gets a kind of content.
+const OMITTED: &str = "omitted_content";
+
+/// Leaves out this content of all messages so far, also after a restart.
+pub(crate) fn append_omission(tree: &mut SessionTree, content: OmittedContent) -> Result<(), TreeError> {
+    tree.append_custom(OMITTED, serde_json::to_value(content).unwrap_or_default())?;
+    Ok(())
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConversationView {
@@ -60,7 +72,16 @@ impl ConversationView {
     }
 
     fn take(&mut self, entry: &Entry, counts: bool) {
-        let EntryKind::Message { message } = &entry.kind else { return };
+        let message = match &entry.kind {
+            EntryKind::Message { message } => message,
+            EntryKind::Custom { kind, data } if kind == OMITTED => {
+                if let Ok(content) = OmittedContent::deserialize(data) {
+                    self.paired.omit(content);
+                }
+                return;
+            }
+            _ => return,
+        };
         self.add(message);
         if let AgentMessage::Assistant(reply) = &**message
             && counts
@@ -81,6 +102,11 @@ impl ConversationView {
     /// The messages as a model sees them.
     pub(crate) fn for_model(&self) -> SharedMessages {
         self.paired.messages()
+    }
+
+    /// Whether a message that the model sees has this content.
+    pub(crate) fn has(&self, content: OmittedContent) -> bool {
+        self.paired.clone().omit(content)
     }
 
     pub(crate) const fn messages(&self) -> usize {
@@ -119,6 +145,7 @@ mod tests {
     use super::*;
     use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent};
     use crate::message::{tool_result, user_message};
+    use crate::tree::FileList;
 
     /// Applies a pseudo-random operation. The same numbers have the same effect.
     fn grow(tree: &mut SessionTree, step: u64) {
@@ -153,8 +180,8 @@ mod tests {
                 }
             }
             9..12 => drop(tree.append_custom("note", json!(step)).unwrap()),
-            12 => drop(tree.append_compaction("what was", some, 7).unwrap()),
-            13 => drop(tree.append_compaction("all of it", None, 7).unwrap()),
+            12 => drop(tree.append_compaction("what was", some, 7, FileList::default()).unwrap()),
+            13 => drop(tree.append_compaction("all of it", None, 7, FileList::default()).unwrap()),
             14 => match some {
                 Some(entry) => tree.branch(entry).unwrap(),
                 None => tree.reset_leaf().unwrap(),

@@ -1,5 +1,7 @@
 //! The description of a model: its limits and its price.
 
+use pilothouse_domain::value::ThinkingLevel;
+
 use super::price::Price;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,13 +14,29 @@ pub struct ModelInfo {
     pub max_output_tokens: u64,
     /// `None` if unknown.
     pub price: Option<Price>,
+    /// Whether the model sees images.
+    pub vision: bool,
     /// Whether the model can think before it answers.
     pub thinking: bool,
+    /// The levels of thinking that the model accepts, besides none.
+    pub lowest: ThinkingLevel,
+    pub highest: ThinkingLevel,
+    /// Whether nobody named the limits of the model, so that they are assumed.
+    pub assumed: bool,
 }
 
 impl ModelInfo {
     /// `provider/id`, as [`ModelRegistry::resolve`](super::registry::ModelRegistry::resolve) accepts it.
     pub fn name(&self) -> String {
         format!("{}/{}", self.provider, self.id)
+    }
+
+    /// The level that the model accepts instead of this one.
+    pub fn level(&self, level: ThinkingLevel) -> ThinkingLevel {
+        match level {
+            _ if !self.thinking => ThinkingLevel::Off,
+            ThinkingLevel::Off => ThinkingLevel::Off,
+            level => level.max(self.lowest).min(self.highest),
+        }
     }
 }

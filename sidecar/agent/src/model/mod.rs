@@ -1,10 +1,10 @@
 //! The port to language models, and the registry of models.
 
-mod builtin;
 pub mod genai;
 pub mod info;
 pub mod price;
 pub mod registry;
+mod table;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use pilothouse_domain::value::ThinkingLevel;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::{AssistantMessage, SharedMessages, Usage};
@@ -29,6 +30,8 @@ pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 /// Cheap to clone, however long the conversation is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
+    /// Id of the conversation. Providers cache prompts by it.
+    pub conversation: String,
     pub provider: String,
     pub model: String,
     pub system: String,
@@ -71,6 +74,14 @@ pub enum Delta {
     Done(AssistantMessage),
 }
 
+/// Content that can be left out of a conversation when a provider does not accept it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OmittedContent {
+    Images,
+    Thoughts,
+}
+
 /// Why a model did not answer, classified by how to react.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -95,6 +106,13 @@ pub enum ModelError {
         message: String,
         /// When the quota resets, if the provider reported it.
         reset_at: Option<pilothouse_domain::Timestamp>,
+    },
+    /// The provider does not accept a part of the conversation, and would reject it again.
+    #[error("{message}")]
+    RejectedContent {
+        /// A sentence for people, without secrets.
+        message: String,
+        content: OmittedContent,
     },
     /// Any other error: a wrong key, an unknown model, an invalid request.
     #[error("{message}")]

@@ -1,10 +1,11 @@
 use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Usage;
 
 /// List prices in US dollars per million tokens, exact (decision 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Price {
     /// Input tokens, not read from a cache.
@@ -28,27 +29,23 @@ pub struct Price {
 pub struct Tier {
     /// The longest prompt of the tier before, in tokens.
     pub above: u64,
-    /// Thousandths of a dollar per million tokens: input, output, read from a cache, written to a cache.
-    pub mills: [i64; 4],
+    pub input: Decimal,
+    pub output: Decimal,
+    pub cache_read: Decimal,
+    pub cache_write: Decimal,
 }
 
 impl Price {
-    /// Creates prices from thousandths of a dollar per million tokens.
-    pub(crate) fn mills([input, output, cache_read, cache_write]: [i64; 4]) -> Self {
-        let [input, output, cache_read, cache_write] =
-            [input, output, cache_read, cache_write].map(|mills| Decimal::new(mills, 3));
-        Self { input, output, cache_read, cache_write, tiers: &[] }
-    }
-
-    /// Adds prices of longer prompts.
-    pub(crate) const fn with_tiers(mut self, tiers: &'static [Tier]) -> Self {
-        self.tiers = tiers;
-        self
-    }
-
     /// `input` includes cached tokens.
     fn of_prompt(&self, input: u64) -> Self {
-        self.tiers.iter().rfind(|tier| input > tier.above).map_or(*self, |tier| Self::mills(tier.mills))
+        let tier = self.tiers.iter().rfind(|tier| input > tier.above);
+        tier.map_or(*self, |&Tier { input, output, cache_read, cache_write, .. }| Self {
+            input,
+            output,
+            cache_read,
+            cache_write,
+            tiers: &[],
+        })
     }
 
     /// In US dollars.
@@ -66,9 +63,24 @@ impl Price {
     /// 32). Assumes the highest price for the whole input.
     pub fn worst_case(&self, input: u64, output: u64) -> Decimal {
         let price = self.of_prompt(input);
-        let dearest = price.input.max(price.cache_write);
-        let sum = Decimal::from(input) * dearest + Decimal::from(output) * price.output;
+        let sum = price.worst_input(input) + Decimal::from(output) * price.output;
         (sum / Decimal::from(1_000_000)).normalize()
+    }
+
+    /// The most output tokens of a call whose worst case costs no more than this amount of US dollars.
+    pub fn affordable_output(&self, input: u64, usd: Decimal) -> u64 {
+        let price = self.of_prompt(input);
+        let rest = usd * Decimal::from(1_000_000) - price.worst_input(input);
+        match rest.checked_div(price.output) {
+            Some(tokens) => tokens.floor().to_u64().unwrap_or(0),
+            None if rest.is_sign_negative() => 0,
+            None => u64::MAX,
+        }
+    }
+
+    /// In millionths of a dollar.
+    fn worst_input(&self, input: u64) -> Decimal {
+        Decimal::from(input) * self.input.max(self.cache_write)
     }
 }
 
@@ -76,20 +88,27 @@ impl Price {
 mod tests {
     use super::*;
 
+    fn tier(above: u64, prices: [&str; 4]) -> Tier {
+        let [input, output, cache_read, cache_write] = prices.map(|price| price.parse().unwrap());
+        Tier { above, input, output, cache_read, cache_write }
+    }
+
+    fn price(prices: [&str; 4]) -> Price {
+        let Tier { input, output, cache_read, cache_write, .. } = tier(0, prices);
+        Price { input, output, cache_read, cache_write, tiers: &[] }
+    }
+
     #[test]
     fn a_price_is_exact_to_the_last_token() {
-        let price = Price::mills([3_000, 15_000, 300, 3_750]);
+        let price = price(["3", "15", "0.3", "3.75"]);
         let usage = Usage { input: 1, output: 1, cache_read: 1, cache_write: 1 };
         assert_eq!(price.of(&usage).to_string(), "0.00002205");
     }
 
     #[test]
     fn longer_prompt_costs_the_price_of_its_tier() {
-        const TIERS: &[Tier] = &[
-            Tier { above: 32_000, mills: [2_000, 10_000, 400, 2_500] },
-            Tier { above: 128_000, mills: [3_000, 15_000, 600, 3_750] },
-        ];
-        let price = Price::mills([1_000, 5_000, 200, 1_250]).with_tiers(TIERS);
+        let tiers = vec![tier(32_000, ["2", "10", "0.4", "2.5"]), tier(128_000, ["3", "15", "0.6", "3.75"])];
+        let price = Price { tiers: Vec::leak(tiers), ..price(["1", "5", "0.2", "1.25"]) };
         let of = |input, cache_read| {
             price.of(&Usage { input, output: 1_000, cache_read, ..Usage::default() }).to_string()
         };
@@ -101,7 +120,17 @@ mod tests {
 
     #[test]
     fn worst_case_uses_the_highest_input_price() {
-        let price = Price::mills([3_000, 15_000, 300, 3_750]);
+        let price = price(["3", "15", "0.3", "3.75"]);
         assert_eq!(price.worst_case(1_000_000, 1_000_000), Decimal::new(1875, 2));
+    }
+
+    #[test]
+    fn affordable_output_is_the_most_whose_worst_case_fits() {
+        let price = price(["3", "15", "0.3", "3.75"]);
+        let usd = Decimal::new(1, 1);
+        let most = price.affordable_output(10_000, usd);
+        assert!(price.worst_case(10_000, most) <= usd && price.worst_case(10_000, most + 1) > usd, "{most}");
+        assert_eq!(price.affordable_output(100_000, usd), 0, "the input alone costs more");
+        assert_eq!(self::price(["0", "0", "0", "0"]).affordable_output(100_000, Decimal::ZERO), u64::MAX);
     }
 }

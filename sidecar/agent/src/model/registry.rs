@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pilothouse_domain::value::CycleDirection;
+use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use serde::{Deserialize, Serialize};
 
-use super::builtin;
 use super::info::ModelInfo;
 use super::price::Price;
+use super::table;
 
 /// A key that is never printed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -32,7 +32,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Protocol of a provider.
+/// Protocol of a provider, or a provider whose protocol differs in details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
@@ -41,17 +41,62 @@ pub enum Api {
     /// `OpenAI`'s Chat Completions API and compatible servers.
     OpenaiChat,
     OpenaiResponses,
+    Gemini,
+    /// Gemini and Claude on Google's Vertex AI. The key is an access token, and the base URL names project and location.
+    Vertex,
+    /// The Converse API of Amazon Bedrock, with a Bedrock API key. The base URL names the region.
+    Bedrock,
+    /// Ollama and other local servers, with Chat Completions and without a key.
+    Ollama,
+    Openrouter,
+    Deepseek,
+    Moonshot,
+    Mistral,
+    Xai,
+    Zai,
+    Groq,
 }
 
 impl Api {
-    /// Base URL of the protocol's vendor.
-    pub const fn default_base_url(self) -> &'static str {
-        match self {
+    /// `None` if it depends on the account.
+    pub const fn default_base_url(self) -> Option<&'static str> {
+        Some(match self {
             Self::AnthropicMessages => "https://api.anthropic.com/v1/",
             Self::OpenaiChat | Self::OpenaiResponses => "https://api.openai.com/v1/",
-        }
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
+            Self::Vertex | Self::Bedrock => return None,
+            Self::Ollama => "http://127.0.0.1:11434/v1/",
+            Self::Openrouter => "https://openrouter.ai/api/v1/",
+            Self::Deepseek => "https://api.deepseek.com/v1/",
+            Self::Moonshot => "https://api.moonshot.ai/v1/",
+            Self::Mistral => "https://api.mistral.ai/v1/",
+            Self::Xai => "https://api.x.ai/v1/",
+            Self::Zai => "https://api.z.ai/api/paas/v4/",
+            Self::Groq => "https://api.groq.com/openai/v1/",
+        })
+    }
+
+    const fn needs_key(self) -> bool {
+        !matches!(self, Self::Ollama)
+    }
+
+    /// Whether the provider demands the plain thoughts of a reply with a tool call in later requests.
+    const fn returns_thoughts(self) -> bool {
+        matches!(self, Self::Deepseek | Self::Moonshot | Self::Mistral | Self::Zai)
     }
 }
+
+/// Providers that are configured by their key alone: name, protocol, and the variable of the key.
+const KEYED: [(&str, Api, &str); 8] = [
+    ("gemini", Api::Gemini, "GEMINI_API_KEY"),
+    ("openrouter", Api::Openrouter, "OPENROUTER_API_KEY"),
+    ("deepseek", Api::Deepseek, "DEEPSEEK_API_KEY"),
+    ("moonshot", Api::Moonshot, "MOONSHOT_API_KEY"),
+    ("mistral", Api::Mistral, "MISTRAL_API_KEY"),
+    ("xai", Api::Xai, "XAI_API_KEY"),
+    ("zai", Api::Zai, "ZAI_API_KEY"),
+    ("groq", Api::Groq, "GROQ_API_KEY"),
+];
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,12 +107,34 @@ pub struct ProviderConfig {
     /// Base URL up to and including `v1/`. Default: the vendor's. A missing trailing slash is added.
     #[serde(default)]
     pub base_url: Option<String>,
-    /// Without a key, the provider's models are not available.
+    /// Without a key, the provider's models are not available, unless it needs none.
     #[serde(default)]
     pub api_key: Option<Secret>,
+    /// Whether the provider needs no key. Always so with [`Api::Ollama`].
+    #[serde(default)]
+    pub keyless: bool,
+    /// Whether the provider gets the plain thoughts (`reasoning_content`) of the model's replies back. Default: as the
+    /// provider demands.
+    #[serde(default)]
+    pub returns_thoughts: Option<bool>,
     /// Models that are added to the built-in ones, or replace them.
     #[serde(default)]
     pub models: Vec<ModelConfig>,
+}
+
+impl ProviderConfig {
+    pub fn is_available(&self) -> bool {
+        self.api_key.is_some() || self.keyless || !self.api.needs_key()
+    }
+
+    pub(crate) fn returns_thoughts(&self) -> bool {
+        self.returns_thoughts.unwrap_or(self.api.returns_thoughts())
+    }
+
+    /// Whether the provider's models run on a machine of the owner, which nobody charges.
+    fn is_local(&self) -> bool {
+        self.api == Api::Ollama && self.api_key.is_none()
+    }
 }
 
 /// A model in a configuration. Missing values come from the built-in table, or else from the defaults below.
@@ -85,9 +152,15 @@ pub struct ModelConfig {
     /// Default: unknown.
     #[serde(default)]
     pub price: Option<Price>,
+    /// Whether the model sees images. Default: yes.
+    #[serde(default)]
+    pub vision: Option<bool>,
     /// Whether the model can think before it answers. Default: no.
     #[serde(default)]
     pub thinking: Option<bool>,
+    /// The lowest and the highest level of thinking that the model accepts, besides none. Default: all levels.
+    #[serde(default)]
+    pub thinking_levels: Option<(ThinkingLevel, ThinkingLevel)>,
 }
 
 /// Why a model cannot be used.
@@ -122,10 +195,12 @@ impl ModelRegistry {
         self.models.retain(|model| model.provider != provider.name);
         self.providers.retain(|known| known.name != provider.name);
         let mut models: BTreeMap<usize, ModelInfo> =
-            builtin::models(&provider.name).into_iter().enumerate().collect();
+            table::models(&provider.name).into_iter().enumerate().collect();
         for config in &provider.models {
             let known = models.iter().find(|(_, model)| model.id == config.id).map(|(at, _)| *at);
-            let model = configured(&provider.name, config, known.and_then(|at| models.get(&at)));
+            let known_model = known.and_then(|at| models.get(&at)).cloned();
+            let base = known_model.unwrap_or_else(|| unlisted(&provider, &config.id));
+            let model = configured(config, base);
             models.insert(known.unwrap_or(models.len()), model);
         }
         self.models.extend(models.into_values());
@@ -136,12 +211,18 @@ impl ModelRegistry {
     /// Creates the providers `anthropic` and `openai` from the keys `ANTHROPIC_API_KEY` and `OPENAI_API_KEY` and the
     /// base URLs `ANTHROPIC_BASE_URL` (without `v1/`, as Anthropic's own programs expect it) and `OPENAI_BASE_URL`.
     /// `OPENAI_API=chat` selects Chat Completions for the latter, which most compatible servers need.
+    ///
+    /// Other providers are added if their key is set; Bedrock and Vertex AI need the place of the account, too, and
+    /// Ollama its address (`OLLAMA_HOST`).
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| env(name).filter(|value| !value.is_empty());
         let provider = |name: &str, api, key: &str, base_url: Option<String>| ProviderConfig {
             name: name.into(),
             api,
             base_url,
-            api_key: env(key).filter(|key| !key.is_empty()).map(Secret::new),
+            api_key: set(key).map(Secret::new),
+            keyless: false,
+            returns_thoughts: None,
             models: Vec::new(),
         };
         let anthropic = env("ANTHROPIC_BASE_URL").map(|url| format!("{}/v1/", url.trim_end_matches('/')));
@@ -149,9 +230,34 @@ impl ModelRegistry {
             Some("chat") => Api::OpenaiChat,
             _ => Api::OpenaiResponses,
         };
-        Self::new()
+        let mut registry = Self::new()
             .with(provider("anthropic", Api::AnthropicMessages, "ANTHROPIC_API_KEY", anthropic))
-            .with(provider("openai", openai, "OPENAI_API_KEY", env("OPENAI_BASE_URL")))
+            .with(provider("openai", openai, "OPENAI_API_KEY", env("OPENAI_BASE_URL")));
+        for (name, api, key) in KEYED {
+            if set(key).is_some() {
+                registry = registry.with(provider(name, api, key, None));
+            }
+        }
+        if let (Some(_), Some(region)) = (set("AWS_BEARER_TOKEN_BEDROCK"), set("AWS_REGION")) {
+            let base_url = format!("https://bedrock-runtime.{region}.amazonaws.com/");
+            let bedrock = provider("bedrock", Api::Bedrock, "AWS_BEARER_TOKEN_BEDROCK", Some(base_url));
+            registry = registry.with(bedrock);
+        }
+        if let (Some(_), Some(project)) = (set("VERTEX_API_KEY"), set("VERTEX_PROJECT_ID")) {
+            let location = set("VERTEX_LOCATION");
+            let host = location.as_deref().map_or_else(String::new, |location| format!("{location}-"));
+            let location = location.as_deref().unwrap_or("global");
+            let base_url = format!(
+                "https://{host}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}/"
+            );
+            registry = registry.with(provider("vertex", Api::Vertex, "VERTEX_API_KEY", Some(base_url)));
+        }
+        if let Some(host) = set("OLLAMA_HOST") {
+            let scheme = if host.contains("://") { "" } else { "http://" };
+            let base_url = format!("{scheme}{}/v1/", host.trim_end_matches('/'));
+            registry = registry.with(provider("ollama", Api::Ollama, "OLLAMA_API_KEY", Some(base_url)));
+        }
+        registry
     }
 
     pub fn provider(&self, name: &str) -> Option<&ProviderConfig> {
@@ -177,7 +283,7 @@ impl ModelRegistry {
             unlisted.into_iter().find(|model| model.price.is_some())
         };
         let listed = model.or_else(dated).and_then(|model| model.price);
-        listed.or_else(|| [name, behind, before].iter().find_map(|id| builtin::price(id)))
+        listed.or_else(|| [name, behind, before].iter().find_map(|id| table::price(id)))
     }
 
     pub fn models(&self) -> &[ModelInfo] {
@@ -227,7 +333,8 @@ impl ModelRegistry {
         available.get(next).map(|model| (*model).clone()).ok_or(RegistryError::Nothing)
     }
 
-    /// Describes a model that is not listed. A known id with a date counts as the known model.
+    /// Describes a model that is not listed. A known id with a date counts as the known model, and `vendor/id` of a
+    /// gateway as the vendor's model.
     fn unlisted(&self, provider: &str, id: &str) -> ModelInfo {
         let dated = |model: &&ModelInfo| {
             let rest = id.strip_prefix(model.id.as_str()).and_then(|rest| rest.strip_prefix('-'));
@@ -235,11 +342,18 @@ impl ModelRegistry {
                 && rest.is_some_and(|date| date.len() >= 8 && date.bytes().all(is_of_date))
         };
         let like = self.models.iter().find(dated).cloned();
-        like.map_or_else(|| unlisted(provider, id), |like| ModelInfo { id: id.into(), ..like })
+        let of_vendor = || {
+            let (vendor, id) = id.split_once('/')?;
+            table::of_vendor(vendor, id)
+        };
+        if let Some(like) = like.or_else(of_vendor) {
+            return ModelInfo { provider: provider.into(), id: id.into(), ..like };
+        }
+        self.provider(provider).map_or_else(|| assumed(provider, id), |provider| unlisted(provider, id))
     }
 
     fn has_key(&self, provider: &str) -> bool {
-        self.provider(provider).is_some_and(|provider| provider.api_key.is_some())
+        self.provider(provider).is_some_and(ProviderConfig::is_available)
     }
 
     fn with_key(&self, model: ModelInfo) -> Result<ModelInfo, RegistryError> {
@@ -254,24 +368,37 @@ const fn is_of_date(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b'-'
 }
 
-fn unlisted(provider: &str, id: &str) -> ModelInfo {
+fn unlisted(provider: &ProviderConfig, id: &str) -> ModelInfo {
+    let price = provider.is_local().then(Price::default);
+    ModelInfo { price, ..assumed(&provider.name, id) }
+}
+
+fn assumed(provider: &str, id: &str) -> ModelInfo {
     ModelInfo {
         provider: provider.into(),
         id: id.into(),
         context_window: CONTEXT_WINDOW,
         max_output_tokens: MAX_OUTPUT,
         price: None,
+        vision: true,
         thinking: false,
+        lowest: ThinkingLevel::Minimal,
+        highest: ThinkingLevel::Max,
+        assumed: true,
     }
 }
 
-fn configured(provider: &str, config: &ModelConfig, known: Option<&ModelInfo>) -> ModelInfo {
-    let base = known.cloned().unwrap_or_else(|| unlisted(provider, &config.id));
+fn configured(config: &ModelConfig, base: ModelInfo) -> ModelInfo {
+    let (lowest, highest) = config.thinking_levels.unwrap_or((base.lowest, base.highest));
     ModelInfo {
         context_window: config.context_window.unwrap_or(base.context_window),
         max_output_tokens: config.max_output_tokens.unwrap_or(base.max_output_tokens),
         price: config.price.or(base.price),
+        vision: config.vision.unwrap_or(base.vision),
         thinking: config.thinking.unwrap_or(base.thinking),
+        lowest,
+        highest,
+        assumed: base.assumed && config.context_window.is_none(),
         ..base
     }
 }
@@ -286,13 +413,17 @@ mod tests {
             context_window: Some(1_000),
             max_output_tokens: None,
             price: None,
+            vision: None,
             thinking: None,
+            thinking_levels: None,
         };
         ProviderConfig {
             name: name.into(),
             api: Api::OpenaiChat,
             base_url: None,
             api_key: key.map(Secret::new),
+            keyless: false,
+            returns_thoughts: None,
             models: models.iter().map(model).collect(),
         }
     }
@@ -339,11 +470,77 @@ mod tests {
             context_window: Some(42),
             max_output_tokens: None,
             price: None,
+            vision: None,
             thinking: None,
+            thinking_levels: None,
         }];
         let registry = ModelRegistry::new().with(config);
         let model = registry.find("anthropic", &known.id).unwrap();
         assert_eq!(model, &ModelInfo { context_window: 42, ..known });
+    }
+
+    #[test]
+    fn level_is_clamped_to_what_the_model_accepts() {
+        let registry = ModelRegistry::new().with(provider("openai", Some("k"), &[]));
+        let clamped =
+            |model: &str| ThinkingLevel::ALL.map(|level| registry.resolve(model).unwrap().level(level));
+        use ThinkingLevel::{High, Low, Max, Medium, Minimal, Off};
+        assert_eq!(clamped("gpt-4.1"), [Off; 6]);
+        assert_eq!(clamped("gpt-5.1"), [Off, Low, Low, Medium, High, High]);
+        assert_eq!(clamped("gpt-5"), [Off, Minimal, Low, Medium, High, High]);
+        assert_eq!(clamped("gpt-5.4"), [Off, Low, Low, Medium, High, Max]);
+    }
+
+    #[test]
+    fn only_a_model_without_known_limits_is_assumed() {
+        let mut config = provider("openai", Some("k"), &["mine"]);
+        config.models.push(ModelConfig {
+            id: "other".into(),
+            context_window: None,
+            ..config.models[0].clone()
+        });
+        let registry = ModelRegistry::new().with(config).with(provider("openrouter", Some("k"), &[]));
+        for (model, assumed) in [
+            ("openai/gpt-5.1", false),
+            ("openai/gpt-5.1-2025-11-13", false),
+            ("openai/mine", false),
+            ("openai/other", true),
+            ("openai/brand-new", true),
+            ("openrouter/anthropic/claude-opus-4.5", false),
+        ] {
+            assert_eq!(registry.resolve(model).unwrap().assumed, assumed, "{model}");
+        }
+        let routed = registry.resolve("openrouter/anthropic/claude-opus-4.5").unwrap();
+        assert_eq!(
+            (routed.name().as_str(), routed.context_window),
+            ("openrouter/anthropic/claude-opus-4.5", 200_000)
+        );
+    }
+
+    #[test]
+    fn providers_come_from_their_variables() {
+        let set = [
+            ("GEMINI_API_KEY", "k"),
+            ("DEEPSEEK_API_KEY", ""),
+            ("AWS_BEARER_TOKEN_BEDROCK", "k"),
+            ("AWS_REGION", "eu-west-1"),
+            ("VERTEX_API_KEY", "k"),
+            ("VERTEX_PROJECT_ID", "p"),
+            ("OLLAMA_HOST", "127.0.0.1:11434"),
+        ];
+        let registry = ModelRegistry::from_env(|name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        });
+        assert!(registry.resolve("gemini/gemini-2.5-pro").unwrap().vision);
+        assert!(registry.provider("deepseek").is_none());
+        let base = |name: &str| registry.provider(name).unwrap().base_url.clone().unwrap();
+        assert_eq!(base("bedrock"), "https://bedrock-runtime.eu-west-1.amazonaws.com/");
+        assert_eq!(base("vertex"), "https://aiplatform.googleapis.com/v1/projects/p/locations/global/");
+        let local = registry.resolve("ollama/qwen3").unwrap();
+        assert_eq!(
+            (local.price, base("ollama").as_str()),
+            (Some(Price::default()), "http://127.0.0.1:11434/v1/")
+        );
     }
 
     #[test]

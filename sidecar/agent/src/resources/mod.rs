@@ -78,6 +78,8 @@ impl Resources {
     /// Keeps an earlier skill with the same name.
     pub fn add_skill(&mut self, skill: Skill) {
         match self.skills.iter().find(|other| other.name == skill.name) {
+            // The folders of several kinds of agents often have the same skills.
+            Some(other) if other.body == skill.body => {}
             Some(other) => self.notices.push(format!(
                 "the skill `{}` of {} is skipped: that of {} takes precedence",
                 skill.name,

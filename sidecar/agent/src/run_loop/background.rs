@@ -56,7 +56,7 @@ impl RunLoop {
         });
         call.worst_case_usd = call.worst_case_usd.map(|own| own + turn.unwrap_or_default());
         match self.permitted(&call).await? {
-            Verdict::Go => self.check_cancelled()?,
+            Verdict::Go | Verdict::GoWithin(_) => self.check_cancelled()?,
             Verdict::Stop(_) => return Ok(()),
         }
         self.shared.events.emit(SessionEvent::CompactionStart { reason: CompactionReason::Threshold });

@@ -4,21 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use pilothouse_domain::value::ThinkingLevel;
 
 use super::partial::Partial;
 use super::{End, RunLoop};
-use crate::conversation::{ContextTokens, estimate, estimate_text, latest_turns};
+use crate::conversation::{
+    ContextTokens, append_omission, estimate, estimate_text, latest_turns, without,
+};
 use crate::event::{CompactionReason, SessionEvent};
-use crate::governor::{CallPurpose, ModelCall, Verdict};
+use crate::governor::{CallPurpose, MIN_OUTPUT, ModelCall, Verdict};
 use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage, now};
 use crate::model::info::ModelInfo;
-use crate::model::{Delta, ModelError, ModelRequest};
+use crate::model::{Delta, ModelError, ModelRequest, OmittedContent};
+use crate::session::config::RetryPolicy;
+use crate::session::status::SessionError;
 
 /// Why there is no reply.
 pub(crate) enum ReplyError {
     End(End),
     /// The conversation exceeds the context window.
     Overflow(String),
+    /// The provider does not accept a part of the conversation.
+    RejectedContent(OmittedContent, String),
 }
 
 impl std::convert::From<End> for ReplyError {
@@ -34,9 +41,15 @@ impl RunLoop {
         let mut compacted = false;
         loop {
             let (request, model) = self.request();
-            let failed = match self.ask(request, &model, CallPurpose::Turn).await {
+            let failed = match self.ask(request, &model, CallPurpose::Turn, self.shared.config.retry).await {
                 Ok(reply) => return Ok((reply, model)),
                 Err(ReplyError::End(end)) => return Err(self.ended(&model, end)),
+                Err(ReplyError::RejectedContent(content, message)) => {
+                    if !self.omit(content, &message)? {
+                        return Err(self.ended(&model, End::Failed(message)));
+                    }
+                    continue;
+                }
                 Err(ReplyError::Overflow(message)) => message,
             };
             if !self.compacts() {
@@ -51,18 +64,32 @@ impl RunLoop {
             compacted = true;
             self.compact(CompactionReason::Overflow, None).await.map_err(|error| match error {
                 ReplyError::End(end) => end,
-                ReplyError::Overflow(message) => {
+                ReplyError::Overflow(message) | ReplyError::RejectedContent(_, message) => {
                     End::Failed(format!("{failed}; its summary failed: {message}"))
                 }
             })?;
         }
     }
 
+    /// Leaves content out of the conversation that the provider rejects. Returns whether there was any.
+    fn omit(&mut self, content: OmittedContent, error: &str) -> Result<bool, End> {
+        let mut state = self.shared.state();
+        if !state.view().has(content) {
+            return Ok(false);
+        }
+        append_omission(&mut state.tree, content).map_err(SessionError::from)?;
+        // Some providers demand the thoughts of a turn in which a model thinks.
+        self.thoughtless |= content == OmittedContent::Thoughts;
+        let error = error.to_owned();
+        self.shared.events.emit(SessionEvent::ContentOmitted { content, error });
+        Ok(true)
+    }
+
     /// Records a permanent failure in the tree, where no model sees it.
     fn ended(&self, model: &ModelInfo, end: End) -> End {
         let error = match &end {
             End::Failed(error) => error,
-            End::Quota { message, .. } => message,
+            End::Quota { message, .. } | End::Unavailable { message, .. } => message,
             _ => return end,
         };
         let failed = AssistantMessage {
@@ -83,16 +110,21 @@ impl RunLoop {
     fn request(&self) -> (ModelRequest, ModelInfo) {
         let mut state = self.shared.state();
         let model = state.model.clone();
+        let mut messages = state.view().for_model();
+        if let Some(turns) = self.shared.config.context.recent_turns {
+            messages = latest_turns(&messages, turns);
+        }
+        if !model.vision {
+            messages = without(messages, OmittedContent::Images);
+        }
         let request = ModelRequest {
+            conversation: state.tree.id().to_owned(),
             provider: model.provider.clone(),
             model: model.id.clone(),
             system: self.turn_system.clone(),
-            messages: match self.shared.config.context.recent_turns {
-                Some(turns) => latest_turns(&state.view().for_model(), turns),
-                None => state.view().for_model(),
-            },
+            messages,
             tools: Arc::clone(&self.shared.specs),
-            thinking: state.thinking,
+            thinking: if self.thoughtless { ThinkingLevel::Off } else { state.thinking },
             max_output_tokens: model.max_output_tokens,
         };
         (request, model)
@@ -104,13 +136,15 @@ impl RunLoop {
         mut request: ModelRequest,
         model: &ModelInfo,
         purpose: CallPurpose,
+        policy: RetryPolicy,
     ) -> Result<AssistantMessage, ReplyError> {
         let input = self.fit(&mut request, model, purpose);
-        let policy = self.shared.config.retry;
+        let began = tokio::time::Instant::now();
         let mut attempts = 0;
         loop {
-            self.may_call(&request, model, purpose, input).await?;
-            let failed = match self.stream(request.clone(), model, purpose, input).await {
+            let most = self.may_call(&request, model, purpose, input).await?;
+            let limited = ModelRequest { max_output_tokens: most, ..request.clone() };
+            let failed = match self.stream(limited, model, purpose, input).await {
                 Ok(reply) => {
                     self.retried(attempts, true);
                     return Ok(reply);
@@ -129,11 +163,12 @@ impl RunLoop {
                     return Err(for_good(error));
                 }
             };
-            if attempts >= policy.max_retries {
+            let delay = policy.delay(attempts, retry_after, began.elapsed(), rand::random());
+            let Some(delay) = delay else {
                 self.retried(attempts, false);
-                return Err(End::Failed(error).into());
-            }
-            let delay = policy.delay(attempts, retry_after);
+                let retry_at = retry_after.map(|after| now() + after);
+                return Err(End::Unavailable { message: error, retry_at }.into());
+            };
             attempts += 1;
             self.shared.events.emit(SessionEvent::AutoRetryStart {
                 attempt: attempts,
@@ -176,19 +211,22 @@ impl RunLoop {
         input
     }
 
-    /// Asks the governor. An abort ends the wait.
+    /// Asks the governor, and returns the limit for the output. An abort ends the wait.
     async fn may_call(
         &self,
         request: &ModelRequest,
         model: &ModelInfo,
         purpose: CallPurpose,
         input_tokens: u64,
-    ) -> Result<(), End> {
+    ) -> Result<u64, End> {
         self.check_cancelled()?;
-        match self.permitted(&self.priced(request, model, purpose, input_tokens)).await? {
-            Verdict::Stop(reason) => Err(End::Held(reason)),
-            Verdict::Go => self.check_cancelled(),
-        }
+        let most = request.max_output_tokens;
+        let most = match self.permitted(&self.priced(request, model, purpose, input_tokens)).await? {
+            Verdict::Stop(reason) => return Err(End::Held(reason)),
+            Verdict::Go => most,
+            Verdict::GoWithin(limit) => limit.min(most),
+        };
+        self.check_cancelled().map(|()| most)
     }
 
     /// Describes a call with its price bound (decision 32).
@@ -207,6 +245,7 @@ impl RunLoop {
             purpose,
             input_tokens,
             max_output_tokens,
+            price: model.price,
             worst_case_usd: model.price.map(|price| price.worst_case(input_tokens, max_output_tokens)),
             spent_usd: state.meters.total().cost_usd + state.reserved,
         }
@@ -282,9 +321,6 @@ impl RunLoop {
     }
 }
 
-/// Lower bound for the output limit, however full the window is. A shorter reply would be useless.
-const MIN_OUTPUT: u64 = 1_024;
-
 pub(crate) enum Failed {
     Aborted,
     End(End),
@@ -311,6 +347,7 @@ impl std::convert::From<ModelError> for Failed {
 fn for_good(error: ModelError) -> ReplyError {
     match error {
         ModelError::ContextOverflow { message } => ReplyError::Overflow(message),
+        ModelError::RejectedContent { message, content } => ReplyError::RejectedContent(content, message),
         ModelError::QuotaExceeded { message, reset_at } => End::Quota { message, reset_at }.into(),
         error @ (ModelError::Rejected { .. } | ModelError::Transient { .. }) => {
             End::Failed(error.to_string()).into()

@@ -8,6 +8,9 @@ use crate::message::AssistantMessage;
 use crate::model::info::ModelInfo;
 use crate::session::status::{CompactionResult, SessionError};
 
+/// Most retries of a summary that can wait.
+const SUMMARY_RETRIES: u32 = 5;
+
 impl RunLoop {
     /// If the compaction fails, the conversation is unchanged.
     pub(super) async fn compact(
@@ -17,7 +20,14 @@ impl RunLoop {
     ) -> Result<CompactionResult, ReplyError> {
         let tokens_before = self.shared.state().context_tokens().value();
         self.shared.events.emit(SessionEvent::CompactionStart { reason });
-        let result = self.summarise(instructions).await;
+        let result = match self.summarise(reason, instructions).await {
+            Err(ReplyError::End(End::Unavailable { message, .. }))
+                if reason != CompactionReason::Overflow =>
+            {
+                Err(End::Failed(message).into())
+            }
+            result => result,
+        };
         self.emit_compaction_end(reason, tokens_before, &result);
         result
     }
@@ -30,18 +40,30 @@ impl RunLoop {
     ) {
         let reported = match result {
             Ok(result) => Ok(result.summary.clone()),
-            Err(ReplyError::Overflow(message) | ReplyError::End(End::Failed(message))) => {
-                Err(message.clone())
-            }
+            Err(
+                ReplyError::Overflow(message)
+                | ReplyError::RejectedContent(_, message)
+                | ReplyError::End(End::Failed(message)),
+            ) => Err(message.clone()),
             Err(ReplyError::End(end)) => Err(end.to_string()),
         };
         self.shared.events.emit(SessionEvent::CompactionEnd { reason, tokens_before, result: reported });
     }
 
-    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, ReplyError> {
+    async fn summarise(
+        &self,
+        reason: CompactionReason,
+        instructions: Option<&str>,
+    ) -> Result<CompactionResult, ReplyError> {
         let plan = self.plan_compaction(instructions);
         let plan = plan.ok_or_else(|| End::Failed("there is nothing to summarise yet".into()))?;
-        let reply = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
+        let policy = self.shared.config.retry;
+        let policy = match reason {
+            CompactionReason::Overflow => policy,
+            // The conversation still fits, and the end of the turn or the owner waits.
+            CompactionReason::Threshold | CompactionReason::Manual => policy.at_most(SUMMARY_RETRIES),
+        };
+        let reply = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction, policy).await?;
         let summary = self.paid(&reply, &plan.model)?;
         self.apply_compaction(&plan, summary)
     }

@@ -35,7 +35,9 @@ impl RunLoop {
             let compacted = self.compact(CompactionReason::Manual, request.instructions.as_deref()).await;
             let (reply, end) = match compacted {
                 Ok(result) => (Ok(result), None),
-                Err(ReplyError::Overflow(message)) => (Err(SessionError::Compaction(message)), None),
+                Err(ReplyError::Overflow(message) | ReplyError::RejectedContent(_, message)) => {
+                    (Err(SessionError::Compaction(message)), None)
+                }
                 Err(ReplyError::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
                 Err(ReplyError::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
             };
@@ -69,8 +71,8 @@ impl RunLoop {
             }
             // If the summary fails, the conversation still fits, and the next turn tries again.
             return match self.compact(CompactionReason::Threshold, None).await {
-                Ok(_) | Err(ReplyError::Overflow(_) | ReplyError::End(End::Failed(_))) => Ok(ended),
-                Err(ReplyError::End(end)) => Err(end),
+                Err(ReplyError::End(end)) if !matches!(end, End::Failed(_)) => Err(end),
+                _ => Ok(ended),
             };
         }
         let settings = &self.shared.config.context;

@@ -40,6 +40,9 @@ pub(crate) enum End {
     Failed(String),
     #[error("the quota is used up: {message}")]
     Quota { message: String, reset_at: Option<Timestamp> },
+    /// The model did not answer for the whole patience of the retry policy.
+    #[error("{message}")]
+    Unavailable { message: String, retry_at: Option<Timestamp> },
     #[error("the context window is full")]
     Exhausted,
 }
@@ -58,6 +61,7 @@ impl std::convert::From<End> for AgentOutcome {
             End::MaxTurns => Self::MaxTurns,
             End::Failed(error) => Self::Failed(error),
             End::Quota { message, reset_at } => Self::QuotaExceeded { message, reset_at },
+            End::Unavailable { message, retry_at } => Self::Unavailable { message, retry_at },
             End::Exhausted => Self::ContextExhausted,
         }
     }
@@ -70,6 +74,8 @@ pub(crate) struct RunLoop {
     turns: u32,
     window: Window,
     background: Option<Background>,
+    /// Whether the model does not think, because its provider rejected its thoughts.
+    thoughtless: bool,
     /// The system prompt of this run.
     system: String,
     /// The system prompt of this turn.
@@ -80,7 +86,16 @@ impl RunLoop {
     pub(crate) fn new(shared: Arc<Shared>, cancel: CancellationToken) -> Self {
         let system = shared.system.clone();
         let turn_system = system.clone();
-        Self { shared, cancel, turns: 0, window: Window::default(), background: None, turn_system, system }
+        Self {
+            shared,
+            cancel,
+            turns: 0,
+            window: Window::default(),
+            background: None,
+            thoughtless: false,
+            turn_system,
+            system,
+        }
     }
 
     /// Works until no work is left, and emits the outcome. Without a prompt, `due` decides whether to call the model

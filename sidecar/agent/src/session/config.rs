@@ -135,19 +135,28 @@ impl Default for ContextSettings {
     }
 }
 
-/// How to react to failed calls (S1 6.2).
+/// How to react to failed calls (S1 6.2). Afterwards the run ends as
+/// [`AgentOutcome::Unavailable`](crate::event::AgentOutcome::Unavailable).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Doubles with each retry.
+    /// Doubles with each retry, with jitter.
     pub base_delay: Duration,
-    /// Also limits the delay that the provider requests.
+    /// Limits the delay, but not one that the provider requests.
     pub max_delay: Duration,
-    pub max_retries: u32,
+    /// How long a call is retried.
+    pub patience: Duration,
+    /// `None`: only `patience` limits the retries.
+    pub max_retries: Option<u32>,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { base_delay: Duration::from_secs(2), max_delay: Duration::from_mins(1), max_retries: 5 }
+        Self {
+            base_delay: Duration::from_secs(2),
+            max_delay: Duration::from_mins(5),
+            patience: Duration::from_hours(6),
+            max_retries: None,
+        }
     }
 }
 

@@ -99,6 +99,18 @@ impl AgentSession {
         })
     }
 
+    /// Whether the text is a slash command of an extension.
+    pub fn is_extension_command(&self, text: &str) -> bool {
+        let commands = self.shared.config.extensions.commands();
+        command(text).is_some_and(|(name, _)| commands.iter().any(|command| command.name == name))
+    }
+
+    /// Runs a slash command of an extension, even while the agent is working. `None` if no extension has it.
+    pub async fn extension_command(&self, text: &str) -> Option<CommandOutcome> {
+        let (name, arguments) = command(text)?;
+        self.shared.config.extensions.command(name, arguments).await
+    }
+
     /// Continues without a new message: after a crash, a failure, or a stop by the governor, or with queued messages.
     /// Fails with [`SessionError::NothingToDo`] if the model has answered the last message.
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {

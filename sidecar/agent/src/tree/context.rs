@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pilothouse_domain::value::ThinkingLevel;
 
 use super::entry::{Entry, EntryKind};
+use super::files::FileList;
 use crate::message::{AgentMessage, UserContent, UserMessage};
 
 pub const SUMMARY_BEGIN: &str =
@@ -68,21 +69,21 @@ impl Beginning {
     /// `path` begins at a root.
     pub(crate) fn of(path: &[&Entry]) -> Self {
         let last_compaction = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
-            EntryKind::Compaction { summary, first_kept, .. } => Some((at, *entry, summary, *first_kept)),
+            EntryKind::Compaction { summary, first_kept, files, .. } => {
+                Some((at, summary_message(entry, summary, files), *first_kept))
+            }
             _ => None,
         });
-        let Some((at, entry, summary, first_kept)) = last_compaction else {
+        let Some((at, summary, first_kept)) = last_compaction else {
             return Self { summary: None, from: 0, compacted_at: 0 };
         };
         let from = first_kept.and_then(|first| path[..at].iter().position(|entry| entry.id == first));
-        Self { summary: Some(summary_message(entry, summary)), from: from.unwrap_or(at), compacted_at: at }
+        Self { summary: Some(summary), from: from.unwrap_or(at), compacted_at: at }
     }
 }
 
 /// A summary as the model sees it.
-fn summary_message(entry: &Entry, summary: &str) -> AgentMessage {
-    AgentMessage::User(UserMessage {
-        content: vec![UserContent::Text { text: format!("{SUMMARY_BEGIN}{summary}{SUMMARY_END}") }],
-        timestamp: entry.timestamp,
-    })
+fn summary_message(entry: &Entry, summary: &str, files: &FileList) -> AgentMessage {
+    let text = format!("{SUMMARY_BEGIN}{summary}{SUMMARY_END}{}", files.section());
+    AgentMessage::User(UserMessage { content: vec![UserContent::Text { text }], timestamp: entry.timestamp })
 }

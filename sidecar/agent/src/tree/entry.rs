@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::files::FileList;
 use crate::message::AgentMessage;
 
 /// This code writes this version, and reads no later one.
@@ -90,6 +91,9 @@ pub enum EntryKind {
         first_kept: Option<EntryId>,
         /// Tokens in the context before the compaction.
         tokens_before: u64,
+        /// The files of all summarised messages, also of earlier compactions.
+        #[serde(default, skip_serializing_if = "FileList::is_empty")]
+        files: FileList,
     },
     /// A label of an entry (S1 9). It is not part of the conversation and does not move the leaf.
     Label {

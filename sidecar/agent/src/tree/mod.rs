@@ -14,6 +14,7 @@ mod context;
 mod entry;
 mod error;
 mod file;
+mod files;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub use self::entry::{Entry, EntryId, EntryKind, FORMAT_VERSION, Header};
 pub use self::error::TreeError;
 pub use self::file::Unsynced;
 use self::file::{Loaded, SessionFile};
+pub use self::files::FileList;
 pub use self::list::{SessionSummary, sessions};
 use crate::message::AgentMessage;
 
@@ -144,6 +146,7 @@ impl SessionTree {
         summary: &str,
         first_kept: impl Into<Option<EntryId>>,
         tokens_before: u64,
+        files: FileList,
     ) -> Result<EntryId, TreeError> {
         let first_kept = first_kept.into();
         if let Some(first) = first_kept {
@@ -152,7 +155,7 @@ impl SessionTree {
                 return Err(TreeError::NotOnPath(first));
             }
         }
-        self.append(EntryKind::Compaction { summary: summary.to_owned(), first_kept, tokens_before })
+        self.append(EntryKind::Compaction { summary: summary.to_owned(), first_kept, tokens_before, files })
     }
 
     /// `None` removes the label (S1 9).

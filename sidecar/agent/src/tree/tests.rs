@@ -152,13 +152,13 @@ fn compaction_replaces_everything_before_the_kept_part() {
     tree.append_message(user("one")).unwrap();
     let two = tree.append_message(user("two")).unwrap();
     tree.append_message(user("three")).unwrap();
-    tree.append_compaction("what was said", two, 1000).unwrap();
+    tree.append_compaction("what was said", two, 1000, FileList::default()).unwrap();
     tree.append_message(user("four")).unwrap();
     let summary = |text| format!("{SUMMARY_BEGIN}{text}{SUMMARY_END}");
     assert_eq!(texts(&tree.context()), [&summary("what was said"), "two", "three", "four"]);
     assert_eq!(tree.context().model, Some(("anthropic".into(), "large".into())));
 
-    tree.append_compaction("everything", None, 900).unwrap();
+    tree.append_compaction("everything", None, 900, FileList::default()).unwrap();
     tree.append_message(user("five")).unwrap();
     assert_eq!(texts(&tree.context()), [&summary("everything"), "five"]);
 
@@ -212,8 +212,13 @@ fn invalid_entry_is_refused_and_writes_nothing() {
     let stranger = EntryId::mint();
     assert!(matches!(tree.branch(stranger), Err(TreeError::UnknownEntry(id)) if id == stranger));
     assert!(matches!(tree.append_label(stranger, None), Err(TreeError::UnknownEntry(_))));
-    assert!(matches!(tree.append_compaction("s", stranger, 1), Err(TreeError::UnknownEntry(_))));
-    assert!(matches!(tree.append_compaction("s", beside, 1), Err(TreeError::NotOnPath(id)) if id == beside));
+    assert!(matches!(
+        tree.append_compaction("s", stranger, 1, FileList::default()),
+        Err(TreeError::UnknownEntry(_))
+    ));
+    assert!(
+        matches!(tree.append_compaction("s", beside, 1, FileList::default()), Err(TreeError::NotOnPath(id)) if id == beside)
+    );
     assert!(matches!(tree.fork(dir.path(), stranger), Err(TreeError::UnknownEntry(_))));
     assert_eq!(fs::metadata(tree.file()).unwrap().len(), length);
 }
@@ -334,7 +339,7 @@ fn apply(mut tree: SessionTree, operation: Operation) -> SessionTree {
         Operation::Compact(summary, at) => {
             let path: Vec<_> = tree.path().iter().map(|entry| entry.id).collect();
             let kept = at.filter(|_| !path.is_empty()).map(|at| path[at % path.len()]);
-            tree.append_compaction(&summary, kept, 7).unwrap();
+            tree.append_compaction(&summary, kept, 7, FileList::default()).unwrap();
         }
         Operation::Label(at, label) => {
             if let Some(id) = any_entry(&tree, at) {

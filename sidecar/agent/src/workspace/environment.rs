@@ -42,6 +42,10 @@ impl Environment {
         self
     }
 
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.0.get(OsStr::new(name)).and_then(|value| value.to_str()).map(str::to_owned)
+    }
+
     pub fn vars(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }

@@ -178,6 +178,8 @@ async fn model_without_a_key_is_not_selected() {
         api: Api::OpenaiChat,
         base_url: None,
         api_key: None,
+        keyless: false,
+        returns_thoughts: None,
         models: vec![serde_json::from_value(json!({ "id": "bare" })).unwrap()],
     };
     let registry = Arc::new(ModelRegistry::clone(&registry()).with(keyless));

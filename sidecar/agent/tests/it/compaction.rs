@@ -6,11 +6,13 @@ use async_trait::async_trait;
 use pilothouse_agent::event::{AgentOutcome, CompactionReason, SessionEvent};
 use pilothouse_agent::governor::{CallPurpose, Governor, ModelCall, Verdict};
 use pilothouse_agent::message::Usage;
+use pilothouse_agent::model::registry::Api;
 use pilothouse_agent::model::{LanguageModel, ModelError, ModelRequest, ModelStream};
 use pilothouse_agent::session::{SessionError, Start};
+use pilothouse_agent::tool::{SharedTool, ToolContext, ToolOutput};
 use pilothouse_agent::tree::SessionTree;
 use pilothouse_domain::value::ContextPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::support::*;
@@ -162,6 +164,68 @@ async fn summary_survives_a_restart_and_the_next_one_includes_it() {
     assert!(task.contains("first summary"), "{task}");
     assert!(open.texts()[0].contains("second summary"));
     assert!(!open.texts()[0].contains("first summary"));
+}
+
+#[tokio::test]
+async fn long_summary_survives_three_compactions_whole() {
+    // Every piece is unique, so that a cut at any place is noticed.
+    let summary = |n: usize| -> String {
+        (0..)
+            .map(|at| format!("fact {n}.{at};"))
+            .scan(0, |length, fact| {
+                *length += fact.len();
+                (*length < 20 * 1024).then_some(fact)
+            })
+            .collect()
+    };
+    let wish: String = (0..1_000).map(|at| format!("wish {at}, ")).collect();
+    let output: String = (0..1_000).map(|at| format!("line {at}, ")).collect();
+    let read = move |_: Value, _: ToolContext| ToolOutput::text(output.clone());
+    let write = |arguments: Value, _: ToolContext| match arguments["path"].as_str() {
+        Some("forbidden.rs") => ToolOutput::error("no"),
+        _ => ToolOutput::text("written"),
+    };
+    let file = |id, name, path: &str| call(&[(id, name, json!({ "text": "x", "path": path }))]);
+    let model = Scripted::new([
+        file("a", "read", "first.rs"),
+        file("b", "read", "changed.rs"),
+        file("c", "write", "changed.rs"),
+        say("one"),
+        say(&summary(1)),
+        file("d", "write", "forbidden.rs"),
+        file("e", "edit", "second.rs"),
+        say("two"),
+        say(&summary(2)),
+        say("three"),
+        say(&summary(3)),
+        say("four"),
+    ]);
+    let tools = vec![file_tool("read", read), file_tool("write", write), file_tool("edit", write)];
+    let registry = registry_of(Api::AnthropicMessages, None, 200_000);
+    let mut stage = Stage::with_registry(model.clone(), tools, registry);
+    stage.config.context.keep_recent_tokens = 0;
+    let open = stage.open();
+    for prompt in [wish.as_str(), "more", "still more"] {
+        open.prompt(prompt).await;
+        within(open.session.compact(None)).await.unwrap();
+    }
+    open.prompt("last").await;
+    let requests = model.requests();
+    let task = |at: usize| texts(&requests[at].messages).remove(0);
+    assert!(task(4).contains(&wish), "a message of the user is not cut");
+    assert!(task(4).contains("line 0,") && !task(4).contains("line 500,"), "the result of a tool is cut");
+    assert!(task(8).contains(&summary(1)) && task(10).contains(&summary(2)), "a summary is not cut");
+    let context = task(11);
+    assert!(context.contains(&summary(3)) && !context.contains("fact 1.0;"), "{context}");
+    assert!(context.contains("<files-read>\nfirst.rs\n</files-read>"), "{context}");
+    assert!(context.ends_with("<files-written>\nchanged.rs\nsecond.rs\n</files-written>"), "{context}");
+}
+
+fn file_tool(
+    name: &str,
+    does: impl Fn(Value, ToolContext) -> ToolOutput + Send + Sync + 'static,
+) -> SharedTool {
+    TestTool::accepting(name, json!({ "type": "object" }), does)
 }
 
 #[tokio::test]

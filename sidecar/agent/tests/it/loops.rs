@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
-use pilothouse_agent::message::{AgentMessage, StopReason};
-use pilothouse_agent::model::ModelError;
-use pilothouse_agent::session::{FollowUpMode, PromptOptions, Prompted, Queue, SessionError, SteeringMode};
+use pilothouse_agent::message::{AgentMessage, AssistantContent, StopReason, UserContent};
+use pilothouse_agent::model::{ModelError, OmittedContent};
+use pilothouse_agent::session::{
+    FollowUpMode, PromptOptions, Prompted, Queue, RetryPolicy, SessionError, Start, SteeringMode,
+};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use serde_json::json;
@@ -223,7 +225,7 @@ async fn transient_failures_are_retried_and_leave_no_trace() {
     let attempts: Vec<u32> = told
         .iter()
         .filter_map(|event| match event {
-            SessionEvent::AutoRetryStart { attempt, max_attempts: 3, .. } => Some(*attempt),
+            SessionEvent::AutoRetryStart { attempt, max_attempts: Some(3), .. } => Some(*attempt),
             _ => None,
         })
         .collect();
@@ -236,7 +238,7 @@ async fn provider_delay_is_respected_and_can_be_aborted() {
     let wait = Duration::from_secs(30);
     let model = Scripted::new([transient("slow down", Some(wait)), say("done"), transient("", Some(wait))]);
     let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.retry.max_delay = Duration::from_mins(1);
+    stage.config.retry.max_delay = Duration::from_secs(1);
     let open = stage.open();
     let begun = tokio::time::Instant::now();
     assert_eq!(
@@ -255,7 +257,8 @@ async fn last_failed_try_is_recorded_and_hidden_from_models() {
     let failure = || transient("overloaded", None);
     let model = Scripted::new([failure(), failure(), failure(), failure(), say("back again")]);
     let mut open = Stage::new(model.clone(), Vec::new()).open();
-    assert_eq!(open.prompt("go").await, AgentOutcome::Failed("overloaded".into()));
+    let unavailable = AgentOutcome::Unavailable { message: "overloaded".into(), retry_at: None };
+    assert_eq!(open.prompt("go").await, unavailable);
     assert!(open.told().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
     let last = open.session.messages().pop().unwrap();
     let AgentMessage::Assistant(last) = &*last else { panic!("no failure") };
@@ -263,6 +266,91 @@ async fn last_failed_try_is_recorded_and_hidden_from_models() {
     // It continues from there without a new message.
     assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);
     assert_eq!(texts(&model.requests()[4].messages), ["user: go"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_of_hours_is_survived_and_a_longer_one_ends_the_run() {
+    let outage = std::iter::repeat_n(transient("overloaded", None), 60);
+    let model = Scripted::new(outage.chain([say("back again"), transient("overloaded", Some(HOUR * 7))]));
+    let mut stage = Stage::new(model, Vec::new());
+    stage.config.retry = RetryPolicy::default();
+    let mut open = stage.open();
+    let begun = tokio::time::Instant::now();
+    let run = open.begin("go");
+    assert_eq!(run.await.unwrap(), AgentOutcome::Completed);
+    assert!(begun.elapsed() > HOUR * 2, "{:?}", begun.elapsed());
+    let delay = |event: &SessionEvent| match event {
+        SessionEvent::AutoRetryStart { delay, .. } => Some(*delay),
+        _ => None,
+    };
+    let delays: std::collections::HashSet<_> = open.told().iter().filter_map(delay).collect();
+    assert!(delays.len() > 50, "the delays have jitter: {delays:?}");
+    let AgentOutcome::Unavailable { retry_at: Some(_), .. } = open.begin("again").await.unwrap() else {
+        panic!("the provider asked for more than the patience");
+    };
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+
+#[tokio::test]
+async fn rejected_content_is_left_out_and_not_sent_again() {
+    let rejected = |content| {
+        Reply::Fail(ModelError::RejectedContent { message: "image exceeds 5 MB maximum".into(), content })
+    };
+    let image = || UserContent::Image { mime_type: "image/png".into(), data: "AAAA".into() };
+    let model = Scripted::new([
+        rejected(OmittedContent::Images),
+        say("one"),
+        say("two"),
+        say("three"),
+        rejected(OmittedContent::Images),
+        say("four"),
+        rejected(OmittedContent::Images),
+    ]);
+    let stage = Stage::new(model.clone(), Vec::new());
+    let mut open = stage.open();
+    let with_image = || PromptOptions { images: vec![image()], ..PromptOptions::default() };
+    within(open.session.prompt("look", with_image())).await.unwrap();
+    let omitted = |event: &SessionEvent| matches!(event, SessionEvent::ContentOmitted { .. });
+    assert_eq!(open.told().iter().filter(|event| omitted(event)).count(), 1);
+    open.prompt("go on").await;
+    let file = file(&open.session);
+    drop(open);
+    let open = Open::start(stage.config.clone(), Start::File(file));
+    within(open.session.prompt("and this", with_image())).await.unwrap();
+    let seen: Vec<_> = model.requests().iter().map(|request| texts(&request.messages)).collect();
+    assert_eq!(seen[0], ["user: look (image/png)"]);
+    for later in &seen[1..] {
+        assert!(later[0].contains("cannot see"), "also after a restart: {later:?}");
+    }
+    assert_eq!(seen[3][4], "user: and this (image/png)", "a later image is sent");
+    // Another image is rejected, and then a conversation without any.
+    open.prompt("next").await;
+    assert_eq!(open.prompt("last").await, AgentOutcome::Failed("image exceeds 5 MB maximum".into()));
+    assert_eq!(model.requests().len(), 7, "a rejection that cannot be repaired is not repeated");
+}
+
+#[tokio::test]
+async fn rejected_thoughts_are_left_out_and_the_model_stops_thinking() {
+    let rejected = ModelError::RejectedContent { message: "no".into(), content: OmittedContent::Thoughts };
+    let model = Scripted::new([thinking("hm", "one"), Reply::Fail(rejected), say("two"), say("three")]);
+    let mut stage = Stage::new(model.clone(), Vec::new());
+    stage.config.model = Some("large".into());
+    stage.config.thinking = ThinkingLevel::High;
+    let open = stage.open();
+    open.prompt("go").await;
+    assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
+    open.prompt("further").await;
+    let requests = model.requests();
+    let thought = |request: &pilothouse_agent::model::ModelRequest| {
+        request.messages.iter().any(|message| {
+            matches!(&**message, AgentMessage::Assistant(reply)
+                if reply.content.iter().any(|block| matches!(block, AssistantContent::Thinking { .. })))
+        })
+    };
+    let sent: Vec<_> = requests.iter().map(|request| (thought(request), request.thinking)).collect();
+    let (off, high) = (ThinkingLevel::Off, ThinkingLevel::High);
+    assert_eq!(sent, [(false, high), (true, high), (false, off), (false, high)]);
 }
 
 #[tokio::test]

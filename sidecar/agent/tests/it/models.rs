@@ -11,9 +11,9 @@ use pilothouse_agent::message::{
     UserMessage,
 };
 use pilothouse_agent::model::genai::GenaiModel;
-use pilothouse_agent::model::registry::Api;
-use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, ToolSpec};
-use pilothouse_agent::session::Start;
+use pilothouse_agent::model::registry::{Api, ModelRegistry, ProviderConfig};
+use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, OmittedContent, ToolSpec};
+use pilothouse_agent::session::{PromptOptions, Start};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
 use pilothouse_model_server::{Failure, ModelServer, Script, Step, Stop, Tokens};
@@ -66,6 +66,7 @@ fn user(text: &str) -> AgentMessage {
 fn request(model: &str, messages: Vec<AgentMessage>) -> ModelRequest {
     let input_schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
     ModelRequest {
+        conversation: "conversation-1".into(),
         provider: "test".into(),
         model: model.into(),
         system: "You are a test.".into(),
@@ -155,7 +156,7 @@ async fn text_between_two_calls_keeps_its_position_both_ways() {
                 assert_eq!(items[at - 1..at + 3], ["message", "function_call", "message", "function_call"]);
             }
             // Chat Completions has one field for text and one for calls.
-            Api::OpenaiChat => {}
+            _ => {}
         }
     }
 }
@@ -169,6 +170,77 @@ async fn anthropic_cache_writes_are_counted_and_marked() {
     let body = line.body();
     assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
     assert_eq!(body["messages"][0]["content"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
+}
+
+#[tokio::test]
+async fn gemini_answers_with_calls_and_gets_their_results() {
+    let steps = [Step::text("I look.").and_tool("read", json!({ "path": "a" })), Step::text("done")];
+    let server = ModelServer::start(Script::of(steps)).await.unwrap();
+    let base_url = Some(format!("{}/v1beta", server.base_url()));
+    let line = Line { model: GenaiModel::new(registry_of(Api::Gemini, base_url, 100_000)), server };
+    let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
+    assert_eq!((reply.text().as_str(), reply.stop_reason), ("I look.", StopReason::ToolUse));
+    let id = reply.tool_calls().next().unwrap().id.clone();
+    let seen = vec![UserContent::Text { text: "the content".into() }];
+    let messages = vec![user("go"), AgentMessage::Assistant(reply), result(&id, seen, false)];
+    let (_, reply) = line.ask(request("small", messages)).await.unwrap();
+    assert_eq!((reply.text().as_str(), reply.stop_reason), ("done", StopReason::Stop));
+    assert!(line.body().to_string().contains("the content"), "{}", line.body());
+}
+
+#[tokio::test]
+async fn local_server_needs_no_key() {
+    let server = ModelServer::start(Script::of([Step::text("hi")])).await.unwrap();
+    let registry = ModelRegistry::from_env(|name| {
+        (name == "OLLAMA_HOST").then(|| server.base_url().trim_start_matches("http://").to_owned())
+    });
+    let local = registry.resolve("ollama/qwen3").unwrap();
+    assert!(local.assumed && local.price.is_some());
+    let line = Line { model: GenaiModel::new(Arc::new(registry)), server };
+    let asked = ModelRequest { provider: "ollama".into(), ..request("qwen3", vec![user("go")]) };
+    assert_eq!(line.ask(asked).await.unwrap().1.text(), "hi");
+}
+
+#[tokio::test]
+async fn plain_thoughts_are_returned_where_the_provider_demands_them() {
+    for (api, returned) in [(Api::Deepseek, true), (Api::OpenaiChat, false)] {
+        let steps = [Step::tool("read", json!({})).thinking("Let me see."), Step::text("done")];
+        let line = Line::new(api, steps).await;
+        let (_, reply) = line.ask(request("large", vec![user("go")])).await.unwrap();
+        let id = reply.tool_calls().next().unwrap().id.clone();
+        let messages = vec![user("go"), AgentMessage::Assistant(reply), result(&id, Vec::new(), false)];
+        line.ask(request("large", messages)).await.unwrap();
+        let body = line.body();
+        let replies = body["messages"].as_array().unwrap().iter();
+        let thoughts: Vec<_> = replies.filter_map(|message| message["reasoning_content"].as_str()).collect();
+        assert_eq!(thoughts, if returned { vec!["Let me see."] } else { Vec::new() }, "{api:?}: {body:#}");
+    }
+}
+
+#[tokio::test]
+async fn openai_caches_the_prompt_of_a_conversation() {
+    let line = Line::new(Api::OpenaiResponses, [Step::text("hi")]).await;
+    line.ask(request("small", vec![user("go")])).await.unwrap();
+    assert_eq!(line.body()["prompt_cache_key"], "conversation-1");
+    // A compatible server may reject the field.
+    let line = Line::new(Api::OpenaiChat, [Step::text("hi")]).await;
+    line.ask(request("small", vec![user("go")])).await.unwrap();
+    assert_eq!(line.body()["prompt_cache_key"], Value::Null);
+}
+
+#[tokio::test]
+async fn model_without_vision_gets_no_images() {
+    let model = Scripted::new([say("one")]);
+    let provider = ProviderConfig {
+        models: vec![serde_json::from_value(json!({ "id": "blind", "vision": false })).unwrap()],
+        ..registry().provider("test").unwrap().clone()
+    };
+    let registry = Arc::new(ModelRegistry::new().with(provider));
+    let open = Stage::with_registry(model.clone(), Vec::new(), registry).open();
+    let images = vec![UserContent::Image { mime_type: "image/png".into(), data: "AAAA".into() }];
+    within(open.session.prompt("look", PromptOptions { images, ..PromptOptions::default() })).await.unwrap();
+    let seen = texts(&model.requests()[0].messages);
+    assert_eq!(seen, ["user: look (An image was here. The model cannot see it.)"]);
 }
 
 #[tokio::test]
@@ -390,6 +462,25 @@ async fn other_errors_are_rejected_without_showing_the_key() {
         let error = failed(api, failure).await;
         assert!(matches!(error, ModelError::Rejected { status: Some(400), .. }), "{api:?}: {error:?}");
         assert!(!format!("{error:?}").contains("sk-test-key"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn rejected_content_is_recognised() {
+    for (message, expected) in [
+        ("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", OmittedContent::Images),
+        ("Invalid MIME type. Only image types are supported.", OmittedContent::Images),
+        ("messages.1.content.0: Invalid `signature` in `thinking` block", OmittedContent::Thoughts),
+        ("The encrypted content for item rs_1 could not be verified.", OmittedContent::Thoughts),
+    ] {
+        for api in APIS {
+            let body = json!({ "error": { "message": message, "type": "invalid_request_error" } });
+            let failure = Failure::Status { status: 400, body: Some(body), headers: BTreeMap::new() };
+            let error = failed(api, failure).await;
+            let recognised =
+                matches!(&error, ModelError::RejectedContent { content, .. } if *content == expected);
+            assert!(recognised, "{api:?}: {error:?}");
+        }
     }
 }
 

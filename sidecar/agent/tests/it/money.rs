@@ -15,6 +15,8 @@ use crate::support::*;
 /// Permits calls whose price bound is within the rest of the budget.
 struct Budget {
     cap: Decimal,
+    /// Whether a reply may be shorter than the model's limit.
+    shortens: bool,
     asked: Mutex<Vec<ModelCall>>,
 }
 
@@ -24,6 +26,10 @@ impl Governor for Budget {
         self.asked.lock().unwrap().push(call.clone());
         match call.worst_case_usd {
             Some(worst) if call.spent_usd + worst <= self.cap => Verdict::Go,
+            _ if self.shortens => match call.affordable_output(self.cap - call.spent_usd) {
+                Some(tokens) => Verdict::GoWithin(tokens),
+                None => Verdict::Stop("the budget does not reach".into()),
+            },
             _ => Verdict::Stop("the budget does not reach".into()),
         }
     }
@@ -32,7 +38,7 @@ impl Governor for Budget {
 #[tokio::test]
 async fn call_whose_worst_case_exceeds_the_budget_is_not_sent() {
     // 4,000 output tokens at 15 dollars per million are 6 cents; the input adds some tokens.
-    let budget = Arc::new(Budget { cap: Decimal::new(9, 2), asked: Mutex::default() });
+    let budget = Arc::new(Budget { cap: Decimal::new(9, 2), shortens: false, asked: Mutex::default() });
     let taking = Usage { input: 1_000, output: 2_000, cache_read: 1_000, cache_write: 100 };
     let model = Scripted::new([call_taking(&[("a", "echo", json!({ "text": "x" }))], taking)]);
     let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
@@ -47,6 +53,20 @@ async fn call_whose_worst_case_exceeds_the_budget_is_not_sent() {
     assert!(asked[1].input_tokens >= 4_100, "input and output of the last call are input again: {asked:?}");
     let worst = Decimal::from(asked[1].input_tokens) * Decimal::new(375, 2) + Decimal::from(4_000 * 15);
     assert_eq!(asked[1].worst_case_usd, Some((worst / Decimal::from(1_000_000)).normalize()));
+}
+
+#[tokio::test]
+async fn small_budget_shortens_the_reply() {
+    let budget = Arc::new(Budget { cap: Decimal::new(3, 2), shortens: true, asked: Mutex::default() });
+    let model = Scripted::new([say_taking("short", Usage { input: 100, output: 1_000, ..Usage::default() })]);
+    let mut stage = Stage::new(model.clone(), Vec::new());
+    stage.config.governor = budget.clone();
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let most = model.requests()[0].max_output_tokens;
+    // 2,000 output tokens cost 3 cents without the input.
+    assert!((1_024..2_000).contains(&most), "{most}");
+    assert_eq!(open.prompt("more").await, AgentOutcome::Held("the budget does not reach".into()));
 }
 
 #[tokio::test]

@@ -199,6 +199,14 @@ impl TestTool {
             "required": ["text"],
             "additionalProperties": false,
         });
+        Self::accepting(name, input_schema, does)
+    }
+
+    pub(crate) fn accepting(
+        name: &str,
+        input_schema: Value,
+        does: impl Fn(Value, ToolContext) -> ToolOutput + Send + Sync + 'static,
+    ) -> SharedTool {
         let spec = ToolSpec { name: name.into(), description: "A tool of a test.".into(), input_schema };
         Arc::new(Self { spec, does: Box::new(does) })
     }
@@ -273,6 +281,8 @@ pub(crate) fn registry_of(api: Api, base_url: Option<String>, context_window: u6
         api,
         base_url,
         api_key,
+        keyless: false,
+        returns_thoughts: None,
         models,
     }))
 }
@@ -299,7 +309,8 @@ impl Stage {
         config.retry = RetryPolicy {
             base_delay: Duration::from_millis(1),
             max_delay: Duration::from_millis(5),
-            max_retries: 3,
+            max_retries: Some(3),
+            ..RetryPolicy::default()
         };
         Self { folder, config }
     }

@@ -26,7 +26,8 @@ pub enum Signal {
         state: MessageState,
     },
     TurnEnded(TurnEnd),
-    /// The quota of the runtime's subscription is exceeded. The turn stays open until it is resumed.
+    /// The quota of the runtime's subscription is exceeded, or its model does not answer. The turn stays open until it
+    /// is resumed.
     OutOfQuota,
     /// A compaction that the adapter requested has ended; the reason if it failed.
     Compacted(Option<String>),

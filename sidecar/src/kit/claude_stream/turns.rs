@@ -49,7 +49,7 @@ impl Translator {
         }
         if self.was_interrupted(line) {
             self.interrupted(line, out);
-        } else if is_error && self.out_of_quota(line, out) {
+        } else if is_error && (self.out_of_quota(line, out) || self.lost_model(line, out)) {
         } else if is_error && limit.is_none() {
             self.failed(line, subtype, out);
         } else if let Some(turn) = &mut self.turn {

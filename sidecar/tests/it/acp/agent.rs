@@ -22,6 +22,8 @@ struct Fake {
     introduced: String,
     /// Whether the conversation has a call without a result, so that the model refuses it.
     broken: bool,
+    /// Prompts that its provider rejected.
+    rejected: u32,
     /// The names of the configured MCP servers.
     servers: String,
 }
@@ -39,6 +41,7 @@ fn main() {
         can,
         introduced: String::new(),
         broken: false,
+        rejected: 0,
         servers: String::new(),
     };
     while let Some(message) = fake.read() {
@@ -346,6 +349,20 @@ impl Fake {
                 );
                 return None;
             }
+            // Its provider rejects the first two prompts; before the second one it calls a tool.
+            "overloaded" | "The" if self.rejected < 2 => {
+                self.rejected += 1;
+                if self.rejected == 2 {
+                    Self::call("c7", "in_progress");
+                    Self::result("c7", "completed", "done");
+                }
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
+                    "data": {"details": "429 Too Many Requests"}}}),
+                );
+                return None;
+            }
+            "overloaded" | "The" => Self::say(&format!("at last, after: {direction}")),
             "escape" => {
                 self.escape(rest);
                 return Some("cancelled");

@@ -51,6 +51,37 @@ async fn agent_error_ends_the_conversation_with_its_text() {
 }
 
 #[tokio::test]
+async fn rate_limit_keeps_the_turn_open_until_resumed() {
+    let stage = Stage::playing("", "overloaded").await;
+    for time in 1..=2 {
+        stage.gateway.sees_nth("model_unavailable", time).await;
+        let pause = stage.gateway.send(Command::Pause {});
+        stage.gateway.acknowledged(pause, "done").await;
+        let resume = stage.gateway.send(Command::Resume {});
+        stage.gateway.acknowledged(resume, "done").await;
+    }
+    stage.gateway.sees("turn_completed").await;
+    let unavailable = stage.event("model_unavailable").await;
+    assert!(unavailable["message"].as_str().unwrap().contains("429") && unavailable["retryAt"].is_string());
+    let told = stage.told();
+    let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
+    // The first prompt was repeated. The second had an effect, so the agent is asked to continue.
+    let last = told.iter().rev().find(|line| line.contains("at last")).unwrap();
+    assert!(last.contains("Continue where you stopped"), "{told:#?}");
+}
+
+#[tokio::test]
+async fn turn_that_waits_for_its_model_can_be_interrupted() {
+    let stage = Stage::playing("", "overloaded").await;
+    stage.event("model_unavailable").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    stage.gateway.send(message("say it", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
 async fn nearly_full_window_produces_the_handoff_document() {
     let stage = Stage::playing("", "fill 95").await;
     let end = stage.event("session_end").await;

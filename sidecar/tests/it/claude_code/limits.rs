@@ -134,8 +134,9 @@ async fn exhausted_plan_keeps_its_reset_time_over_retries() {
 async fn temporary_rate_limit_is_not_an_exhausted_plan() {
     let limited = Failure::RateLimited { retry_after: Some(3600), retry_after_date: None };
     let Some(agent) = Agent::on_a_plan([Step::text("never").failing([limited])]).await else { return };
-    agent.gateway.until("an end", |_| agent.events("session_end").pop()).await;
-    assert!(agent.events("quota_exceeded").is_empty());
+    let lost = agent.gateway.until("it", |_| agent.events("model_unavailable").pop()).await;
+    assert!(lost["retryAt"].is_string(), "{lost}");
+    assert!(agent.events("quota_exceeded").is_empty() && agent.events("session_end").is_empty());
 }
 
 #[tokio::test]

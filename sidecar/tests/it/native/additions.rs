@@ -73,6 +73,29 @@ fn answers(seats: &str) -> Vec<Answer> {
 }
 
 #[tokio::test]
+async fn servers_of_the_project_are_used_unless_tools_are_restricted() {
+    let servers = json!({ "mcpServers": {
+        "mine": { "type": "stdio", "command": "${NOWHERE:-python3}", "args": ["server.py"] },
+        "odd": { "socket": "/tmp/x" },
+    } });
+    for (restricted, offered) in [(false, true), (true, false)] {
+        let agent = Agent::idle(Script::of([Step::text("Done.")])).await;
+        std::fs::write(agent.work().join("server.py"), SERVER).unwrap();
+        std::fs::write(agent.work().join(".mcp.json"), servers.to_string()).unwrap();
+        agent.begin(|begin| {
+            if restricted {
+                begin.config.allowed_tools = vec!["read".into()];
+            }
+        });
+        agent.gateway.sees("turn_completed").await;
+        let tools = agent.last_request()["tools"].to_string();
+        assert_eq!(tools.contains("mcp__mine__greet"), offered, "{tools}");
+        let told = agent.gateway.story().iter().any(|line| line.starts_with("notice agent_addition"));
+        assert_eq!(told, offered, "the unknown form is reported");
+    }
+}
+
+#[tokio::test]
 async fn owner_answers_an_mcp_form_even_while_paused() {
     let steps = vec![Step::tool("mcp__mine__ask", json!({})), Step::text("Booked.")];
     let (agent, request_id) = asked(steps).await;

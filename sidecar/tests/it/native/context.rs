@@ -100,3 +100,36 @@ async fn first_message_contains_the_handoff_of_the_predecessor() {
         asked.contains("The hull is done.") && asked.contains("The sails.") && asked.contains("do the work")
     );
 }
+
+#[tokio::test]
+async fn agent_knows_its_place_and_the_instructions_of_the_project() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([Step::text("Done.")])).await;
+    let work = agent.work();
+    let git = |arguments: &[&str]| {
+        let named = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+        let done = std::process::Command::new("git").args(named).args(arguments).current_dir(&work).output();
+        assert!(done.unwrap().status.success(), "git {arguments:?}");
+    };
+    std::fs::write(work.join("AGENTS.md"), "Speak like a pirate.").unwrap();
+    git(&["init", "-q", "-b", "harbour"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "Set sail"]);
+    std::fs::write(work.join("CLAUDE.md"), "Count the sails.").unwrap();
+    std::fs::create_dir_all(work.join(".claude/skills/ship")).unwrap();
+    let skill = "---\ndescription: Builds ships\n---\nUse oak.";
+    std::fs::write(work.join(".claude/skills/ship/SKILL.md"), skill).unwrap();
+    agent.begin(|_| {});
+    agent.gateway.sees("turn_completed").await;
+    let system = agent.last_request()["system"].to_string();
+    for part in [
+        "Today is 20",
+        std::env::consts::OS,
+        "harbour",
+        "Set sail",
+        "Speak like a pirate.",
+        "Count the sails.",
+    ] {
+        assert!(system.contains(part), "{part}: {system}");
+    }
+    assert_eq!(system.matches("Builds ships").count(), 1, "{system}");
+}

@@ -45,6 +45,25 @@ async fn call_beyond_the_allowance_is_held_until_it_is_raised() {
 }
 
 #[tokio::test]
+async fn small_cap_shortens_replies_and_still_makes_calls() {
+    let taking = |output| Tokens { input: 1_000, output, ..Tokens::default() };
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
+        bash("touch made").taking(taking(100)),
+        Step::text("Done.").taking(taking(100)),
+    ]))
+    .await;
+    // A reply of 64,000 tokens would cost 96 cents.
+    agent.begin(|begin| begin.allowance_usd = Some("0.1".into()));
+    agent.gateway.sees("turn_completed").await;
+    for request in agent.requests() {
+        let most = request["max_tokens"].as_u64().unwrap();
+        assert!((1_024..6_700).contains(&most), "{most}");
+    }
+    assert!(agent.work().join("made").exists());
+    assert!(!agent.gateway.story().iter().any(|line| line == "budget_exceeded"));
+}
+
+#[tokio::test]
 async fn earlier_spend_is_outside_the_allowance_and_totals_continue() {
     let taking = Tokens { input: 100_000, output: 1000, ..Tokens::default() };
     let mut agent = Agent::says([Step::text("One.").taking(taking), Step::text("Two.").taking(taking)]).await;

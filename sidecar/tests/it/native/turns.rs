@@ -1,7 +1,7 @@
 //! Turns: their events, and messages during and after them.
 
 use pilothouse_domain::value::{MessagePriority, MessageSource};
-use pilothouse_model_server::{Failure, Step};
+use pilothouse_model_server::{Failure, Step, Stop};
 use pilothouse_wire::Command;
 use serde_json::json;
 
@@ -141,7 +141,8 @@ async fn failed_call_is_retried_and_a_permanent_failure_is_final() {
     let agent = Agent::says([
         Step::text("After all.")
             .failing([overloaded(), Failure::RateLimited { retry_after: None, retry_after_date: None }]),
-        Step::text("Never said.").failing([overloaded(), overloaded(), overloaded(), overloaded()]),
+        Step::text("At last.").failing([overloaded(), overloaded(), overloaded(), overloaded()]),
+        Step::text("Never said.").failing([Failure::Unauthorized]),
     ])
     .await;
     agent.gateway.sees("turn_completed").await;
@@ -153,9 +154,80 @@ async fn failed_call_is_retried_and_a_permanent_failure_is_final() {
     );
     assert!(story.iter().any(|line| line.starts_with("notice auto_retry_end")), "{story:#?}");
     agent.gateway.send(message("again", MessagePriority::Queued));
+    let unavailable = agent.gateway.sees("model_unavailable").await;
+    let unavailable = &agent.gateway.delivered()[unavailable].body;
+    assert!(unavailable["message"].as_str().is_some_and(|why| !why.is_empty()), "{unavailable}");
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    assert_eq!(agent.gateway.story().iter().filter(|line| line.starts_with("turn_completed")).count(), 1);
+    let resume = agent.gateway.send(Command::Resume {});
+    agent.gateway.acknowledged(resume, "done").await;
+    agent.gateway.sees("assistant_message text At last.").await;
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    agent.gateway.send(message("once more", MessagePriority::Queued));
     let end = agent.gateway.sees("session_end").await;
     let end = &agent.gateway.delivered()[end].body;
     assert_eq!((&end["isError"], &end["reason"]), (&json!(true), &json!("model_error")), "{end}");
+}
+
+#[tokio::test]
+async fn owner_command_runs_during_a_turn_and_joins_the_conversation() {
+    let agent = Agent::says([bash("mkfifo a; touch a.begun; read word < a"), Step::text("Done.")]).await;
+    begun(&agent, "a").await;
+    let command = message("!echo seen-$((40 + 2)); echo go > a", MessagePriority::Immediate);
+    let command = agent.gateway.send(command);
+    agent.gateway.acknowledged(command, "injected").await;
+    agent.gateway.sees("turn_completed").await;
+    let asked = agent.last_request()["messages"].to_string();
+    assert!(asked.contains("I ran this command") && asked.contains("seen-42"), "{asked}");
+    assert!(agent.story().contains(&"result ok: seen-42".to_owned()), "{:#?}", agent.story());
+}
+
+#[tokio::test]
+async fn interrupt_ends_a_command_of_the_owner() {
+    let agent = Agent::says([bash("mkfifo a; touch a.begun; read word < a")]).await;
+    begun(&agent, "a").await;
+    let command = message("!mkfifo b; touch b.begun; read word < b", MessagePriority::Immediate);
+    let command = agent.gateway.send(command);
+    begun(&agent, "b").await;
+    let interrupt = agent.gateway.send(Command::Interrupt {});
+    agent.gateway.acknowledged(command, "turn-over").await;
+    agent.gateway.acknowledged(interrupt, "done").await;
+}
+
+#[tokio::test]
+async fn option_env_reaches_commands_and_hides_its_secrets() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
+        bash("echo $GREETING ${#MY_TOKEN} $MY_TOKEN"),
+        Step::text("Done."),
+    ]))
+    .await;
+    let env = json!({ "GREETING": "ahoy", "MY_TOKEN": "$ANTHROPIC_API_KEY" });
+    agent.begin(|begin| begin.config.adapter_options["env"] = env);
+    agent.gateway.sees("turn_completed").await;
+    let length = super::KEY.len();
+    let story = agent.story();
+    assert!(story.iter().any(|line| line.contains(&format!("ahoy {length} [secret]"))), "{story:#?}");
+}
+
+#[tokio::test]
+async fn cut_and_refused_replies_are_reported() {
+    let cut = Step { stop: Some(Stop::Length), ..Step::text("and then") };
+    let refused = Step { stop: Some(Stop::Refusal), ..Step::text("I will not.") };
+    let agent = Agent::says([cut, refused]).await;
+    agent.gateway.sees("notice max_tokens").await;
+    agent.gateway.sees("turn_completed").await;
+    agent.gateway.send(message("and this?", MessagePriority::Queued));
+    agent.gateway.sees("notice refusal").await;
+}
+
+#[tokio::test]
+async fn pause_is_confirmed_while_a_retry_waits() {
+    let wait = Failure::RateLimited { retry_after: Some(3_600), retry_after_date: None };
+    let agent = Agent::says([Step::text("Never said.").failing([wait])]).await;
+    agent.gateway.sees("notice auto_retry_start").await;
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::frames::Frames;
 use crate::message::now;
-use crate::model::ModelError;
 use crate::model::registry::ProviderConfig;
+use crate::model::{ModelError, OmittedContent};
 
 /// Limit of a provider's message, in characters.
 const WORDS: usize = 500;
@@ -102,7 +102,25 @@ impl ErrorResponse {
                 retry_after: self.retry_after(),
             };
         }
+        if let Some(content) = self.rejected_content() {
+            return ModelError::RejectedContent { message: message.clone(), content };
+        }
         ModelError::Rejected { message: message.clone(), status }
+    }
+
+    /// The part of the conversation that the provider does not accept.
+    fn rejected_content(&self) -> Option<OmittedContent> {
+        const THOUGHTS: [&str; 4] = ["`thinking`", "thinking block", "encrypted content", "'reasoning'"];
+        const IMAGES: [&str; 3] = ["image", "media_type", "media type"];
+        if !matches!(self.status, Some(400 | 422)) {
+            return None;
+        }
+        let message = self.message.to_lowercase();
+        let names = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        if self.is(&["invalid_encrypted_content"]) || names(&THOUGHTS) {
+            return Some(OmittedContent::Thoughts);
+        }
+        names(&IMAGES).then_some(OmittedContent::Images)
     }
 
     /// Whether the code or type is one of `names`.

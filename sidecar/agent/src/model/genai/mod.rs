@@ -1,5 +1,5 @@
-//! Implements the model port with the `genai` crate: Anthropic Messages, `OpenAI` Chat Completions and Responses, and
-//! compatible servers.
+//! Implements the model port with the `genai` crate: Anthropic Messages, `OpenAI` Chat Completions and Responses, Gemini,
+//! Vertex AI, Bedrock, and compatible servers.
 
 mod connections;
 mod failure;
@@ -15,9 +15,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::{Stream, StreamExt, stream};
 use genai::chat::{ChatStream, ChatStreamEvent, ToolCall};
+use pilothouse_domain::value::ThinkingLevel;
 
 pub use self::connections::Connections;
 use self::frames::Frames;
+use self::request::Format;
 use super::registry::{ModelRegistry, ProviderConfig};
 use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
 
@@ -48,17 +50,15 @@ impl LanguageModel for GenaiModel {
             .provider(&request.provider)
             .cloned()
             .ok_or_else(|| failure::rejected(format!("unknown provider `{}`", request.provider)))?;
-        let thinks = self
-            .registry
-            .find(&request.provider, &request.model)
-            .cloned()
-            .or_else(|| self.registry.resolve(&format!("{}/{}", request.provider, request.model)).ok());
-        let thinks = thinks.is_some_and(|model| model.thinking);
+        let (known, name) = (self.registry.find(&request.provider, &request.model), &request.model);
+        let model =
+            known.cloned().or_else(|| self.registry.resolve(&format!("{}/{name}", provider.name)).ok());
+        let level = model.map_or(ThinkingLevel::Off, |model| model.level(request.thinking));
         let target = request::target(&provider, &request.model)?;
         let frames = Arc::new(Frames::default());
-        let options = request::options(&provider, &request, thinks, &frames);
+        let options = request::options(&provider, &request, level, &frames);
         let (provider_name, model) = (request.provider.clone(), request.model.clone());
-        let chat = request::chat(provider.api, request);
+        let chat = request::chat(&provider, request);
         let client = self.connections.client().await?;
         let opened = client.exec_chat_stream(target, chat, Some(&options)).await;
         let response = opened.map_err(|error| failure::of(&error, &provider, &frames))?;
@@ -142,7 +142,13 @@ impl Reading {
                 }
                 ChatStreamEvent::End(end) => {
                     let (provider, model) = std::mem::take(&mut self.name);
-                    let reply = reply::complete(end, self.provider.api, &self.frames, provider, model)?;
+                    let reply = reply::complete(
+                        end,
+                        Format::of(self.provider.api, &model),
+                        &self.frames,
+                        provider,
+                        model,
+                    )?;
                     return Ok(Delta::Done(reply));
                 }
             }

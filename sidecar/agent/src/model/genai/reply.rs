@@ -7,23 +7,22 @@ use serde_json::Value;
 
 use super::failure::broken;
 use super::frames::Frames;
-use super::request::REDACTED;
+use super::request::{Format, REDACTED};
 use crate::message::now;
 use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage};
 use crate::model::ModelError;
-use crate::model::registry::Api;
 
 /// The reply at the end of a stream. Without a stop reason, it was cut off.
 pub(super) fn complete(
     end: StreamEnd,
-    api: Api,
+    format: Format,
     frames: &Frames,
     provider: String,
     model: String,
 ) -> Result<AssistantMessage, ModelError> {
     let reason = end.captured_stop_reason.ok_or_else(|| broken("the answer ended before it was complete"))?;
     let parts = end.captured_content.map(genai::chat::MessageContent::into_parts).unwrap_or_default();
-    let content = blocks(parts, api, end.captured_reasoning_content);
+    let content = blocks(parts, format, end.captured_reasoning_content);
     let mut content = frames.layout().arrange(content);
     let refused = frames.refusal();
     let calls = content.iter().any(|block| matches!(block, AssistantContent::ToolCall(_)));
@@ -47,7 +46,7 @@ pub(super) fn complete(
     Ok(AssistantMessage { content, provider, model, usage, stop_reason, error: None, timestamp: now() })
 }
 
-fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<AssistantContent> {
+fn blocks(parts: Vec<ContentPart>, format: Format, reasoning: Option<String>) -> Vec<AssistantContent> {
     let mut content = Vec::with_capacity(parts.len());
     let mut signature = None;
     let mut shown = false;
@@ -59,7 +58,7 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
                 name: call.fn_name,
                 arguments: call.fn_arguments,
             })),
-            ContentPart::ThoughtSignature(next) if api == Api::AnthropicMessages => signature = Some(next),
+            ContentPart::ThoughtSignature(next) if format == Format::Anthropic => signature = Some(next),
             ContentPart::ThoughtSignature(encrypted) => {
                 // The summary covers all thoughts, so only one shows it.
                 let thinking = if shown { String::new() } else { reasoning.clone().unwrap_or_default() };

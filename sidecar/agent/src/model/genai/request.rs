@@ -21,19 +21,65 @@ use crate::model::{ModelError, ModelRequest, ToolSpec};
 /// Prefix of the signature of a thought that its provider did not show.
 pub(super) const REDACTED: &str = "redacted:";
 
+/// The formats in which providers expect a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Anthropic,
+    Chat,
+    Responses,
+    Gemini,
+    Bedrock,
+}
+
+impl Format {
+    pub(super) fn of(api: Api, model: &str) -> Self {
+        match api {
+            Api::AnthropicMessages => Self::Anthropic,
+            Api::Vertex if model.starts_with("claude") => Self::Anthropic,
+            Api::Gemini | Api::Vertex => Self::Gemini,
+            Api::OpenaiResponses => Self::Responses,
+            Api::Bedrock => Self::Bedrock,
+            Api::OpenaiChat
+            | Api::Ollama
+            | Api::Openrouter
+            | Api::Deepseek
+            | Api::Moonshot
+            | Api::Mistral
+            | Api::Xai
+            | Api::Zai
+            | Api::Groq => Self::Chat,
+        }
+    }
+}
+
 pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTarget, ModelError> {
-    let key = provider.api_key.as_ref();
-    let key = key.ok_or_else(|| failure::rejected(format!("the provider `{}` has no key", provider.name)))?;
-    let base = provider.base_url.as_deref().unwrap_or(provider.api.default_base_url());
+    let name = &provider.name;
+    let key = match &provider.api_key {
+        Some(key) => key.expose(),
+        None if provider.is_available() => "none",
+        None => return Err(failure::rejected(format!("the provider `{name}` has no key"))),
+    };
+    let base = provider.base_url.as_deref().or(provider.api.default_base_url());
+    let base = base.ok_or_else(|| failure::rejected(format!("the provider `{name}` has no `baseUrl`")))?;
     let base = format!("{}/", base.trim_end_matches('/'));
     let kind = match provider.api {
         Api::AnthropicMessages => AdapterKind::Anthropic,
-        Api::OpenaiChat => AdapterKind::OpenAI,
+        Api::OpenaiChat | Api::Ollama => AdapterKind::OpenAI,
         Api::OpenaiResponses => AdapterKind::OpenAIResp,
+        Api::Gemini => AdapterKind::Gemini,
+        Api::Vertex => AdapterKind::Vertex,
+        Api::Bedrock => AdapterKind::BedrockApi,
+        Api::Openrouter => AdapterKind::OpenRouter,
+        Api::Deepseek => AdapterKind::DeepSeek,
+        Api::Moonshot => AdapterKind::Moonshot,
+        Api::Mistral => AdapterKind::Mistral,
+        Api::Xai => AdapterKind::Xai,
+        Api::Zai => AdapterKind::Zai,
+        Api::Groq => AdapterKind::Groq,
     };
     Ok(ServiceTarget {
         endpoint: Endpoint::from_owned(base),
-        auth: AuthData::from_single(key.expose()),
+        auth: AuthData::from_single(key),
         model: ModelIden::new(kind, model),
     })
 }
@@ -41,49 +87,56 @@ pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTa
 pub(super) fn options(
     provider: &ProviderConfig,
     request: &ModelRequest,
-    thinks: bool,
+    level: ThinkingLevel,
     frames: &Arc<Frames>,
 ) -> ChatOptions {
     let most = u32::try_from(request.max_output_tokens).unwrap_or(u32::MAX);
-    // The `genai` crate interprets the end of some model names as an effort and removes it. The body restores the name.
-    let mut body = json!({ "model": request.model });
-    let effort = effort(provider.api, request.thinking, thinks, most);
-    if effort.is_none() && ReasoningEffort::from_model_name(&request.model).0.is_some() {
-        let field = if provider.api == Api::OpenaiResponses { "reasoning" } else { "reasoning_effort" };
-        if let Some(body) = body.as_object_mut() {
-            body.insert(field.into(), Value::Null);
-        }
-    }
+    let format = Format::of(provider.api, &request.model);
+    let effort = effort(format, level, most);
     let mut options = ChatOptions::default()
         .with_max_tokens(most)
         .with_capture_usage(true)
         .with_capture_content(true)
         .with_capture_tool_calls(true)
         // With Responses, capturing requests a summary, which models without thinking reject.
-        .with_capture_reasoning_content(provider.api != Api::OpenaiResponses || effort.is_some())
+        .with_capture_reasoning_content(format != Format::Responses || effort.is_some())
         .with_stream_header_timeout(SILENCE)
         .with_stream_read_timeout(SILENCE)
-        .with_raw_frame_sink_arc(Arc::clone(frames) as Arc<_>)
-        .with_extra_body(body);
+        .with_raw_frame_sink_arc(Arc::clone(frames) as Arc<_>);
+    if matches!(format, Format::Anthropic | Format::Chat | Format::Responses) && provider.api != Api::Vertex {
+        // The `genai` crate interprets the end of some model names as an effort and removes it. The body restores the
+        // name.
+        let mut body = json!({ "model": request.model });
+        if effort.is_none() && ReasoningEffort::from_model_name(&request.model).0.is_some() {
+            let field = if format == Format::Responses { "reasoning" } else { "reasoning_effort" };
+            if let Some(body) = body.as_object_mut() {
+                body.insert(field.into(), Value::Null);
+            }
+        }
+        options = options.with_extra_body(body);
+    }
+    // Compatible servers may reject the field. Without it, newer models of OpenAI cache nothing.
+    if provider.api == Api::OpenaiResponses
+        || (provider.api == Api::OpenaiChat && provider.base_url.is_none())
+    {
+        options = options.with_prompt_cache_key(request.conversation.as_str());
+    }
     options.reasoning_effort = effort;
     options
 }
 
 /// Thinking counts as output. At least half of the limit is left for the reply.
-fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<ReasoningEffort> {
-    if !thinks || level == ThinkingLevel::Off {
-        // Anthropic needs an explicit value to disable thinking. Other providers keep their default.
-        return (api == Api::AnthropicMessages).then_some(ReasoningEffort::Zero);
-    }
+fn effort(format: Format, level: ThinkingLevel, most: u32) -> Option<ReasoningEffort> {
     let effort = match level {
-        ThinkingLevel::Off => ReasoningEffort::Zero,
+        // Anthropic needs an explicit value to disable thinking. Other providers keep their default.
+        ThinkingLevel::Off => return (format == Format::Anthropic).then_some(ReasoningEffort::Zero),
         ThinkingLevel::Minimal => ReasoningEffort::Minimal,
         ThinkingLevel::Low => ReasoningEffort::Low,
         ThinkingLevel::Medium => ReasoningEffort::Medium,
         ThinkingLevel::High => ReasoningEffort::High,
         ThinkingLevel::Max => ReasoningEffort::Max,
     };
-    if api != Api::AnthropicMessages {
+    if matches!(format, Format::Chat | Format::Responses) {
         // OpenAI has no level `max`.
         return Some(if matches!(effort, ReasoningEffort::Max) { ReasoningEffort::XHigh } else { effort });
     }
@@ -98,9 +151,11 @@ fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<Rea
     })
 }
 
-pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
+pub(super) fn chat(provider: &ProviderConfig, request: ModelRequest) -> ChatRequest {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
-    let anthropic = api == Api::AnthropicMessages;
+    let format = Format::of(provider.api, &request.model);
+    let anthropic = format == Format::Anthropic;
+    let plain_thoughts = provider.returns_thoughts();
     let mut chat = ChatRequest::default();
     if !request.system.is_empty() {
         if anthropic {
@@ -115,8 +170,8 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
             AgentMessage::User(user) => messages.push(ChatMessage::user(parts(&user.content))),
             AgentMessage::Assistant(reply) => {
                 let same = reply.provider == request.provider && reply.model == request.model;
-                let parts = assistant(reply, api, same);
-                let pieces = if api == Api::OpenaiResponses { apart(parts) } else { vec![parts] };
+                let parts = assistant(reply, format, same, plain_thoughts);
+                let pieces = if format == Format::Responses { apart(parts) } else { vec![parts] };
                 messages.extend(
                     pieces.into_iter().map(|p| ChatMessage::assistant(MessageContent::from_parts(p))),
                 );
@@ -164,26 +219,34 @@ fn parts<'a>(content: impl IntoIterator<Item = &'a UserContent>) -> MessageConte
     MessageContent::from_parts(content.into_iter().map(part).collect::<Vec<_>>())
 }
 
-/// Thoughts are sent only to the model that wrote them: other models cannot use their signatures.
-fn assistant(reply: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
+/// Thoughts are sent only to the model that wrote them: other models cannot use their signatures. `plain_thoughts`: also
+/// those without a signature.
+fn assistant(reply: &AssistantMessage, format: Format, same: bool, plain_thoughts: bool) -> Vec<ContentPart> {
     let mut parts = Vec::with_capacity(reply.content.len());
     for block in &reply.content {
         match block {
             AssistantContent::Text { text } if text.is_empty() => {}
             AssistantContent::Text { text } => parts.push(ContentPart::from_text(text.as_str())),
             AssistantContent::Thinking { thinking, signature: Some(signature) } if same => {
-                match (api, signature.strip_prefix(REDACTED)) {
-                    (Api::AnthropicMessages, Some(data)) => {
+                match (format, signature.strip_prefix(REDACTED)) {
+                    (Format::Anthropic, Some(data)) => {
                         let data = json!({ "type": "redacted_thinking", "data": data });
                         parts.push(ContentPart::Custom(CustomPart { model_iden: None, data }));
                     }
-                    (Api::AnthropicMessages, None) => {
+                    (Format::Anthropic, None) => {
                         parts.push(ContentPart::ThoughtSignature(signature.clone()));
                         parts.push(ContentPart::ReasoningContent(thinking.clone()));
                     }
-                    (Api::OpenaiResponses, _) => parts.push(ContentPart::ThoughtSignature(signature.clone())),
-                    (Api::OpenaiChat, _) => {}
+                    (Format::Responses | Format::Gemini, _) => {
+                        parts.push(ContentPart::ThoughtSignature(signature.clone()));
+                    }
+                    (Format::Chat | Format::Bedrock, _) => {}
                 }
+            }
+            AssistantContent::Thinking { thinking, signature: None }
+                if same && plain_thoughts && format == Format::Chat && !thinking.is_empty() =>
+            {
+                parts.push(ContentPart::ReasoningContent(thinking.clone()));
             }
             AssistantContent::Thinking { .. } => {}
             AssistantContent::ToolCall(call) => parts.push(ContentPart::ToolCall(Call {

@@ -1,0 +1,119 @@
+//! Models that do not answer: the turn stays open, the session pauses, and it resumes for another attempt
+//! (decision 93).
+
+use std::time::{Duration, SystemTime};
+
+use pilothouse_agent::session::RetryPolicy;
+use pilothouse_domain::Timestamp;
+use tokio::time::Instant;
+
+/// An agent has given up its own retries before, so the first pause is long.
+const POLICY: RetryPolicy = RetryPolicy {
+    base_delay: Duration::from_mins(1),
+    max_delay: Duration::from_mins(15),
+    patience: Duration::from_hours(6),
+    max_retries: None,
+};
+
+/// Attempts since the model answered last.
+#[derive(Debug, Default)]
+pub(crate) struct Outage {
+    began: Option<Instant>,
+    attempts: u32,
+}
+
+impl Outage {
+    /// When to try again after a failed attempt. `None`: the owner decides.
+    pub(crate) fn retry_at(&mut self) -> Option<Timestamp> {
+        let elapsed = self.began.get_or_insert_with(Instant::now).elapsed();
+        // The pause and the resume take different times, which spreads the attempts of several agents.
+        let delay = POLICY.delay(self.attempts, None, elapsed, 0.0)?;
+        self.attempts += 1;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) + delay)
+    }
+
+    pub(crate) fn answered(&mut self) {
+        *self = Self::default();
+    }
+}
+
+pub(crate) const fn is_transient_status(status: u64) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..=599)
+}
+
+/// Whether an agent's error means that its provider rejects or misses calls for some time.
+pub(crate) fn is_transient(error: &str) -> bool {
+    const WORDS: [&str; 24] = [
+        "too many requests",
+        "rate limit",
+        "rate_limit",
+        "ratelimit",
+        "limiting requests",
+        "overloaded",
+        "resource exhausted",
+        "resource_exhausted",
+        "internal server error",
+        "error: 500",
+        "error 500",
+        "status 500",
+        "status: 500",
+        "status code 500",
+        "service unavailable",
+        "bad gateway",
+        "gateway timeout",
+        "connection refused",
+        "connection reset",
+        "connection error",
+        "fetch failed",
+        "econnrefused",
+        "econnreset",
+        "etimedout",
+    ];
+    let error = error.to_lowercase();
+    let mut numbers = error.split(|c: char| !c.is_ascii_digit());
+    numbers.any(|number| matches!(number, "429" | "502" | "503" | "504" | "529"))
+        || WORDS.iter().any(|words| error.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_get_rarer_and_end_after_hours() {
+        let mut outage = Outage::default();
+        let mut waited = Duration::ZERO;
+        let mut delays = Vec::new();
+        loop {
+            let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let Some(at) = outage.retry_at() else { break };
+            let millis = u64::try_from(at.as_millis()).unwrap();
+            let delay = Duration::from_millis(millis).saturating_sub(before).as_secs_f64().round();
+            delays.push(delay);
+            waited += Duration::from_secs_f64(delay);
+            tokio::time::advance(Duration::from_secs_f64(delay)).await;
+        }
+        assert_eq!(delays[..6], [60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
+        assert!(waited > Duration::from_hours(5) && waited <= Duration::from_hours(6), "{waited:?}");
+        outage.answered();
+        assert!(outage.retry_at().is_some());
+    }
+
+    #[test]
+    fn only_failures_of_the_provider_are_transient() {
+        for error in [
+            "429 Too Many Requests",
+            "API Error: 500 internal",
+            r#"{"code":529,"type":"overloaded_error"}"#,
+            "fetch failed: ECONNREFUSED",
+            "[RESOURCE_EXHAUSTED] quota",
+        ] {
+            assert!(is_transient(error), "{error}");
+        }
+        for error in ["the model said no", "400 invalid request", "the file has 1429 lines", "401 wrong key"]
+        {
+            assert!(!is_transient(error), "{error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Commands that the owner gives during a turn: `!command`, and slash commands of extensions. They run beside the agent.
+
+use pilothouse_agent::bash::UserCommand;
+use pilothouse_agent::extension::CommandOutcome;
+use pilothouse_agent::message::BashExecution;
+use pilothouse_agent::session::{PromptOptions, SessionError};
+use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::AssistantContent;
+use serde_json::Value;
+
+use super::driver::{Driver, InjectingMessage};
+use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::notices::detailed_notice;
+use crate::kit::turns::DriverExit;
+
+/// The result of a command.
+pub(super) enum Ran {
+    Shell(Result<BashExecution, SessionError>),
+    Extension(Option<CommandOutcome>),
+}
+
+impl Driver {
+    /// Whether the message is a command for the running turn.
+    pub(super) fn is_command_beside(&self, message: &Message) -> bool {
+        let (text, session) = (&message.content, self.session.as_ref());
+        self.work.is_some()
+            && !self.paused
+            && message.source == MessageSource::User
+            && message.priority == MessagePriority::Immediate
+            && (UserCommand::parse(text).is_some()
+                || session.is_some_and(|session| session.is_extension_command(text)))
+    }
+
+    pub(super) async fn run_beside(
+        &mut self,
+        message: Message,
+        mut reply: MessageReply,
+    ) -> Result<(), DriverExit> {
+        reply.injecting().await?;
+        let tag = message.id.to_string();
+        self.injecting.push(InjectingMessage { tag: tag.clone(), reply });
+        self.commands_beside.insert(tag.clone());
+        let (session, text) = (self.session()?.clone(), message.content);
+        self.beside.spawn(async move {
+            let ran = if UserCommand::parse(&text).is_some() {
+                Ran::Shell(session.execute_bash(&text).await)
+            } else {
+                Ran::Extension(session.extension_command(&text).await)
+            };
+            (tag, ran)
+        });
+        Ok(())
+    }
+
+    pub(super) async fn ran_beside(&mut self, (tag, ran): (String, Ran)) -> Result<(), DriverExit> {
+        self.commands_beside.remove(&tag);
+        match ran {
+            Ran::Shell(Ok(_)) => self.drain().await?,
+            Ran::Shell(Err(error)) => {
+                let failed = detailed_notice("command_failed", error.to_string(), Value::Null);
+                self.events.emit(failed).await?;
+            }
+            Ran::Extension(Some(CommandOutcome::Prompt(text))) => return self.steer_beside(tag, &text).await,
+            Ran::Extension(Some(CommandOutcome::Done(text))) if !text.is_empty() => {
+                let content = AssistantContent::Text { text: text.into() };
+                self.events.emit(RawEvent::AssistantMessage { content, turn_id: self.turn.clone() }).await?;
+            }
+            Ran::Extension(_) => {}
+        }
+        self.injected(&tag).await?;
+        self.confirm_pause().await
+    }
+
+    /// Gives the agent the prompt that a command became.
+    async fn steer_beside(&mut self, tag: String, text: &str) -> Result<(), DriverExit> {
+        if self.work.is_none() {
+            let given = self.injecting.iter().position(|given| given.tag == tag);
+            let Some(given) = given.map(|at| self.injecting.remove(at)) else { return Ok(()) };
+            return Ok(given.reply.refuse(Refusal::invalid("the turn ended before the command")).await?);
+        }
+        let options = PromptOptions { expand: false, tag: Some(tag), ..PromptOptions::default() };
+        self.session()?.steer(text, options).map_err(|e| DriverExit::agent(e.to_string()))?;
+        self.confirm_pause().await
+    }
+}
