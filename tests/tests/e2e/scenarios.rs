@@ -1,4 +1,4 @@
-//! The scenarios of S2 ("Phase 0: Mock adapter and event pipeline validation"; decision 95), each with all capabilities and with
+//! The scenarios of S2 ("Phase 0: Mock adapter and event pipeline validation"; decision 94), each with all capabilities and with
 //! those of an SDK that lacks some. Their data is in `shared/scenarios`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -266,7 +266,7 @@ impl InjectionState {
 }
 
 /// Whether the running agent lacks the current brief and can receive it. Without hot reload, the next run brings it (S2
-/// `supportsHotBriefUpdate`; decision 95).
+/// `supportsHotBriefUpdate`; decision 94).
 fn takes_brief(agent: &ProjectAgent, session: &AgentSession) -> bool {
     agent.brief_sync(session) == BriefSync::Pending && session.capabilities().is_none_or(|can| can.hot_reload)
 }

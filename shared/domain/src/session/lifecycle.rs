@@ -61,7 +61,7 @@ impl AgentSession {
     }
 
     /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release. The process of an agent
-    /// of a project that cannot pause is ended (S2, "Capability-gated lifecycle semantics"; decision 95).
+    /// of a project that cannot pause is ended (S2, "Capability-gated lifecycle semantics"; decision 94).
     pub fn request_pause(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         if self.keep_held() {
             return Ok(vec![SessionEvent::HoldKept {}]);

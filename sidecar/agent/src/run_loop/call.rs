@@ -8,9 +8,7 @@ use pilothouse_domain::value::ThinkingLevel;
 
 use super::partial::Partial;
 use super::{End, RunLoop};
-use crate::conversation::{
-    ContextTokens, append_omission, estimate, estimate_text, latest_turns, without,
-};
+use crate::conversation::{ContextTokens, append_omission, estimate, estimate_text, latest_turns, without};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, MIN_OUTPUT, ModelCall, Verdict};
 use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage, now};

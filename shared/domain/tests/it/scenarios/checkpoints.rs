@@ -77,7 +77,7 @@ fn repeated_question_makes_no_second_checkpoint() {
     working().told(asks("q1")).told(asks("q1")).then(causes, &vec![Cause::Decision]);
 }
 
-/// S2, "Capability-gated lifecycle semantics"; decision 95.
+/// S2, "Capability-gated lifecycle semantics"; decision 94.
 #[test]
 fn pause_of_an_agent_that_cannot_pause_ends_its_process() {
     working_with(Capabilities { pause: false, ..can_all() })
