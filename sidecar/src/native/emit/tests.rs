@@ -26,7 +26,7 @@ fn message(message: AgentMessage) -> SessionEvent {
 fn retries_and_summaries_are_notices_with_specified_names() {
     let retry = SessionEvent::AutoRetryStart {
         attempt: 2,
-        max_attempts: 5,
+        max_attempts: Some(5),
         delay: Duration::from_millis(1_500),
         error: "overloaded".into(),
     };
