@@ -12,6 +12,7 @@
 //! | `PILOTHOUSE_CHAOS_LANES` | concurrent servers that share the rounds; default 4 |
 //! | `PILOTHOUSE_CHAOS_BRAKES` | number of brakes on the agents of a project; default 3 |
 //! | `PILOTHOUSE_CHAOS_AGENTS` | number of agents under these brakes; default 8 |
+//! | `PILOTHOUSE_CHAOS_KILLS` | number of kills while agents report artifacts; default 20; 100 before a release |
 //! | `PILOTHOUSE_CHAOS_KEEP` | folder for the data of servers with violations |
 //!
 //! A seed repeats the decisions but not their timing, so a violation may not occur again.
@@ -21,6 +22,7 @@
 //! | `script` | the scripts of the agents, with faults on their side |
 //! | `owner` | the requests of the owners and the responses |
 //! | `brakes` | brakes on all agents of a project |
+//! | `artifacts` | agents that report artifacts |
 //! | `lane` | one server: its rounds, and the wait until it settles |
 //! | `stalls` | times in which the machine stalled |
 //! | `check` | the invariants of the stored data |
@@ -28,6 +30,7 @@
 // Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod artifacts;
 mod brakes;
 mod check;
 mod lane;
@@ -86,6 +89,16 @@ async fn brakes_stop_all_agents_and_resume_them_while_processes_are_killed() {
     let (summary, violations) = brakes::run(seed, rounds, usize::try_from(agents).unwrap()).await;
     println!("{summary}");
     none(seed, &violations.iter().map(ToString::to_string).collect::<Vec<_>>());
+}
+
+/// No uploaded artifact is lost or stored twice, no event is applied twice, and each agent has a way to recover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn killed_agents_lose_no_artifact_and_recover() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let seed = variable("PILOTHOUSE_CHAOS_SEED", u64::try_from(now % 1_000_000_007).unwrap());
+    let rounds = variable("PILOTHOUSE_CHAOS_KILLS", 20);
+    println!("PILOTHOUSE_CHAOS_SEED={seed} PILOTHOUSE_CHAOS_KILLS={rounds}");
+    none(seed, &artifacts::run(seed, rounds).await);
 }
 
 fn none(seed: u64, violations: &[String]) {
