@@ -4,6 +4,7 @@ import type { Server } from './server'
 
 const SESSIONS = 1_000
 const ITEMS = Number(process.env.PILOTHOUSE_BENCH_ITEMS ?? 100_000)
+const PARTS = 4
 const FIRST_LOAD_KB = 300
 
 /** The bytes that the page loaded, as they were sent, and the time of its first content. */
@@ -37,15 +38,23 @@ async function nextPaint(page: Page, interact: () => Promise<void>): Promise<num
 }
 
 async function fill(server: Server): Promise<string> {
-  const script = { steps: [{ turn: { steps: [{ repeat: { times: ITEMS, steps: [{ say: 'line' }] } }, { say: 'the last line' }] } }] }
+  // A script has a largest size, so messages start all parts but the first.
+  const part = [{ repeat: { times: ITEMS / PARTS, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
+  const script = { steps: [{ turn: { steps: part } }], onMessage: part }
   const start = (name: string, adapterOptions: unknown) =>
     server.api<{ session: { id: string } }>('POST', 'agents/sessions', {
       ...{ objective: `Do the work of ${name}`, name, workingDirectory: server.work, adapter: 'script', budgetCapUsd: '5', adapterOptions },
     })
-  const long = await start('long', { script })
-  await expect.poll(() => server.statusOf(long.session.id), { timeout: 1_200_000, intervals: [2_000] }).toBe('Idle')
+  const { id } = (await start('long', { script })).session
+  const isIdle = () => expect.poll(() => server.statusOf(id), { timeout: 1_200_000, intervals: [2_000] }).toBe('Idle')
+  await isIdle()
+  for (let part = 1; part < PARTS; part++) {
+    await server.api('POST', `agents/sessions/${id}/messages/queue`, { content: 'Go on', priority: 'Queued' })
+    await expect.poll(() => server.statusOf(id)).toBe('Running')
+    await isIdle()
+  }
   for (let at = 1; at < SESSIONS; at++) await start(`session ${String(at)}`, { script: { steps: [{ say: 'Done' }] } })
-  return long.session.id
+  return id
 }
 
 test('the first load is small', { tag: '@quick' }, async ({ console: page }) => {

@@ -63,7 +63,8 @@ test('a project does not poll', async ({ server, console: page }) => {
   const id = await server.shop()
   await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
   await page.goto(`${server.url}/projects/${id}`)
-  await expect(page.getByRole('table')).toBeVisible()
+  await expect(page.getByRole('table').getByRole('row').nth(1)).toBeVisible()
+  await expect(page.getByRole('listitem').filter({ hasText: 'Builder' }).getByRole('button', { name: /^Trust/ })).toBeVisible()
   await page.waitForLoadState('networkidle')
   const reads: string[] = []
   page.on('request', (request) => reads.push(request.url()))

@@ -85,9 +85,13 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
   const changed = changes(current, values)
   const isStale = agent !== undefined && seen !== undefined && agent.briefVersion !== seen.briefVersion
   const save = useMutation({
-    mutationFn: () => {
+    mutationFn: async () => {
       if (seen !== undefined) {
-        const params = { path: { id: seen.id }, header: { 'If-Match': etag(seen.revision) } as never }
+        const path = { id: seen.id }
+        // The revision of an agent also changes without its brief. Only a change of the brief since the person saw it is refused.
+        const latest = await data(api.GET('/api/agents/{id}', { params: { path } }))
+        const { revision } = latest.briefVersion === seen.briefVersion ? latest : seen
+        const params = { path, header: { 'If-Match': etag(revision) } as never }
         return data(api.PATCH('/api/agents/{id}/brief', { params, body: changed as never }))
       }
       const body = {
@@ -98,7 +102,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
         budgetCapUsd: start.budgetCapUsd.trim() === '' ? undefined : start.budgetCapUsd.trim(),
         templateId: templateId === '' ? undefined : templateId,
       }
-      return data(api.POST('/api/agents/spawn', { body: body as never })).then(({ agent }) => agent)
+      return (await data(api.POST('/api/agents/spawn', { body: body as never }))).agent
     },
     onSuccess: ({ brief, briefSync }) => {
       toast(
