@@ -60,8 +60,7 @@ test('a list has what changed while its stream connected', async ({ server, cons
 test('the decision log is read page by page', async ({ server, console: page }) => {
   const project = await server.project()
   for (let turn = 0; turn < 27; turn++) {
-    await server.cli('project', 'mode', 'Shop', 'orchestrator')
-    await server.cli('project', 'mode', 'Shop', 'adaptive')
+    for (const mode of ['orchestrator', 'adaptive']) await server.api('PUT', 'control-mode', { projectId: project, mode })
   }
   await open(page, `/projects/${project}`)
   const rows = page.getByRole('table').getByRole('row')
