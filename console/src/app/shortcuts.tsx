@@ -1,4 +1,4 @@
-import { Dialog } from '../ui'
+import { Button, Dialog, s } from '../ui'
 import c from './shell.module.css'
 
 const KEYS = [
@@ -45,6 +45,9 @@ export function Shortcuts({ onClose }: { onClose: () => void }) {
           </div>
         ))}
       </dl>
+      <div className={s.dialogFoot}>
+        <Button onClick={onClose}>Close</Button>
+      </div>
     </Dialog>
   )
 }
