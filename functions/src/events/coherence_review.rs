@@ -127,8 +127,12 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
         }
         Err(other) => return Err(other),
     }
-    if let ReviewStart::Later { until } = begin(app, &issue, config.layer2_max_reviews_per_hour).await? {
-        return Ok(MessageOutcome::Later(wait_until(until, app.now())));
+    match begin(app, &issue, config.layer2_max_reviews_per_hour).await? {
+        Some(ReviewStart::Now) => {}
+        Some(ReviewStart::Later { until }) => {
+            return Ok(MessageOutcome::Later(wait_until(until, app.now())));
+        }
+        None => return Ok(MessageOutcome::Done),
     }
     let request = review_request::assemble(app, &issue, &project).await?;
     let named = config.layer2_model.as_ref().unwrap_or(model.default_model());
@@ -153,18 +157,26 @@ fn wait_until(until: Timestamp, now: Timestamp) -> Duration {
     until.since(now).max(Duration::from_secs(1))
 }
 
-/// Counts the review against the limit of the hour. Of two at the same time, one waits.
-async fn begin(app: &App, issue: &CoherenceIssue, max_per_hour: u32) -> Result<ReviewStart, Problem> {
+/// Counts the review against the limit of the hour; `None` if the issue has a review. Of two at the same time, one waits.
+async fn begin(app: &App, issue: &CoherenceIssue, max_per_hour: u32) -> Result<Option<ReviewStart>, Problem> {
     let (id, project) = (issue.id(), issue.project_id());
-    let load = async || Ok::<_, Problem>(app.store.review_ledger(project).await?);
-    let decide = |mut ledger: Loaded<ReviewLedger>, ctx: &mut DomainContext<'_>| {
+    // The ledger is read first. If a review ends after that, this commit fails; if it ended before, the issue shows it.
+    let load = async || {
+        let ledger = app.store.review_ledger(project).await?;
+        let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
+        Ok::<_, Problem>((ledger, issue.is_some_and(|issue| issue.value.needs_review())))
+    };
+    let decide = |(mut ledger, is_needed): (Loaded<ReviewLedger>, bool), ctx: &mut DomainContext<'_>| {
+        if !is_needed {
+            return Ok::<_, Problem>(Decision::Unchanged(None));
+        }
         let start = ledger.value.begin(id, max_per_hour, ctx.now);
         if start != ReviewStart::Now {
-            return Ok::<_, Problem>(Decision::Unchanged(start));
+            return Ok(Decision::Unchanged(Some(start)));
         }
         let mut commit = Commit::new();
         commit.review_ledger(project, &ledger)?;
-        Ok(Decision::Commit(commit, start))
+        Ok(Decision::Commit(commit, Some(start)))
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
