@@ -141,8 +141,11 @@ impl Act {
     /// The agent that it concerns.
     pub fn agent(&self) -> Option<&str> {
         match self {
-            Self::Spawn(agent) | Self::Pause(agent) | Self::Resume(agent) | Self::Kill(agent) => Some(agent),
-            Self::Tell { agent, .. }
+            Self::Spawn(agent)
+            | Self::Pause(agent)
+            | Self::Resume(agent)
+            | Self::Kill(agent)
+            | Self::Tell { agent, .. }
             | Self::Decide { agent, .. }
             | Self::Brief { agent, .. }
             | Self::Until { agent, .. }

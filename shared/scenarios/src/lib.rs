@@ -7,6 +7,8 @@
 mod format;
 mod player;
 
+use std::path::Path;
+
 pub use format::{Act, Expectation, Play, Scenario, Step};
 pub use player::{ScenarioError, ScenarioPlayer, Settings};
 
@@ -27,7 +29,7 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError::Unknown`] if there is none.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
-        if name.ends_with(".json") {
+        if Path::new(name).extension().is_some_and(|extension| extension == "json") {
             let read = std::fs::read_to_string(name);
             let data = read.map_err(|source| ScenarioError::File { path: name.into(), source })?;
             return Ok(serde_json::from_str(&data)?);
