@@ -6,7 +6,6 @@ use std::time::Duration;
 use pilothouse_app::error_chain;
 use pilothouse_app::queues;
 use pilothouse_broker::embedded::{EmbeddedBroker, MessageId};
-use pilothouse_broker::{Broker, MAX_BATCH};
 use pilothouse_functions::events::relay as outbox;
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
@@ -21,9 +20,9 @@ const IDLE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Relays journal entries to the queues of reactions and notifications, in commit order.
 ///
-/// The messages stay in memory, because the journal is durable: the stored position follows the oldest entry whose messages are not
-/// done yet, and a server that crashed relays everything after it again. The position is stored once a second, so that a commit
-/// does not cost another write. Reactions read the current state, so a repetition has no effect.
+/// The messages stay in memory, because the journal is durable: the stored position follows the oldest entry whose messages are neither
+/// done nor stored, and a server that crashed relays everything after it again. The position is stored once a second, so that a
+/// commit does not cost another write. Reactions read the current state, so a repetition has no effect.
 pub(super) async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker, mut disk: WritableDisk) {
     let mut watch = table.watch_feed();
     let mut position = None;
@@ -58,6 +57,9 @@ struct Position {
     done: u64,
     stored: u64,
     store_at: Instant,
+    /// Whether entries of an earlier process are relayed. One of them may have ended that process, so their messages are stored, with
+    /// their receives.
+    catches_up: bool,
 }
 
 impl Position {
@@ -68,6 +70,7 @@ impl Position {
             done: stored,
             stored,
             store_at: Instant::now() + STORE_INTERVAL,
+            catches_up: true,
         }
     }
 
@@ -123,16 +126,20 @@ async fn relay_batch(
         }
     }
     // A model takes seconds, so reviews must not hold the position back.
-    for batch in reviews.chunks(MAX_BATCH) {
-        let outcome = broker.send(&queues::reviews(), batch.to_vec()).await?;
-        if let Some((_, error)) = outcome.failed.into_iter().next() {
-            return Err(error.into());
+    broker.send_all(&queues::reviews(), &reviews).await?;
+    let batches = [(queues::reactions(), reactions), (queues::announcements(), announcements)];
+    match entries.last() {
+        Some((entry, _)) if position.catches_up => {
+            for (queue, messages) in &batches {
+                broker.send_all(queue, messages).await?;
+            }
+            position.relayed(*entry, None);
         }
-    }
-    if let Some((entry, _)) = entries.last() {
-        let reaction = broker.send_in_memory(&queues::reactions(), reactions)?;
-        let announcement = broker.send_in_memory(&queues::announcements(), announcements)?;
-        position.relayed(*entry, reaction.max(announcement));
+        Some((entry, _)) => {
+            let last = broker.send_in_memory(batches.into()).await?;
+            position.relayed(*entry, last);
+        }
+        None => position.catches_up = false,
     }
     if position.store_at <= Instant::now() {
         position.update(broker.first_in_memory());
@@ -144,4 +151,43 @@ async fn relay_batch(
         position.store_at = Instant::now() + STORE_INTERVAL;
     }
     Ok(!entries.is_empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_broker::{Broker as _, OutgoingMessage};
+    use pilothouse_sqlite::{Database, system_clock};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn position_stays_before_the_oldest_unfinished_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = pilothouse_broker::embedded::SCHEMA;
+        let db = Database::open(folder.path().join("db"), &[schema]).unwrap();
+        let broker = EmbeddedBroker::open(db, system_clock()).await.unwrap();
+        queues::create(&broker).await.unwrap();
+        let send = async |group: &str| {
+            let message = OutgoingMessage::new(group, group, "{}");
+            broker.send_in_memory(vec![(queues::reactions(), vec![message])]).await.unwrap()
+        };
+        let mut position = Position::new(10);
+        position.relayed(11, send("a").await);
+        position.relayed(12, None);
+        position.relayed(13, send("b").await);
+        position.relayed(14, None);
+        position.update(broker.first_in_memory());
+        assert_eq!(position.done, 10, "nothing is done");
+
+        let received = broker.receive(&queues::reactions(), 10, Duration::ZERO).await.unwrap();
+        let receipt = |group: &str| received.iter().find(|it| it.group == group).unwrap().receipt.clone();
+        broker.delete(&queues::reactions(), &[receipt("b")]).await.unwrap();
+        position.update(broker.first_in_memory());
+        assert_eq!(position.done, 10, "the first message is not done");
+
+        broker.delete(&queues::reactions(), &[receipt("a")]).await.unwrap();
+        position.update(broker.first_in_memory());
+        assert_eq!((position.done, position.is_stored()), (14, false));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! | step | deduplication |
 //! |---|---|
-//! | The relay sends a reference to a journal entry to the announcements queue, one group per owner. | by the queue |
+//! | The relay sends a reference to a journal entry to the announcements queue, one group per owner. | the published range of the entry |
 //! | This function appends announcements and notifications to the owner's feed. | by the published range in the same commit |
 //! | It sends a message for the event bus and for each endpoint to the webhooks queue. | by the queue |
 //! | [`webhook_delivery`](crate::events::event_feed::webhook_delivery) delivers to an endpoint, | by the delivery record |

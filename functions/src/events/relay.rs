@@ -1,7 +1,7 @@
 //! The relay: sends messages for committed changes to the queues that process them (architecture: State).
 //!
-//! On the embedded server a task tails the journal; in `aws` the table's stream triggers the relay. Repeats are harmless: queues
-//! deduplicate messages by id, and consumers act on the current state.
+//! On the embedded server a task tails the journal; in `aws` the table's stream triggers the relay. Repeats are harmless: consumers
+//! act on the current state, and queues that store messages recognize their ids.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The broker of the embedded profile: durable FIFO queues in the SQLite file of the server.
 //!
 //! The file stores queues, messages, receive counts, deduplication ids and dead letters. Visibility is kept in memory ([`state`]),
-//! without the bodies, and changes only after the corresponding commit. After a restart, messages that were in flight are visible.
+//! without the bodies of stored messages, and changes only after the corresponding commit. After a restart, messages that were in flight are visible.
 //!
 //! Messages of [`EmbeddedBroker::send_in_memory`] need no transactions: the file has them only once they fail.
 //!
@@ -53,19 +53,40 @@ impl EmbeddedBroker {
     }
 
     /// Sends messages without storing them, for a sender that can repeat them: after a restart it sends everything again from
-    /// [`Self::first_in_memory`] on. A message that is released after a failure is stored then, so that it does not hold the sender
-    /// back and its receives stay counted. Returns the id of the last message.
-    pub fn send_in_memory(
+    /// [`Self::first_in_memory`] on. A release after a failure stores the messages of its group, and further ones are stored while the
+    /// group has such messages, so that they do not hold the sender back. Deduplication ids have no effect on messages in memory.
+    /// Returns the id of the last message in memory. Sends nothing if any message is invalid.
+    pub async fn send_in_memory(
         &self,
-        queue: &QueueName,
-        messages: Vec<OutgoingMessage>,
+        batches: Vec<(QueueName, Vec<OutgoingMessage>)>,
     ) -> Result<Option<MessageId>, QueueError> {
-        messages.iter().try_for_each(|message| message.check(queue))?;
-        let mut state = self.state();
-        let number = state.number(queue).ok_or_else(|| no_such_queue(queue))?;
-        let ids =
-            messages.into_iter().map(|message| state.sent_unstored(number, message.group, message.body));
-        Ok(ids.last().map(MessageId))
+        for (queue, messages) in &batches {
+            messages.iter().try_for_each(|message| message.check(queue))?;
+        }
+        let mut last = None;
+        for (queue, messages) in batches {
+            let number = self.number(&queue)?;
+            let (stored, in_memory): (Vec<_>, Vec<_>) = {
+                let state = self.state();
+                messages.into_iter().partition(|message| state.has_stored(number, &message.group))
+            };
+            self.send_all(&queue, &stored).await?;
+            let mut state = self.state();
+            let ids = in_memory.into_iter().map(|it| state.sent_unstored(number, it.group, it.body));
+            last = last.max(ids.last());
+        }
+        Ok(last.map(MessageId))
+    }
+
+    /// Sends any number of messages. Fails with the first that is refused.
+    pub async fn send_all(&self, queue: &QueueName, messages: &[OutgoingMessage]) -> Result<(), QueueError> {
+        for batch in messages.chunks(MAX_BATCH) {
+            let outcome = self.send(queue, batch.to_vec()).await?;
+            if let Some((_, error)) = outcome.failed.into_iter().next() {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The oldest message of [`Self::send_in_memory`] that is neither deleted nor stored.
@@ -298,7 +319,7 @@ impl Broker for EmbeddedBroker {
         let number = self.number(queue)?;
         let unstored = {
             let state = self.state();
-            state.unstored(number, &state.valid(number, receipts))
+            state.unstored_in_groups_of(number, &state.valid(number, receipts))
         };
         self.store(number, unstored).await?;
         let now = (self.clock)();

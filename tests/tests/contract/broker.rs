@@ -100,9 +100,15 @@ async fn in_memory(subject: &mut Embedded, bodies: &[&str], max_receives: Option
     let queue = queue();
     let options = QueueOptions { visibility: Duration::from_mins(1), max_receives };
     broker.create(&queue, options).await.unwrap();
-    let messages = bodies.iter().map(|body| OutgoingMessage::new("g", *body, *body)).collect();
-    broker.send_in_memory(&queue, messages).unwrap();
+    for body in bodies {
+        send_in_memory(&broker, "g", body).await;
+    }
     broker
+}
+
+async fn send_in_memory(broker: &EmbeddedBroker, group: &str, body: &str) {
+    let messages = vec![OutgoingMessage::new(group, body, body)];
+    broker.send_in_memory(vec![(queue(), messages)]).await.unwrap();
 }
 
 fn queue() -> QueueName {
@@ -174,4 +180,46 @@ async fn message_in_memory_becomes_a_dead_letter() {
         letters,
         [("given up", "no such session"), ("exhausted", "received 1 times and never deleted")]
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_message_in_memory_stores_the_rest_of_its_group() {
+    let mut subject = Embedded::start().await;
+    let broker = in_memory(&mut subject, &["1", "2"], None).await;
+    send_in_memory(&broker, "h", "of another group").await;
+    let first = broker.receive(&queue(), 1, Duration::ZERO).await.unwrap();
+    assert_eq!(first[0].body, "1");
+    broker.release(&queue(), &[first[0].receipt.clone()], Duration::from_secs(5)).await.unwrap();
+    send_in_memory(&broker, "g", "3").await;
+    let other = received(&broker).await;
+    assert_eq!(bodies(&other), [("of another group", 1)]);
+    broker.delete(&queue(), &[other[0].2.clone()]).await.unwrap();
+    assert_eq!(broker.first_in_memory(), None, "the group does not hold the sender back");
+
+    drop(broker);
+    let broker = subject.reopen().await;
+    assert_eq!(bodies(&received(&broker).await), [("1", 2), ("2", 1), ("3", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stored_and_unstored_messages_of_a_group_are_all_delivered() {
+    let mut subject = Embedded::start().await;
+    let broker = in_memory(&mut subject, &[], None).await;
+    let send_stored = async |n: u32| {
+        let message = OutgoingMessage::new("g", format!("s{n}"), format!("s{n}"));
+        broker.send(&queue(), vec![message]).await.unwrap();
+    };
+    let send_unstored = async |n: u32| send_in_memory(&broker, "g", &format!("m{n}")).await;
+    let mut delivered = Vec::new();
+    for n in 0..50 {
+        tokio::join!(send_stored(n), send_unstored(n));
+        let some = received(&broker).await;
+        let receipts: Vec<_> = some.iter().map(|(_, _, receipt)| receipt.clone()).collect();
+        broker.delete(&queue(), &receipts).await.unwrap();
+        delivered.extend(some.into_iter().map(|(body, _, _)| body));
+    }
+    delivered.sort();
+    let mut expected: Vec<_> = (0..50).flat_map(|n| [format!("s{n}"), format!("m{n}")]).collect();
+    expected.sort();
+    assert_eq!(delivered, expected);
 }

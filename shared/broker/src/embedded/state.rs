@@ -172,6 +172,24 @@ impl State {
         ids.iter().filter_map(unstored).collect()
     }
 
+    /// The messages that are only in memory, of the groups of the messages `ids`.
+    pub(super) fn unstored_in_groups_of(&self, number: i64, ids: &[i64]) -> Vec<Unstored> {
+        let Some(queue) = self.queues.get(&number) else { return Vec::new() };
+        let groups: BTreeSet<_> = ids.iter().filter_map(|id| Some(&queue.messages.get(id)?.group)).collect();
+        let all =
+            groups.into_iter().filter_map(|group| queue.groups.get(group)).flat_map(|group| &group.order);
+        self.unstored(number, &all.copied().collect::<Vec<_>>())
+    }
+
+    /// Whether the group has a message in the file.
+    pub(super) fn has_stored(&self, number: i64, group: &str) -> bool {
+        let of = |queue: &Queue| {
+            let group = queue.groups.get(group)?;
+            Some(group.order.iter().any(|id| !queue.unstored.contains(id)))
+        };
+        self.queues.get(&number).and_then(of).unwrap_or(false)
+    }
+
     /// Separates messages that are only in memory from stored ones.
     pub(super) fn split(&self, number: i64, ids: &[i64]) -> (Vec<i64>, Vec<i64>) {
         let Some(queue) = self.queues.get(&number) else { return (Vec::new(), Vec::new()) };
@@ -286,7 +304,9 @@ impl Queue {
         let message =
             Message { group: Arc::clone(&group), body, receives, hidden_until: long_ago(), in_flight: false };
         self.messages.insert(id, message);
-        self.groups.entry(Arc::clone(&group)).or_default().order.push_back(id);
+        let order = &mut self.groups.entry(Arc::clone(&group)).or_default().order;
+        // Messages in memory are added at once, and stored ones with their commit, so an older message may come later.
+        order.insert(order.partition_point(|other| *other < id), id);
         self.settle(&group);
     }
 
