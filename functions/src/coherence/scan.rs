@@ -38,8 +38,12 @@ pub(crate) struct Scanned {
 pub(crate) async fn scan_after(app: &App, artifact: &Artifact) -> Result<(), Problem> {
     let id = artifact.project_id();
     let mark = app.store.scan_mark(id).await?;
-    let Some(project) = app.store.any_aggregate::<Project>(id).await? else { return Ok(()) };
     let tick = artifact.latest().tick;
+    // An interval has at least one tick.
+    if mark.version > 0 && tick.since(mark.value.tick) == 0 {
+        return Ok(());
+    }
+    let Some(project) = app.store.any_aggregate::<Project>(id).await? else { return Ok(()) };
     let interval = project.value.definition().coherence.layer1_scan_interval_ticks;
     let is_due = mark.version == 0 || tick.since(mark.value.tick) >= interval;
     if !is_due {

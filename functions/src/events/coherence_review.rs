@@ -47,9 +47,9 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 .summary("Let a model review coherence issues");
 
 /// A batch begins no review after this time, so that its last one ends before the function does.
-const BATCH_TIME: Duration = Duration::from_secs(25);
-/// How often a model is asked that cannot be reached.
-const MAX_ATTEMPTS: u32 = 5;
+const BATCH_TIME: Duration = Duration::from_secs(10);
+/// The wait for a higher spending cap, in units of the retry: an hour.
+const CAP_WAIT: u32 = 60;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,8 +98,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     .await
 }
 
-/// What became of the request to the model.
-enum Reviewed {
+enum ReviewOutcome {
     Result(Box<ReviewResult>),
     Failure(ReviewFailure),
 }
@@ -121,9 +120,9 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
     match app.ensure_covers_start(&project).await {
         Ok(()) => {}
         Err(Problem::Project(_)) => {
-            let failure = Reviewed::Failure(ReviewFailure::SpendingCap);
+            let failure = ReviewOutcome::Failure(ReviewFailure::SpendingCap);
             record(app, id, failure, ReviewUse::default(), model.default_model()).await?;
-            return Ok(MessageOutcome::Done);
+            return Ok(MessageOutcome::Later(app.deadlines.review_retry_unit * CAP_WAIT));
         }
         Err(other) => return Err(other),
     }
@@ -137,7 +136,7 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
     let request = review_request::assemble(app, &issue, &project).await?;
     let named = config.layer2_model.as_ref().unwrap_or(model.default_model());
     let (reviewed, tokens) = ask(model, named, &request).await;
-    let is_unavailable = matches!(reviewed, Reviewed::Failure(ReviewFailure::Unavailable));
+    let is_unavailable = matches!(reviewed, ReviewOutcome::Failure(ReviewFailure::Unavailable));
     let cost = ReviewUse {
         reviews: 1,
         input_tokens: tokens.input,
@@ -145,8 +144,8 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
         spent_usd: model.cost(tokens),
     };
     let attempts = record(app, id, reviewed, cost, named).await?;
-    Ok(if is_unavailable && attempts < MAX_ATTEMPTS {
-        MessageOutcome::Later(app.deadlines.review_retry_unit * 2u32.pow(attempts.min(MAX_ATTEMPTS)))
+    Ok(if is_unavailable && attempts < CoherenceIssue::MAX_REVIEW_ATTEMPTS {
+        MessageOutcome::Later(app.deadlines.review_retry_unit * 2u32.pow(attempts))
     } else {
         MessageOutcome::Done
     })
@@ -182,13 +181,13 @@ async fn begin(app: &App, issue: &CoherenceIssue, max_per_hour: u32) -> Result<O
 }
 
 /// Asks the model, and once more after an invalid answer.
-async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (Reviewed, TokenUse) {
+async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (ReviewOutcome, TokenUse) {
     let mut tokens = TokenUse::default();
     let input = match serde_json::to_string(request) {
         Ok(input) => input,
         Err(error) => {
             tracing::error!(%error, "failed to write the request for a coherence review");
-            return (Reviewed::Failure(ReviewFailure::InvalidAnswer), tokens);
+            return (ReviewOutcome::Failure(ReviewFailure::InvalidAnswer), tokens);
         }
     };
     let mut prompt = Prompt {
@@ -202,7 +201,12 @@ async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(cause = %error_chain(&error), "failed to ask the model for a coherence review");
-                return (Reviewed::Failure(ReviewFailure::Unavailable), tokens);
+                let failure = if error.is_permanent() {
+                    ReviewFailure::InvalidAnswer
+                } else {
+                    ReviewFailure::Unavailable
+                };
+                return (ReviewOutcome::Failure(failure), tokens);
             }
         };
         tokens.input = tokens.input.saturating_add(answer.tokens.input);
@@ -210,8 +214,8 @@ async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (
         match request.read_answer(&answer.text) {
             Ok(results) => {
                 let result = results.into_iter().next();
-                let failure = Reviewed::Failure(ReviewFailure::InvalidAnswer);
-                return (result.map_or(failure, |it| Reviewed::Result(Box::new(it))), tokens);
+                let failure = ReviewOutcome::Failure(ReviewFailure::InvalidAnswer);
+                return (result.map_or(failure, |it| ReviewOutcome::Result(Box::new(it))), tokens);
             }
             Err(violations) => {
                 let violations = violations.join("; ");
@@ -223,7 +227,7 @@ async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (
             }
         }
     }
-    (Reviewed::Failure(ReviewFailure::InvalidAnswer), tokens)
+    (ReviewOutcome::Failure(ReviewFailure::InvalidAnswer), tokens)
 }
 
 /// What the end of a review changes.
@@ -258,7 +262,7 @@ impl ReviewState {
 async fn record(
     app: &App,
     id: CoherenceIssueId,
-    reviewed: Reviewed,
+    reviewed: ReviewOutcome,
     cost: ReviewUse,
     model: &ModelId,
 ) -> Result<u32, Problem> {
@@ -271,13 +275,13 @@ async fn record(
         let mut commit = Commit::new();
         let is_open = issue.value.needs_review();
         let events = match &reviewed {
-            Reviewed::Result(result) => {
+            ReviewOutcome::Result(result) => {
                 issue.value.record_review((**result).clone(), model.clone(), tick, ctx)
             }
-            Reviewed::Failure(failure) => issue.value.record_review_failure(*failure, ctx),
+            ReviewOutcome::Failure(failure) => issue.value.record_review_failure(*failure, ctx),
         };
         ledger.value.end(id, cost);
-        if let Reviewed::Result(result) = &reviewed
+        if let ReviewOutcome::Result(result) = &reviewed
             && is_open
             && matches!(issue.value.finding().source, IssueSource::Similarity { .. })
         {
@@ -285,14 +289,14 @@ async fn record(
         }
         commit.review_ledger(project.id(), &ledger)?;
         if let Some(mut account) = account {
-            let events = account.value.count_reviews(ledger.value.usage().spent_usd);
+            let events = account.value.count_reviews(ledger.value.usage().spent_usd, &project);
             if !events.is_empty() {
                 app.record_aggregate(&mut commit, &account, cause.clone(), events)?;
             }
         }
         if !events.is_empty() {
             let decision = FreeDecision::coherence_review(&issue.value, agent);
-            if let Some(decision) = decision.filter(|_| matches!(reviewed, Reviewed::Result(_))) {
+            if let Some(decision) = decision.filter(|_| matches!(reviewed, ReviewOutcome::Result(_))) {
                 commit.free_decision(&Loaded::new(decision))?;
             }
             app.record_aggregate(&mut commit, &issue, cause.clone(), events)?;

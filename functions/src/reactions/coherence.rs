@@ -155,19 +155,23 @@ async fn tick_of(app: &App, project: ProjectId) -> Result<Tick, Problem> {
 pub(super) const fn concerns_of_issue(event: &CoherenceEvent) -> bool {
     matches!(
         event,
-        CoherenceEvent::Confirmed { source: IssueSource::Agent { .. }, .. }
+        CoherenceEvent::Confirmed { .. }
             | CoherenceEvent::Detected { .. }
             | CoherenceEvent::Reviewed { confirmed: true, .. }
+            | CoherenceEvent::ReviewFailed { .. }
     )
 }
 
-/// Whether a model reviews the issues of a project.
+/// Whether a model reviews the issues of a project. Under a limit of 0 it reviews none.
 async fn is_reviewed(app: &App, project: ProjectId) -> Result<bool, Problem> {
     if !app.integrations.has_model {
         return Ok(false);
     }
     let project = app.store.any_aggregate::<Project>(project).await?;
-    Ok(project.is_some_and(|project| project.value.definition().coherence.enable_layer2))
+    Ok(project.is_some_and(|project| {
+        let config = &project.value.definition().coherence;
+        config.enable_layer2 && config.layer2_max_reviews_per_hour > 0
+    }))
 }
 
 /// Counts a confirmed issue for the agent that flagged it, and one that a person found for the agents that did not. Informs the agents of
@@ -198,24 +202,33 @@ pub(super) async fn react_of_issue(
         CoherenceEvent::Detected { source, severity, .. } => {
             let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
             let Some(issue) = issue.map(|loaded| loaded.value) else { return Ok(()) };
-            // Agents learn of an issue that a model reviews when that confirms it.
+            // Agents learn of an issue that a model reviews when the model or a person confirms it, or when the review fails for good.
             if source.is_reviewable(*severity) && is_reviewed(app, issue.project_id()).await? {
                 return Ok(());
             }
             injections::coherence_issue(app, &issue).await
         }
-        CoherenceEvent::Reviewed { confirmed: true, .. } => {
-            let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
-            match issue {
-                Some(issue) => injections::coherence_issue(app, &issue.value).await,
-                None => Ok(()),
-            }
+        CoherenceEvent::Reviewed { confirmed: true, .. } => inform_if(app, id, |_| true).await,
+        CoherenceEvent::Confirmed { .. } => inform_if(app, id, CoherenceIssue::lacks_review).await,
+        CoherenceEvent::ReviewFailed { .. } => {
+            inform_if(app, id, |issue| issue.needs_review() && issue.has_given_up_review()).await
         }
-        CoherenceEvent::Confirmed { .. }
-        | CoherenceEvent::Dismissed { .. }
+        CoherenceEvent::Dismissed { .. }
         | CoherenceEvent::Resolved { .. }
         | CoherenceEvent::ReviewRequested { .. }
-        | CoherenceEvent::Reviewed { .. }
-        | CoherenceEvent::ReviewFailed { .. } => Ok(()),
+        | CoherenceEvent::Reviewed { .. } => Ok(()),
+    }
+}
+
+/// Informs the agents of an issue whose current state meets the condition.
+async fn inform_if(
+    app: &App,
+    id: CoherenceIssueId,
+    condition: impl Fn(&CoherenceIssue) -> bool,
+) -> Result<(), Problem> {
+    let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?.map(|loaded| loaded.value);
+    match issue.filter(condition) {
+        Some(issue) => injections::coherence_issue(app, &issue).await,
+        None => Ok(()),
     }
 }

@@ -91,7 +91,8 @@ pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
             return Ok(None);
         }
         let mut account = account;
-        account.value.count_reviews(app.store.review_ledger(id).await?.value.usage().spent_usd);
+        // The settlement under the new cap warns of it.
+        account.value.count_reviews(app.store.review_ledger(id).await?.value.usage().spent_usd, &project);
         let spends = if cap.is_some() { spends_of(app, &project).await? } else { Vec::new() };
         SpendingState::load(app, id, account, spends).await
     };

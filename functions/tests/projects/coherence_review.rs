@@ -46,7 +46,7 @@ impl ScriptedModel {
         self.answers.lock().unwrap().push_back(Ok((200, body.to_string())));
     }
 
-    fn judges(&self, issue: &Value, changes: Value) {
+    fn judges(&self, issue: &Value, changes: &Value) {
         let mut result = json!({
             "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
             "explanation": "One counts cents, the other dollars.", "suggestedResolution": "Count cents.",
@@ -60,6 +60,10 @@ impl ScriptedModel {
 
     fn fails(&self) {
         self.answers.lock().unwrap().push_back(Err("connection refused".to_owned()));
+    }
+
+    fn refuses(&self, status: u16) {
+        self.answers.lock().unwrap().push_back(Ok((status, "refused".to_owned())));
     }
 }
 
@@ -122,6 +126,22 @@ impl Reviews {
         assert_eq!(status, 200, "{body}");
     }
 
+    /// Like [`Self::new`], with agents that are informed of severe issues.
+    async fn orchestrated() -> Self {
+        let reviews = Self::new().await;
+        let fixture = &reviews.artifacts.fixture;
+        let mode = json!({ "projectId": fixture.project, "mode": "orchestrator" });
+        assert_eq!(fixture.send("PUT", "/api/control-mode", mode).await.0, 200);
+        reviews
+    }
+
+    /// Reacts to an entry of the issue. Returns whether an injection waits for the Builder.
+    async fn informs(&self, issue: &Value, sequence: u64) -> bool {
+        self.artifacts.react_to_issue(issue, sequence).await;
+        let pending = self.artifacts.fixture.pending().await;
+        pending.is_some_and(|it| it.content.as_str().contains("A coherence issue (high, contradiction)"))
+    }
+
     async fn decisions(&self, query: &str) -> Vec<Value> {
         let path = format!("/api/decisions?kind=coherence_review{query}");
         let (status, page) = self.artifacts.fixture.send("GET", &path, Value::Null).await;
@@ -139,7 +159,7 @@ impl Reviews {
     async fn decided() -> (Self, Value, Value) {
         let reviews = Self::new().await;
         let issue = reviews.issue().await;
-        reviews.model.judges(&issue, json!({}));
+        reviews.model.judges(&issue, &json!({}));
         assert_eq!(reviews.review(&issue).await, None);
         let decision = reviews.decisions("").await.remove(0);
         (reviews, issue, decision)
@@ -155,7 +175,7 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
     assert_eq!(issue["review"], Value::Null);
-    reviews.model.judges(&issue, json!({}));
+    reviews.model.judges(&issue, &json!({}));
     assert_eq!(reviews.review(&issue).await, None);
     let request = reviews.model.requests.lock().unwrap()[0].clone();
     assert_eq!(request.url, "https://models.example/v1/chat/completions");
@@ -180,7 +200,7 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
 async fn repeated_message_asks_the_model_once() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
-    reviews.model.judges(&issue, json!({}));
+    reviews.model.judges(&issue, &json!({}));
     let (first, second) = Box::pin(join(reviews.review(&issue), reviews.review(&issue))).await;
     assert!(first.is_none() || second.is_none());
     assert_eq!(reviews.review(&issue).await, None);
@@ -192,7 +212,7 @@ async fn repeated_message_asks_the_model_once() {
 async fn false_positive_is_dismissed_without_a_decision() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
-    reviews.model.judges(&issue, json!({ "confirmed": false, "category": null, "severity": null }));
+    reviews.model.judges(&issue, &json!({ "confirmed": false, "category": null, "severity": null }));
     reviews.review(&issue).await;
     let issue = reviews.issue().await;
     assert_eq!(state(&issue), (&json!("dismissed"), &json!("false_positive")));
@@ -205,7 +225,7 @@ async fn invalid_answer_is_corrected_once() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
     reviews.model.answers("I confirm it.");
-    reviews.model.judges(&issue, json!({ "severity": "low" }));
+    reviews.model.judges(&issue, &json!({ "severity": "low" }));
     assert_eq!(reviews.review(&issue).await, None);
     let second = reviews.model.requests.lock().unwrap()[1].body.clone();
     assert!(second.contains("Your answer was invalid"), "{second}");
@@ -218,7 +238,7 @@ async fn two_invalid_answers_leave_the_issue_unconfirmed() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
     reviews.model.answers("I confirm it.");
-    reviews.model.judges(&issue, json!({ "notifyAgentIds": [issue["id"]] }));
+    reviews.model.judges(&issue, &json!({ "notifyAgentIds": [issue["id"]] }));
     assert_eq!(reviews.review(&issue).await, None);
     let failed = reviews.issue().await;
     assert_eq!(state(&failed), (&json!("open"), &json!("failed")));
@@ -253,10 +273,79 @@ async fn unavailable_model_is_asked_again_a_few_times() {
     assert_eq!(audited["requestedReviews"], 1, "{audited}");
     let (_, audited) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit).await;
     assert_eq!(audited["requestedReviews"], 0, "{audited}");
-    reviews.artifacts.fixture.advance(Duration::from_secs(3600));
-    reviews.model.judges(&issue, json!({}));
+    reviews.artifacts.fixture.advance(Duration::from_hours(1));
+    reviews.model.judges(&issue, &json!({}));
     assert_eq!(reviews.review_entry(&issue, 7).await, None);
     assert_eq!(state(&reviews.issue().await), (&json!("open"), &json!("confirmed")));
+}
+
+#[tokio::test]
+async fn refused_request_is_not_repeated() {
+    let reviews = Reviews::new().await;
+    let issue = reviews.issue().await;
+    reviews.model.refuses(429);
+    assert_eq!(reviews.review(&issue).await, Some(Duration::from_mins(2)), "the model is busy");
+    reviews.model.refuses(401);
+    assert_eq!(reviews.review(&issue).await, None);
+    assert_eq!(reviews.issue().await["review"]["failure"], "invalid_answer");
+}
+
+#[tokio::test]
+async fn working_agent_learns_of_an_issue_after_its_review() {
+    let reviews = Reviews::orchestrated().await;
+    let issue = reviews.issue().await;
+    assert!(!reviews.informs(&issue, 1).await, "the model has not judged it");
+    reviews.model.judges(&issue, &json!({}));
+    reviews.review(&issue).await;
+    assert!(reviews.informs(&issue, 2).await);
+    let pending = reviews.artifacts.fixture.pending().await;
+    assert!(reviews.informs(&issue, 2).await);
+    assert_eq!(reviews.artifacts.fixture.pending().await, pending, "once");
+}
+
+#[tokio::test]
+async fn working_agent_learns_of_an_issue_whose_review_failed() {
+    let reviews = Reviews::orchestrated().await;
+    let issue = reviews.issue().await;
+    assert!(!reviews.informs(&issue, 1).await);
+    for (attempt, is_last) in [(2, false), (3, false), (4, false), (5, false), (6, true)] {
+        reviews.model.fails();
+        let pause = reviews.review(&issue).await;
+        assert_eq!(reviews.informs(&issue, attempt).await, is_last, "{attempt}");
+        reviews.artifacts.fixture.advance(pause.unwrap_or_default());
+    }
+}
+
+#[tokio::test]
+async fn working_agent_learns_of_an_issue_that_is_not_reviewed() {
+    let reviews = Reviews::orchestrated().await;
+    let issue = reviews.issue().await;
+    assert!(!reviews.informs(&issue, 1).await);
+    assert_eq!(reviews.artifacts.settle(&issue, "confirm", Value::Null).await.0, 200);
+    assert!(reviews.informs(&issue, 2).await, "a person confirmed it first");
+
+    let reviews = Reviews::orchestrated().await;
+    reviews.configure(json!({ "layer2MaxReviewsPerHour": 0 })).await;
+    let issue = reviews.issue().await;
+    assert!(reviews.informs(&issue, 1).await, "no review is permitted");
+}
+
+#[tokio::test]
+async fn audit_requests_reviews_behind_many_other_issues() {
+    let reviews = Reviews::new().await;
+    let fixture = &reviews.artifacts.fixture;
+    fixture.advance(Duration::from_secs(1));
+    for issue in 0..200 {
+        let body = json!({
+            "title": format!("Names differ {issue}"), "description": "Two names", "severity": "low",
+            "category": "contradiction", "affectedWorkstreams": ["api"],
+        });
+        assert_eq!(fixture.send("POST", "/api/coherence", body).await.0, 201);
+    }
+    fixture.advance(Duration::from_secs(1));
+    let audit = json!({ "projectId": fixture.project });
+    let (_, audited) = fixture.send("POST", "/api/coherence/audit", audit).await;
+    assert_eq!(audited["requestedReviews"], 1, "{audited}");
 }
 
 #[tokio::test]
@@ -264,16 +353,16 @@ async fn reviews_above_the_limit_of_the_hour_wait() {
     let reviews = Reviews::new().await;
     reviews.configure(json!({ "layer2MaxReviewsPerHour": 1 })).await;
     let first = reviews.issue().await;
-    reviews.model.judges(&first, json!({}));
+    reviews.model.judges(&first, &json!({}));
     assert_eq!(reviews.review(&first).await, None);
-    reviews.artifacts.fixture.advance(Duration::from_secs(600));
+    reviews.artifacts.fixture.advance(Duration::from_mins(10));
     reviews.conflict("src/tax.ts").await;
     let issues = reviews.artifacts.issues("").await;
     let second = issues.iter().find(|issue| issue["id"] != first["id"]).unwrap();
-    assert_eq!(reviews.review(second).await, Some(Duration::from_secs(3000)));
+    assert_eq!(reviews.review(second).await, Some(Duration::from_mins(50)));
     assert_eq!((reviews.model.asked(), &second["review"]), (1, &Value::Null));
-    reviews.artifacts.fixture.advance(Duration::from_secs(3000));
-    reviews.model.judges(second, json!({}));
+    reviews.artifacts.fixture.advance(Duration::from_mins(50));
+    reviews.model.judges(second, &json!({}));
     assert_eq!(reviews.review(second).await, None);
     assert_eq!(reviews.model.asked(), 2);
 }
@@ -299,7 +388,7 @@ async fn cost_of_reviews_counts_against_the_spending_cap() {
     assert_eq!(status, 200);
     reviews.artifacts.react_to_project().await;
     let issue = reviews.issue().await;
-    reviews.model.judges(&issue, json!({ "severity": "low" }));
+    reviews.model.judges(&issue, &json!({ "severity": "low" }));
     reviews.review(&issue).await;
     let drawn = async || {
         let (_, project) = fixture.send("GET", &path, Value::Null).await;
@@ -309,7 +398,7 @@ async fn cost_of_reviews_counts_against_the_spending_cap() {
     reviews.conflict("src/tax.ts").await;
     let issues = reviews.artifacts.issues("").await;
     let second = issues.iter().find(|it| it["id"] != issue["id"]).unwrap();
-    reviews.model.judges(second, json!({ "severity": "low" }));
+    reviews.model.judges(second, &json!({ "severity": "low" }));
     reviews.review(second).await;
     assert_eq!(
         (drawn().await["drawnUsd"].clone(), drawn().await["isExhausted"].clone()),
@@ -318,9 +407,18 @@ async fn cost_of_reviews_counts_against_the_spending_cap() {
     fixture.advance(Duration::from_secs(1));
     reviews.conflict("src/vat.ts").await;
     let third = reviews.issue().await;
-    assert_eq!(reviews.review(&third).await, None);
+    for _ in 0..2 {
+        assert_eq!(reviews.review(&third).await, Some(Duration::from_hours(1)));
+        let review = reviews.issue().await["review"].clone();
+        assert_eq!((&review["failure"], &review["attempts"]), (&json!("spending_cap"), &json!(0)));
+    }
     assert_eq!(reviews.model.asked(), 2);
-    assert_eq!(reviews.issue().await["review"]["failure"], "spending_cap");
+    let (status, _) = fixture.send("PATCH", &path, json!({ "spendingCap": { "usd": "9" } })).await;
+    assert_eq!(status, 200);
+    reviews.artifacts.react_to_project().await;
+    reviews.model.judges(&third, &json!({ "severity": "low" }));
+    assert_eq!(reviews.review(&third).await, None);
+    assert_eq!(state(&reviews.issue().await), (&json!("open"), &json!("confirmed")));
 }
 
 #[tokio::test]
@@ -347,14 +445,20 @@ async fn decision_about_an_issue_settles_it() {
 
 #[tokio::test]
 async fn settled_issue_cancels_its_decision() {
-    let (reviews, issue, decision) = Reviews::decided().await;
-    let body = json!({ "resolution": "Cents" });
-    assert_eq!(reviews.artifacts.settle(&issue, "resolve", body.clone()).await.0, 200);
-    let ended = reviews.decisions("&state=cancelled").await;
-    assert_eq!((&ended[0]["id"], &ended[0]["reason"]), (&decision["id"], &json!("issue_settled")));
-    assert_eq!(reviews.choose(&decision, "dismiss").await.0, 409);
-    assert_eq!(reviews.artifacts.settle(&issue, "resolve", body).await.0, 200, "again");
-    assert_eq!(reviews.issue().await["status"]["state"], "resolved");
+    let actions = [
+        ("resolve", json!({ "resolution": "Cents" }), "resolved"),
+        ("dismiss", json!({}), "dismissed"),
+        ("confirm", Value::Null, "confirmed"),
+    ];
+    for (action, body, settled) in actions {
+        let (reviews, issue, decision) = Reviews::decided().await;
+        assert_eq!(reviews.artifacts.settle(&issue, action, body.clone()).await.0, 200);
+        let ended = reviews.decisions("&state=cancelled").await;
+        assert_eq!((&ended[0]["id"], &ended[0]["reason"]), (&decision["id"], &json!("issue_settled")));
+        assert_eq!(reviews.choose(&decision, "dismiss").await.0, 409);
+        assert_eq!(reviews.artifacts.settle(&issue, action, body).await.0, 200, "again");
+        assert_eq!(reviews.issue().await["status"]["state"], settled);
+    }
 }
 
 /// Of a decision and a command at the same time, one settles the issue, and the other one is refused or changes nothing.
@@ -395,7 +499,7 @@ async fn settings_of_a_project_are_shown_and_checked() {
         (&json!(10), &json!(true))
     );
     let issue = reviews.issue().await;
-    reviews.model.judges(&issue, json!({}));
+    reviews.model.judges(&issue, &json!({}));
     reviews.review(&issue).await;
     assert!(reviews.model.requests.lock().unwrap()[0].body.contains(r#""model":"big""#));
 

@@ -18,7 +18,7 @@ impl ProjectFixture {
         self.send("GET", &format!("/api/agents/{}", self.agent), Value::Null).await.1
     }
 
-    async fn pending(&self) -> Option<SessionMessage> {
+    pub(crate) async fn pending(&self) -> Option<SessionMessage> {
         let loaded = self.app.store.conversation(self.session).await.unwrap().unwrap();
         loaded.conversation.queue.pending_injection().cloned()
     }

@@ -144,10 +144,8 @@ impl DecisionDetail {
             | DecisionSubject::BrakeRelease { .. }
             | DecisionSubject::CrashRecovery { .. }
             | DecisionSubject::HandoffFailed { .. } => Vec::new(),
-            // Agents do not learn how their trust is judged.
-            DecisionSubject::Autonomy { .. } => return None,
-            // It quotes artifacts that the agent may not read.
-            DecisionSubject::CoherenceReview { .. } => return None,
+            // Agents do not learn how their trust is judged, and a coherence review quotes artifacts that the agent may not read.
+            DecisionSubject::Autonomy { .. } | DecisionSubject::CoherenceReview { .. } => return None,
         };
         Some(Self {
             id: decision.id,

@@ -32,7 +32,7 @@ pub struct WorkerRecord {
     /// Whether it serves all owners.
     pub shared: bool,
     pub labels: BTreeMap<String, String>,
-    /// What it offers to agents.
+    /// The workspace that it offers to agents.
     #[serde(default)]
     pub workspace: WorkspaceOffer,
     pub capacity: u32,

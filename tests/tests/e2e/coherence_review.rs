@@ -1,5 +1,7 @@
 //! Coherence issues that a model reviews: a server process, real agents, and a scripted model on loopback (decision 91).
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use pilothouse_model_server::{Failure, ModelServer, Script, Step};
 use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};
@@ -45,6 +47,7 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("model.key");
     std::fs::write(&key, format!("{KEY}\n")).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let environment = [
         ("PILOTHOUSE_MODEL_URL", model.openai_base_url()),
         ("PILOTHOUSE_MODEL", "mini".to_owned()),
@@ -80,15 +83,15 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
 
     // During an outage the issue stays open and unconfirmed.
     let failed = |it: &Value| is_about(it, "price.md") && it["review"]["state"] == "failed";
-    let waiting = issue(&api, &writing.session, "the failed review", failed).await;
+    let unreviewed = issue(&api, &writing.session, "the failed review", failed).await;
     assert_eq!(
-        (&waiting["status"]["state"], &waiting["review"]["failure"]),
+        (&unreviewed["status"]["state"], &unreviewed["review"]["failure"]),
         (&json!("open"), &json!("unavailable"))
     );
 
     // The model is back. Its first answer is not valid.
-    model.play(says(vec![Step::text("It is real."), Step::text(judgment(&waiting))]));
-    let confirmed = |it: &Value| it["id"] == waiting["id"] && it["review"]["state"] == "confirmed";
+    model.play(says(vec![Step::text("It is real."), Step::text(judgment(&unreviewed))]));
+    let confirmed = |it: &Value| it["id"] == unreviewed["id"] && it["review"]["state"] == "confirmed";
     let confirmed = issue(&api, &writing.session, "the confirmation", confirmed).await;
     assert_eq!((&confirmed["severity"], &confirmed["category"]), (&json!("high"), &json!("contradiction")));
     let prompts = model.prompts();
@@ -112,14 +115,14 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
     // A person resolves the decision, which settles the issue.
     let inbox = api.get("/api/decisions?kind=coherence_review").await.expect(200).body;
     let decision = &inbox["items"][0];
-    assert_eq!((&decision["issueId"], &decision["severity"]), (&waiting["id"], &json!("high")));
+    assert_eq!((&decision["issueId"], &decision["severity"]), (&unreviewed["id"], &json!("high")));
     assert_eq!(decision["project"]["projectId"], json!(project));
     let resolve = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
     let choice = json!({ "resolutionType": "choose_option", "chosenOptionId": "resolve" });
     api.post(&resolve, choice.clone()).await.expect(200);
     api.post(&resolve, choice).await.expect(409);
     let settled =
-        api.get(&format!("/api/coherence/{}", waiting["id"].as_str().unwrap())).await.expect(200).body;
+        api.get(&format!("/api/coherence/{}", unreviewed["id"].as_str().unwrap())).await.expect(200).body;
     assert_eq!(settled["status"]["resolution"], "Say cents in the guide.");
 
     // Tokens and dollars are visible.

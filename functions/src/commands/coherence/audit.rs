@@ -14,7 +14,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::coherence::CoherenceIssue;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::{Aggregate as _, DomainContext, Project, ProjectId, Timestamp};
+use pilothouse_domain::{Aggregate as _, CoherenceIssueId, DomainContext, Project, ProjectId, Timestamp};
 use pilothouse_store::{Commit, IssueList, LoadedAggregate};
 use schemars::JsonSchema;
 
@@ -30,8 +30,8 @@ pub const FUNCTION: HttpFunction =
     .output::<CoherenceAudit>(&[200])
     .requires(COHERENCE_SCAN);
 
-/// The latest open issues that are considered for a review, and the most that are requested.
-const READ_ISSUES: usize = 200;
+const PAGE: usize = 200;
+/// The most reviews that an audit requests.
 const MAX_REQUESTS: usize = 50;
 
 /// The project to audit.
@@ -79,22 +79,35 @@ async fn request_reviews(
         return Ok(0);
     }
     let (owner, id) = (project.owner_id(), project.id());
-    let open = app.store.coherence_issues(owner, id, IssueList::Open, READ_ISSUES, None).await?;
-    let waiting = open.items.iter().filter(|issue| issue.needs_review() && issue.detected_at() < before);
-    let mut requested = 0;
-    for issue in waiting.take(MAX_REQUESTS) {
-        let load = async || Ok::<_, Problem>(app.store.any_aggregate::<CoherenceIssue>(issue.id()).await?);
-        let decide = |loaded: Option<LoadedAggregate<CoherenceIssue>>, ctx: &mut DomainContext<'_>| {
-            let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(0)) };
-            let events = loaded.value.request_review(ctx);
-            if events.is_empty() {
-                return Ok::<_, Problem>(Decision::Unchanged(0));
+    let (mut requested, mut after) = (0, None);
+    loop {
+        let open = app.store.coherence_issues(owner, id, IssueList::Open, PAGE, after).await?;
+        let waiting = open.items.iter().filter(|issue| issue.needs_review() && issue.detected_at() < before);
+        for issue in waiting {
+            if requested == MAX_REQUESTS {
+                return Ok(requested);
             }
-            let mut commit = Commit::new();
-            app.record_aggregate(&mut commit, &loaded, cause.clone(), events)?;
-            Ok(Decision::Commit(commit, 1))
-        };
-        requested += app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await?;
+            requested += usize::from(request_review(app, issue.id(), cause).await?);
+        }
+        after = open.next;
+        if after.is_none() {
+            return Ok(requested);
+        }
     }
-    Ok(requested)
+}
+
+/// Returns whether the issue needed the request.
+async fn request_review(app: &App, id: CoherenceIssueId, cause: &Cause) -> Result<bool, Problem> {
+    let load = async || Ok::<_, Problem>(app.store.any_aggregate::<CoherenceIssue>(id).await?);
+    let decide = |loaded: Option<LoadedAggregate<CoherenceIssue>>, ctx: &mut DomainContext<'_>| {
+        let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(false)) };
+        let events = loaded.value.request_review(ctx);
+        if events.is_empty() {
+            return Ok::<_, Problem>(Decision::Unchanged(false));
+        }
+        let mut commit = Commit::new();
+        app.record_aggregate(&mut commit, &loaded, cause.clone(), events)?;
+        Ok(Decision::Commit(commit, true))
+    };
+    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
 }

@@ -39,7 +39,7 @@ impl IssueState {
     }
 }
 
-/// Changes an issue at the current tick of its project. The decision about an issue that is over is cancelled in the same commit.
+/// Changes the status of an issue at the current tick of its project. The decision about it is cancelled in the same commit.
 async fn change(
     app: &App,
     command: &CommandContext,
@@ -58,7 +58,7 @@ async fn change(
         let response = CommandResponse::ok(issue.next_version(), &view)?;
         let mut commit = Commit::new();
         app.record_aggregate(&mut commit, &issue, command.cause(), events)?;
-        if let Some(mut decision) = decision.filter(|_| !issue.value.status().state().counts())
+        if let Some(mut decision) = decision
             && decision.value.cancel(CancelReason::IssueSettled, ctx.now).is_ok()
         {
             commit.free_decision(&decision)?;

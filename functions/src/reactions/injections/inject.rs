@@ -24,15 +24,29 @@ use crate::knowledge::snapshot::{agents_in_scope, position_of, snapshot_of};
 #[derive(Clone, Copy)]
 pub(super) enum Trigger<'a> {
     Event(&'a InjectionReason),
-    /// An event in a workstream. The agent may not be allowed to read it.
-    InWorkstream {
+    /// An event in some workstreams. The agent may not be allowed to read them.
+    InWorkstreams {
         project: &'a Project,
-        workstream: &'a WorkstreamId,
-        reason: &'a InjectionReason,
+        reasons: &'a [(&'a WorkstreamId, InjectionReason)],
     },
     ProjectBriefChanged(Timestamp),
     /// Its deadline.
     Due,
+}
+
+impl<'a> Trigger<'a> {
+    /// The event, if the agent may know it.
+    fn reason(self, agent: &ProjectAgent) -> Option<&'a InjectionReason> {
+        match self {
+            Self::Event(reason) => Some(reason),
+            Self::InWorkstreams { reasons, .. } => {
+                let scope = KnowledgeScope::of_brief(agent.brief());
+                let mut reasons = reasons.iter();
+                reasons.find_map(|(workstream, reason)| scope.may_read(workstream).then_some(reason))
+            }
+            Self::ProjectBriefChanged(_) | Self::Due => None,
+        }
+    }
 }
 
 /// An agent, with the state on which an injection depends.
@@ -112,8 +126,8 @@ impl InjectionState {
         }
         let Some(mut agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
         let project = match trigger {
-            Trigger::InWorkstream { project, workstream, .. } => {
-                if !KnowledgeScope::of_brief(agent.value.brief()).may_read(workstream) {
+            Trigger::InWorkstreams { project, .. } => {
+                if trigger.reason(&agent.value).is_none() {
                     return Ok(None);
                 }
                 project.clone()
@@ -124,9 +138,7 @@ impl InjectionState {
             },
         };
         let policy = agent.value.injection_policy(&project);
-        if let Trigger::Event(reason) | Trigger::InWorkstream { reason, .. } = trigger
-            && !policy.includes(reason)
-        {
+        if trigger.reason(&agent.value).is_some_and(|reason| !policy.includes(reason)) {
             return Ok(None);
         }
         let Some(session) = app.store.conversation(agent.value.current_session_id()).await? else {
@@ -157,8 +169,8 @@ impl InjectionState {
         let conversation = &self.session.conversation;
         let mut agents = None;
         let (kind, reasons) = match trigger {
-            Trigger::Event(reason) | Trigger::InWorkstream { reason, .. } => {
-                (InjectionKind::Delta, vec![reason.clone()])
+            Trigger::Event(_) | Trigger::InWorkstreams { .. } => {
+                (InjectionKind::Delta, trigger.reason(&self.agent.value).into_iter().cloned().collect())
             }
             Trigger::ProjectBriefChanged(_) => (InjectionKind::Delta, vec![InjectionReason::BriefChanged {}]),
             Trigger::Due => {

@@ -14,7 +14,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::{Artifact, ArtifactAuthor};
-use pilothouse_domain::coherence::CoherenceIssue;
+use pilothouse_domain::coherence::{CoherenceIssue, IssueSource};
 use pilothouse_domain::injection::{InjectionLedger, InjectionReason};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::text::WorkstreamId;
@@ -102,7 +102,7 @@ async fn decision_resolved(app: &App, membership: &ProjectMembership) -> Result<
     let readers = Readers::load(app, membership.project_id, Some(membership.agent_id)).await?;
     let Some(readers) = readers else { return Ok(()) };
     let workstream = membership.workstream.clone();
-    readers.inject(app, &membership.workstream, &InjectionReason::DecisionResolved { workstream }).await
+    readers.inject(app, &[(&membership.workstream, InjectionReason::DecisionResolved { workstream })]).await
 }
 
 /// Informs the other agents that may read the workstream of an agent whose work is completed.
@@ -113,21 +113,25 @@ async fn agent_completed(app: &App, membership: &ProjectMembership) -> Result<()
     let readers = Readers::load(app, membership.project_id, Some(membership.agent_id)).await?;
     let Some(readers) = readers else { return Ok(()) };
     let (role, workstream) = (agent.value.brief().role.clone(), membership.workstream.clone());
-    readers.inject(app, &membership.workstream, &InjectionReason::AgentCompleted { role, workstream }).await
+    let reason = InjectionReason::AgentCompleted { role, workstream };
+    readers.inject(app, &[(&membership.workstream, reason)]).await
 }
 
-/// Informs the agents that may read an affected workstream. An agent that reads several of them is informed once, because the second
-/// injection would contain nothing new.
+/// Informs the agents that may read an affected workstream, except the agent that flagged the issue.
 pub(super) async fn coherence_issue(app: &App, issue: &CoherenceIssue) -> Result<(), Problem> {
-    let Some(readers) = Readers::load(app, issue.project_id(), None).await? else { return Ok(()) };
     let finding = issue.finding();
-    let mut outcome = Ok(());
-    for workstream in &finding.affected_workstreams {
+    let reporter = match &finding.source {
+        IssueSource::Agent { agent_id, .. } => Some(*agent_id),
+        IssueSource::Structural { .. } | IssueSource::Similarity { .. } | IssueSource::Person { .. } => None,
+    };
+    let Some(readers) = Readers::load(app, issue.project_id(), reporter).await? else { return Ok(()) };
+    let reasons = finding.affected_workstreams.iter().map(|workstream| {
         let (severity, category) = (finding.severity, finding.category);
         let reason = InjectionReason::CoherenceIssue { severity, category, workstream: workstream.clone() };
-        outcome = outcome.and(readers.inject(app, workstream, &reason).await);
-    }
-    outcome
+        (workstream, reason)
+    });
+    let reasons: Vec<_> = reasons.collect();
+    readers.inject(app, &reasons).await
 }
 
 /// Informs all agents that may read a new version of an artifact, except its author.
@@ -140,7 +144,7 @@ pub(super) async fn artifact_changed(
     let Some(readers) = readers else { return Ok(()) };
     let (name, workstream) = (artifact.name().clone(), artifact.workstream().clone());
     let reason = InjectionReason::ArtifactChanged { name, version, workstream };
-    readers.inject(app, artifact.workstream(), &reason).await
+    readers.inject(app, &[(artifact.workstream(), reason)]).await
 }
 
 /// Informs all agents that may read an approved version of an artifact, except its author.
@@ -155,7 +159,7 @@ pub(super) async fn artifact_approved(
     };
     let (name, workstream) = (artifact.name().clone(), artifact.workstream().clone());
     let reason = InjectionReason::ArtifactApproved { name, version, workstream };
-    readers.inject(app, artifact.workstream(), &reason).await
+    readers.inject(app, &[(artifact.workstream(), reason)]).await
 }
 
 pub(super) const fn concerns_of_project(event: &ProjectEvent) -> bool {
@@ -191,13 +195,9 @@ impl Readers {
         Ok((!agents.is_empty()).then_some(Self { project, agents }))
     }
 
-    async fn inject(
-        &self,
-        app: &App,
-        workstream: &WorkstreamId,
-        reason: &InjectionReason,
-    ) -> Result<(), Problem> {
-        each(app, &self.agents, Trigger::InWorkstream { project: &self.project, workstream, reason }).await
+    /// Each agent receives the reason of the first workstream that it may read.
+    async fn inject(&self, app: &App, reasons: &[(&WorkstreamId, InjectionReason)]) -> Result<(), Problem> {
+        each(app, &self.agents, Trigger::InWorkstreams { project: &self.project, reasons }).await
     }
 }
 

@@ -273,7 +273,7 @@ pub const WEBHOOK_DELIVERY: Requirements = Requirements {
     timeout_seconds: 120,
     ..of(Access { publishes: true, secret: true, sends: &[WEBHOOKS], ..WRITES })
 };
-/// Asks a model about coherence issues. A review takes two requests of at most 45 seconds, and a batch begins none after 25 seconds.
+/// Asks a model about coherence issues. A review takes two requests of at most 45 seconds, and a batch begins none after 10 seconds.
 pub const COHERENCE_REVIEW: Requirements = Requirements {
     timeout_seconds: 120,
     ..of(Access { model: true, artifacts: BlobAccess::Read, ..WRITES })

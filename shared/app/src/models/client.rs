@@ -49,6 +49,13 @@ pub enum ModelError {
     Protocol(String),
 }
 
+impl ModelError {
+    /// Whether the same request will be refused again: it is wrong, or the key is.
+    pub const fn is_permanent(&self) -> bool {
+        matches!(self, Self::Refused { status: 400..=407 | 409..=428 | 430..=499, .. })
+    }
+}
+
 /// Clones share the connection.
 #[derive(Clone)]
 pub struct ModelClient {

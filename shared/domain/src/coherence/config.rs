@@ -37,9 +37,10 @@ impl Similarity {
 pub struct CoherenceMonitorConfig {
     /// A scan for similar texts follows the one before after so many ticks: 1 to 100,000.
     pub layer1_scan_interval_ticks: u64,
-    /// From this similarity of embeddings on, a pair is reviewed by the model.
+    /// From this similarity of embeddings on, a pair is reviewed by the model. Only the lexical engine exists, so the value has no effect
+    /// yet, except as the start of the feedback loop.
     pub layer1_promotion_threshold: Similarity,
-    /// From this similarity of embeddings on, a pair is an issue of low severity.
+    /// From this similarity of embeddings on, a pair is an issue of low severity. It has no effect yet.
     pub layer1_advisory_threshold: Similarity,
     /// As `layer1PromotionThreshold`, for the lexical engine, which compares words and needs no model.
     pub lexical_promotion_threshold: Similarity,
@@ -47,7 +48,7 @@ pub struct CoherenceMonitorConfig {
     pub lexical_advisory_threshold: Similarity,
     /// The most artifacts that a scan compares: 1 to 500. In a larger project it compares nothing.
     pub layer1_max_artifacts_per_scan: usize,
-    /// The model of embeddings. Absent: the model that the server is configured with.
+    /// The model of embeddings. It has no effect yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_model: Option<ModelId>,
     /// The most reviews by the model in an hour: 0 to 1,000. Candidates wait for the next hour.

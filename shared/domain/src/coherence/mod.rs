@@ -69,6 +69,8 @@ impl CoherenceIssue {
     pub const MAX_TITLE: usize = 200;
     /// Most artifacts, workstreams and agents that an issue names, each.
     pub const MAX_AFFECTED: usize = 20;
+    /// How often a model is asked that cannot be reached.
+    pub const MAX_REVIEW_ATTEMPTS: u32 = 5;
 
     /// Creates the issue of a finding.
     pub fn detect(
@@ -95,7 +97,7 @@ impl CoherenceIssue {
     }
 
     /// Records that the same finding was made again. It reopens an issue that was resolved, or dismissed by a model, before the affected
-    /// version was stored, and changes no other one.
+    /// version was stored, replaces advice about texts that are more similar now, and changes no other issue.
     pub fn detect_again(
         &mut self,
         mut finding: Finding,
@@ -106,9 +108,8 @@ impl CoherenceIssue {
             CoherenceStatus::Resolved { at, .. } | CoherenceStatus::Dismissed { at, by: None, .. } => {
                 finding.evidence_at > *at
             }
-            CoherenceStatus::Open
-            | CoherenceStatus::Confirmed { .. }
-            | CoherenceStatus::Dismissed { by: Some(_), .. } => false,
+            CoherenceStatus::Open => self.is_promoted_by(&finding),
+            CoherenceStatus::Confirmed { .. } | CoherenceStatus::Dismissed { by: Some(_), .. } => false,
         };
         if !is_new {
             return Vec::new();
@@ -119,6 +120,15 @@ impl CoherenceIssue {
         self.review = None;
         (self.detected_at, self.detected_tick, self.ended_tick) = (ctx.now, tick, None);
         vec![self.detected()]
+    }
+
+    /// Whether an advisory pair reaches the promotion threshold. A low severity that a model gave stays.
+    fn is_promoted_by(&self, finding: &Finding) -> bool {
+        let Finding { source, severity, .. } = &self.finding;
+        matches!(source, IssueSource::Similarity { .. })
+            && self.review.is_none()
+            && !source.is_reviewable(*severity)
+            && finding.source.is_reviewable(finding.severity)
     }
 
     /// A person confirms that the issue is real. It stays open until it is resolved.
@@ -179,10 +189,25 @@ impl CoherenceIssue {
 
     /// Whether a model can review the issue, and none has yet.
     pub fn needs_review(&self) -> bool {
+        self.status == CoherenceStatus::Open && self.lacks_review()
+    }
+
+    /// Whether the finding is one that a model reviews, and none has judged it.
+    pub const fn lacks_review(&self) -> bool {
         let is_reviewed =
             matches!(self.review, Some(IssueReview::Confirmed { .. } | IssueReview::FalsePositive { .. }));
-        let Finding { source, severity, .. } = &self.finding;
-        self.status == CoherenceStatus::Open && !is_reviewed && source.is_reviewable(*severity)
+        !is_reviewed && self.finding.source.is_reviewable(self.finding.severity)
+    }
+
+    /// Whether the review failed and is not repeated soon.
+    pub const fn has_given_up_review(&self) -> bool {
+        match &self.review {
+            Some(IssueReview::Failed { failure: ReviewFailure::Unavailable, attempts, .. }) => {
+                *attempts >= Self::MAX_REVIEW_ATTEMPTS
+            }
+            Some(IssueReview::Failed { .. }) => true,
+            _ => false,
+        }
     }
 
     /// A person requests a review of an issue that has none, or whose review failed.
@@ -227,16 +252,19 @@ impl CoherenceIssue {
         vec![CoherenceEvent::Reviewed { project_id: self.project_id, confirmed, category, severity }]
     }
 
-    /// Records that a review failed.
+    /// Records that a review failed. One that waits for a higher spending cap is no attempt, and is recorded once.
     pub fn record_review_failure(
         &mut self,
         failure: ReviewFailure,
         ctx: &DomainContext<'_>,
     ) -> Vec<CoherenceEvent> {
-        if !self.needs_review() {
+        let is_capped = failure == ReviewFailure::SpendingCap;
+        let was_capped =
+            matches!(self.review, Some(IssueReview::Failed { failure: ReviewFailure::SpendingCap, .. }));
+        if !self.needs_review() || (is_capped && was_capped) {
             return Vec::new();
         }
-        let attempts = self.failed_reviews().saturating_add(1);
+        let attempts = self.failed_reviews().saturating_add(u32::from(!is_capped));
         self.review = Some(IssueReview::Failed { at: ctx.now, attempts, failure });
         vec![CoherenceEvent::ReviewFailed { project_id: self.project_id, failure }]
     }

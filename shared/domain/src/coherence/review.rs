@@ -130,11 +130,11 @@ pub enum IssueReview {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewFailure {
-    /// The model could not be reached, or it refused the request.
+    /// The model could not be reached.
     Unavailable,
-    /// Neither the first nor the second answer was valid.
+    /// Neither the first nor the second answer was valid, or the model refused the request.
     InvalidAnswer,
-    /// The spending cap of the project is reached.
+    /// The spending cap of the project is reached. The review waits for a higher one.
     SpendingCap,
 }
 

@@ -35,7 +35,8 @@ pub struct Composed {
 
 struct Item {
     key: String,
-    /// The part of the item whose change causes an injection. The status of an agent is one only when it completed its work, because other statuses change with each turn.
+    /// The part of the item whose change causes an injection. Of an agent's status, that is only the completion of its work, because
+    /// other statuses change with each turn.
     state: String,
     line: String,
 }

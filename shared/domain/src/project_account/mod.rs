@@ -107,12 +107,24 @@ impl ProjectAccount {
     }
 
     /// Takes over the cost of all coherence reviews so far. An earlier sum changes nothing.
-    pub fn count_reviews(&mut self, usd: Usd) -> Vec<ProjectAccountEvent> {
+    pub fn count_reviews(&mut self, usd: Usd, project: &Project) -> Vec<ProjectAccountEvent> {
         if usd <= self.reviews_usd {
             return Vec::new();
         }
         self.reviews_usd = usd;
-        vec![ProjectAccountEvent::ReviewsCounted { usd, drawn_usd: self.drawn_usd() }]
+        let counted = ProjectAccountEvent::ReviewsCounted { usd, drawn_usd: self.drawn_usd() };
+        [counted].into_iter().chain(self.warning(project)).collect()
+    }
+
+    /// The warning of the cap, if it is due.
+    fn warning(&mut self, project: &Project) -> Option<ProjectAccountEvent> {
+        let cap = self.cap.filter(|cap| !self.warned && cap.warns_at(self.drawn_usd()))?;
+        self.warned = true;
+        Some(ProjectAccountEvent::Warning {
+            project: project.definition().brief.name.clone(),
+            drawn_usd: self.drawn_usd(),
+            cap_usd: cap.usd(),
+        })
     }
 
     /// Whether the spend of an agent changes its draw.
@@ -130,14 +142,7 @@ impl ProjectAccount {
         for spend in spends.iter().filter(|spend| spend.spent_usd > Usd::ZERO) {
             self.settle_agent(*spend, project.agents().len(), &mut settlement);
         }
-        if let Some(cap) = self.cap.filter(|cap| !self.warned && cap.warns_at(self.drawn_usd())) {
-            self.warned = true;
-            settlement.events.push(ProjectAccountEvent::Warning {
-                project: project.definition().brief.name.clone(),
-                drawn_usd: self.drawn_usd(),
-                cap_usd: cap.usd(),
-            });
-        }
+        settlement.events.extend(self.warning(project));
         settlement
     }
 

@@ -199,6 +199,30 @@ fn false_positive_is_dismissed_until_a_later_version() {
 }
 
 #[test]
+fn advisory_pair_is_promoted_when_it_becomes_similar_enough() {
+    let again = |issue: &mut CoherenceIssue, severity| {
+        at(40, |ctx| issue.detect_again(similar(severity), Tick::new(4), ctx))
+    };
+    let mut advisory = issue_of(similar(Severity::Low));
+    assert_eq!(again(&mut advisory, Severity::Low), []);
+    let events = again(&mut advisory, Severity::Medium);
+    assert!(matches!(events[..], [E::Detected { severity: Severity::Medium, .. }]), "{events:?}");
+    assert!(advisory.needs_review());
+    assert_eq!(again(&mut advisory, Severity::Medium), []);
+    let (mut judged, _) = reviewed(advisory, result(true, Severity::Low));
+    assert_eq!(again(&mut judged, Severity::Medium), [], "the model found it less severe");
+}
+
+#[test]
+fn waiting_for_the_spending_cap_is_no_attempt() {
+    let mut issue = issue();
+    let mut fail = |failure| at(20, |ctx| issue.record_review_failure(failure, ctx)).len();
+    let recorded = [ReviewFailure::Unavailable, ReviewFailure::SpendingCap, ReviewFailure::SpendingCap];
+    assert_eq!(recorded.map(&mut fail), [1, 1, 0]);
+    assert_eq!((issue.failed_reviews(), issue.has_given_up_review()), (1, true));
+}
+
+#[test]
 fn issue_that_a_person_settled_stays_as_it_is() {
     let mut dismissed = issue();
     at(15, |ctx| dismissed.dismiss(&owner(), None, Tick::ZERO, ctx)).unwrap();
