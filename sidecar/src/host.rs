@@ -10,6 +10,7 @@ use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::{Ack, AckStep, SessionEnd};
 use pilothouse_wire::launch::SidecarLaunch;
 use pilothouse_wire::{Command, RawEvent};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info, warn};
@@ -19,6 +20,7 @@ use crate::adapter::{
     Adapter, AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, OwnerAnswers,
     PlanDecision, Refusal, Reply,
 };
+use crate::kit::agent_env;
 use crate::lease::Lease;
 use crate::listener::ack_event;
 use crate::offline::{Offline, Reason};
@@ -231,14 +233,14 @@ impl Host {
         };
         let command = match command {
             Command::Begin(mut begin) => {
-                secrets::fill_in(&mut begin.config.adapter_options, self.processes.secrets());
+                self.fill_in_secrets(&mut begin.config.adapter_options);
                 AgentCommand::Begin(begin, reply()?)
             }
             Command::Interrupt {} => AgentCommand::Interrupt(reply()?),
             Command::Pause {} => AgentCommand::Pause(reply()?),
             Command::Resume {} => AgentCommand::Resume(reply()?),
             Command::ReloadConfig { mut config } => {
-                secrets::fill_in(&mut config.adapter_options, self.processes.secrets());
+                self.fill_in_secrets(&mut config.adapter_options);
                 AgentCommand::Reload(config, reply()?)
             }
             Command::Adjust { adjustment } => AgentCommand::Adjust(adjustment, reply()?),
@@ -264,6 +266,15 @@ impl Host {
         // If the agent has just ended, dropping the command with its reply refuses it.
         let _ = agent.commands.send(command);
         Ok(())
+    }
+
+    /// Replaces references to secrets in the options of the adapter. Values of variables that they refer to stay out of events.
+    fn fill_in_secrets(&self, options: &mut Value) {
+        let referenced = agent_env::referenced(options, agent_env::own_variable);
+        for secret in &referenced {
+            self.events.keep_secret(secret);
+        }
+        secrets::fill_in(options, self.processes.secrets());
     }
 
     /// Tracks the cap and the pause, on which [`Self::can_pause_agent`] and the offline limits depend.

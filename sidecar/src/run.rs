@@ -125,7 +125,9 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
     }
     let (processes, no_secrets) = match secrets {
         Ok(secrets) => {
-            secrets.values().for_each(|secret| spool.redactor().keep(secret));
+            for secret in secrets.values() {
+                spool.redactor().keep(secret);
+            }
             (processes.with_secrets(secrets), None)
         }
         Err(missing) => (processes, Some(missing)),

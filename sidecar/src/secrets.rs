@@ -7,6 +7,8 @@ use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::secrets::SecretStore;
 use serde_json::Value;
 
+use crate::kit::agent_env;
+
 /// The secrets of a launch by variable. `given` is the JSON of the secrets that this sidecar may use. The error is a sentence for people.
 pub fn of_launch(request: &LaunchRequest, given: Option<&str>) -> Result<BTreeMap<String, String>, String> {
     if request.secrets.is_empty() {
@@ -16,16 +18,33 @@ pub fn of_launch(request: &LaunchRequest, given: Option<&str>) -> Result<BTreeMa
     store.map_err(|e| e.to_string())?.resolve(request).map_err(|e| e.to_string())
 }
 
-/// Replaces each text `$NAME` by the secret of that variable, at any depth. Other texts stay.
+/// Replaces each text `$NAME` by the secret of that variable, at any depth. Other texts stay. The adapters resolve the option `env`
+/// afterwards, so a secret there is written as a literal.
 pub(crate) fn fill_in(options: &mut Value, secrets: &BTreeMap<String, String>) {
+    for name in agent_env::OPTIONS {
+        let env = options.get_mut(name).and_then(Value::as_object_mut);
+        for value in env.into_iter().flat_map(|env| env.values_mut()) {
+            if let Some(secret) = referenced(value, secrets) {
+                *value = agent_env::literal(secret).into();
+            }
+        }
+    }
+    fill_in_plain(options, secrets);
+}
+
+fn referenced<'a>(value: &Value, secrets: &'a BTreeMap<String, String>) -> Option<&'a String> {
+    secrets.get(value.as_str()?.strip_prefix('$')?)
+}
+
+fn fill_in_plain(options: &mut Value, secrets: &BTreeMap<String, String>) {
     match options {
         Value::String(text) => {
             if let Some(secret) = text.strip_prefix('$').and_then(|name| secrets.get(name)) {
                 text.clone_from(secret);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, secrets)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| fill_in(field, secrets)),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_in_plain(item, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| fill_in_plain(field, secrets)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -46,5 +65,15 @@ mod tests {
             options,
             json!({ "env": { "A": "value", "B": "$OTHER", "C": "x$TOKEN" }, "args": ["value", 1] })
         );
+    }
+
+    #[test]
+    fn secret_that_begins_with_a_dollar_is_resolved_once() {
+        let secrets = BTreeMap::from([("TOKEN".to_owned(), "$ecret-value".to_owned())]);
+        let mut options = json!({ "env": { "A": "$TOKEN" }, "headers": { "B": "$TOKEN" } });
+        fill_in(&mut options, &secrets);
+        assert_eq!(options["headers"]["B"], "$ecret-value");
+        let env = serde_json::from_value(options["env"].clone()).unwrap();
+        assert_eq!(agent_env::resolved(env, |_| None).unwrap()["A"], "$ecret-value");
     }
 }

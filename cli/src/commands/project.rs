@@ -258,25 +258,36 @@ impl Edit {
         if !self.coherence.is_empty()
             && let Some(fields) = changes.as_object_mut()
         {
-            let mut config = json!(ctx.client.project(id).await?.coherence);
-            for (path, value) in self.coherence {
-                match path.split_once('.') {
-                    Some((parent, field)) => {
-                        let group = &mut config[parent];
-                        if !group.is_object() {
-                            // The server refuses the field with a reason.
-                            *group = json!({});
-                        }
-                        group[field] = value;
-                    }
-                    None => config[&path] = value,
-                }
-            }
+            let current = json!(ctx.client.project(id).await?.coherence);
+            let config = coherence_config(fields.get("coherence"), current, self.coherence);
             fields.insert("coherence".to_owned(), config);
         }
         let project = ctx.client.update_project(id, &changes).await?;
         ctx.print(&project, output::projects::line)
     }
+}
+
+/// Sets fields (`field` or `group.field`) of the configuration of a file, which replaces the current one.
+fn coherence_config(of_file: Option<&Value>, current: Value, settings: Vec<(String, Value)>) -> Value {
+    let mut config = of_file.cloned().unwrap_or(current);
+    if !config.is_object() && !config.is_null() {
+        // The server refuses it with a reason.
+        return config;
+    }
+    for (path, value) in settings {
+        match path.split_once('.') {
+            Some((parent, field)) => {
+                let group = &mut config[parent];
+                if !group.is_object() {
+                    // The server refuses the field with a reason.
+                    *group = json!({});
+                }
+                group[field] = value;
+            }
+            None => config[&path] = value,
+        }
+    }
+    config
 }
 
 /// `layer2MaxReviewsPerHour=5`. What is not JSON is text.
@@ -303,4 +314,22 @@ fn workstream(given: &str) -> Value {
 
 fn list<T: Into<Value>>(items: Vec<T>) -> Option<Value> {
     if items.is_empty() { None } else { Some(Value::Array(items.into_iter().map(Into::into).collect())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coherence_settings_extend_the_configuration_of_a_file() {
+        let settings = || vec![("a".to_owned(), json!(1)), ("group.b".to_owned(), json!(2))];
+        let current = || json!({ "old": 0 });
+        let of_file = json!({ "group": { "c": 3 }, "a": 9 });
+        let config = coherence_config(Some(&of_file), current(), settings());
+        assert_eq!(config, json!({ "group": { "b": 2, "c": 3 }, "a": 1 }));
+        let config = coherence_config(None, current(), settings());
+        assert_eq!(config, json!({ "old": 0, "group": { "b": 2 }, "a": 1 }));
+        let config = coherence_config(Some(&Value::Null), current(), settings());
+        assert_eq!(config, json!({ "group": { "b": 2 }, "a": 1 }));
+    }
 }

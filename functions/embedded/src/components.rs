@@ -1,7 +1,7 @@
 //! Opens store, broker and worker of the embedded host, and assembles the [`App`].
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_app::Fleet;
@@ -20,7 +20,7 @@ use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
 use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_wire::launch::RunAccessIssuer;
-use pilothouse_worker::{Ports, Worker, WorkerConfig, WorkerSecrets};
+use pilothouse_worker::{Ports, Worker, WorkerConfig, WorkerSecrets, check_private};
 
 use super::change_notifier::TableChangeNotifier;
 use super::combined_runtime::CombinedRuntime;
@@ -71,7 +71,8 @@ pub(super) async fn open(
     // Each owner whom the server admits may run agents on this machine.
     config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
-    config.confinement = confine.clone().filter(|_| confinement.is_enforced());
+    let hidden = confine.clone().filter(|_| confinement.is_enforced());
+    config.confinement = hidden.map(|paths| paths.into_iter().chain(model_key_file()).collect());
     let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(deadline_divisor);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;
@@ -142,11 +143,17 @@ fn integrations(parallel: usize) -> Result<Integrations, StartError> {
 /// The model that the server is configured with.
 fn model() -> Result<Option<ModelClient>, StartError> {
     let Some(settings) = ModelSettings::read(|name| std::env::var(name).ok())? else { return Ok(None) };
-    let key = match std::env::var_os(MODEL_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from) {
-        Some(path) => Some(read_key(&path).map_err(|source| StartError::ModelKey { path, source })?),
+    let read = |path: &Path| check_private(path).and_then(|()| read_key(path));
+    let key = match model_key_file() {
+        Some(path) => Some(read(&path).map_err(|source| StartError::ModelKey { path, source })?),
         None => None,
     };
     Ok(Some(ModelClient::new(settings, key, Arc::new(HttpModelTransport::new()?))))
+}
+
+/// The file with the key of the server's model. Agents must not read it.
+fn model_key_file() -> Option<PathBuf> {
+    std::env::var_os(MODEL_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The divisor of all deadlines, from the environment; 1 by default.

@@ -45,9 +45,9 @@ pub struct LaunchRequest {
     /// The secrets that the agent needs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,
-    /// What the agent needs of the place where it runs.
+    /// Requirements on the workspace of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<WorkspaceRequirements>,
+    pub workspace: Option<Box<WorkspaceRequirements>>,
 }
 
 impl LaunchRequest {

@@ -47,7 +47,7 @@ enum StoredSecret {
 impl From<StoredSecret> for Secret {
     fn from(stored: StoredSecret) -> Self {
         match stored {
-            StoredSecret::Plain(value) => Self::of_anybody(value),
+            StoredSecret::Plain(value) => Self::unscoped(value),
             StoredSecret::Scoped { value, agents, projects, adapters } => {
                 Self { value, agents, projects, adapters }
             }
@@ -57,15 +57,14 @@ impl From<StoredSecret> for Secret {
 
 impl Secret {
     /// A secret that names no agent, project or adapter.
-    pub const fn of_anybody(value: String) -> Self {
+    pub const fn unscoped(value: String) -> Self {
         Self { value, agents: Vec::new(), projects: Vec::new(), adapters: Vec::new() }
     }
 
     /// Whether the agent of a launch may receive the secret in this scope. `names_needed`: the secret must name the agent or its project.
     fn is_for(&self, request: &LaunchRequest, scope: SecretScope, names_needed: bool) -> bool {
         let Some(agent) = &request.agent else { return false };
-        let is_of_adapter =
-            self.adapters.is_empty() || self.adapters.iter().any(|adapter| *adapter == request.adapter);
+        let is_of_adapter = self.adapters.is_empty() || self.adapters.contains(&request.adapter);
         let is_named = match scope {
             SecretScope::Agent => self.agents.contains(&agent.agent_id),
             SecretScope::Project => self.projects.contains(&agent.project_id),
@@ -96,10 +95,10 @@ pub struct MissingSecrets(pub Vec<MissingSecret>);
 /// Why an agent does not get a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingSecret {
-    /// The store does not have it, or not for this agent.
+    /// The store does not have it, or it does not name the agent or project of the scope, or excludes the adapter.
     #[error(
-        "the place where the agent runs has no secret `{key}` for the variable {name} in the scope `{scope}`; add it there, or change \
-         `secretRefs` of the brief"
+        "the agent gets no secret `{key}` for the variable {name}: its worker or task must have the secret, and the secret must name the \
+         {scope}; otherwise change `secretRefs` of the brief"
     )]
     Unknown {
         /// The variable.
@@ -143,7 +142,7 @@ impl SecretStore {
             if let Some(secret) = self.0.get(vault_key).filter(|it| it.is_for(request, *scope, names_needed))
             {
                 let entry = found.0.entry(vault_key.clone());
-                let entry = entry.or_insert_with(|| Secret::of_anybody(secret.value.clone()));
+                let entry = entry.or_insert_with(|| Secret::unscoped(secret.value.clone()));
                 match scope {
                     SecretScope::Agent => entry.agents.push(agent.agent_id),
                     SecretScope::Project => entry.projects.push(agent.project_id),
@@ -260,7 +259,8 @@ mod tests {
         let agent = Uuid::from_u128(4).to_string();
         let store = store(&json!({ "value": "short", "agents": [agent] }));
         let missing = store.resolve(&request("claude", refs)).unwrap_err().to_string();
-        assert!(missing.contains("no secret `none` for the variable A in the scope `agent`"), "{missing}");
+        assert!(missing.contains("no secret `none` for the variable A: "), "{missing}");
+        assert!(missing.contains("the secret must name the agent"), "{missing}");
         assert!(missing.contains("`key` has fewer than 8 bytes") && !missing.contains("short"), "{missing}");
         let invalid = SecretStore::parse("{ \"key\": [\"topsecret\"] }").unwrap_err().to_string();
         assert!(!invalid.contains("topsecret"), "{invalid}");

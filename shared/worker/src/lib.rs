@@ -34,7 +34,7 @@ pub use engine::config::{Retention, Timing, WorkerConfig};
 pub use engine::confinement_support::{ConfinementSupport, confinement_support};
 pub use engine::containers::Containers;
 pub use engine::environment::{CLAUDE, Environment, MODELS};
-pub use engine::secrets::WorkerSecrets;
+pub use engine::secrets::{WorkerSecrets, check_private};
 pub use engine::worker::{Ports, StartError, Worker};
 pub use remote::{
     RemoteWorker, RemoteWorkerError, RemoteWorkerSettings, WorkerIdError, load_or_create_worker_id,

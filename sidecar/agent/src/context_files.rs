@@ -25,12 +25,12 @@ impl ContextFiles {
     /// repository, only those of the working directory. Blocks.
     pub fn load(cwd: &Path) -> Self {
         let mut loaded = Self::default();
-        let mut room = MAX_ALL;
+        let mut remaining = MAX_ALL;
         let root = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
         for folder in cwd.ancestors().take_while(|folder| folder.starts_with(root)) {
             for name in NAMES {
                 let path = folder.join(name);
-                let Some((text, all)) = loaded.read(&path, MAX_FILE.min(room)) else { continue };
+                let Some((text, all)) = loaded.read(&path, MAX_FILE.min(remaining)) else { continue };
                 // A file can be a link to the other one, or refer to it.
                 let repeated = loaded.files.iter().any(|(_, known)| *known == text);
                 if repeated || matches!(text.trim(), "" | "@AGENTS.md" | "@CLAUDE.md") {
@@ -42,7 +42,7 @@ impl ContextFiles {
                         .notices
                         .push(format!("{} is too long: only {kept} bytes are used", path.display()));
                 }
-                room -= text.len();
+                remaining -= text.len();
                 loaded.files.push((path, text));
             }
         }

@@ -196,7 +196,7 @@ pub(super) fn refuses_conversation(error: &Error) -> bool {
 /// Whether the agent's model does not answer at the moment.
 pub(super) fn is_outage(error: &Error) -> bool {
     let data = error.data.as_ref().map(Value::to_string).unwrap_or_default();
-    is_transient(&error.message) || is_transient(&data)
+    !demands_authentication(error) && is_transient(&format!("{} {data}", error.message))
 }
 
 pub(super) fn demands_authentication(error: &Error) -> bool {

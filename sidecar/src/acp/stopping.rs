@@ -134,12 +134,18 @@ impl Driver {
             .await?)
     }
 
-    /// Handles an agent that ended unexpectedly. Within a turn this ends its conversation; otherwise the next message
-    /// starts it again.
+    /// Handles an agent that ended unexpectedly. Within a turn this ends its conversation, unless the turn waits for the
+    /// model; otherwise the next message starts it again.
     pub(super) async fn agent_ended(&mut self) -> Result<(), DriverExit> {
         let Some(mut agent) = self.agent.take() else { return Ok(()) };
         let exit_reason = agent.process.exit_reason().await;
         agent.end().await;
+        if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none() && turn.waits_for_model) {
+            // No prompt runs, so no work is lost.
+            let summary =
+                format!("the agent ended unexpectedly ({exit_reason}); the next attempt starts it again");
+            return Ok(self.events.emit(notice("agent_ended", summary)).await?);
+        }
         if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none()) {
             self.abandon_turn("the agent ended").await?;
             return Err(DriverExit::agent(format!("it ended unexpectedly: {exit_reason}")));

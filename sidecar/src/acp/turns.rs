@@ -243,8 +243,10 @@ impl Driver {
         self.prompts += 1;
         let number = self.prompts;
         turn.number = number;
-        self.translator.begin_turn(turn.id.clone());
+        let id = turn.id.clone();
+        // A start replaces the translator.
         self.ensure_running().await?;
+        self.translator.begin_turn(id);
         self.prompt(number, texts).await
     }
 

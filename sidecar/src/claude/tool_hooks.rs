@@ -18,7 +18,7 @@ use pilothouse_domain::project_agent::{Delegation, DelegationDenied, DelegationP
 use serde_json::{Value, json};
 
 use crate::kit::authorizer::{Authorization, ProposedCall};
-use crate::kit::delegation::called_subagent;
+use crate::kit::delegation::{SUBAGENT_TOOLS, called_subagent};
 use crate::kit::json::text;
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, is_exempt};
 
@@ -34,8 +34,7 @@ const EVENTS: [&str; 8] = [
     "PermissionDenied",
 ];
 /// Tools that only wait for a subagent or the owner.
-const WAITING: [&str; 5] =
-    ["Task", "Agent", ASK_USER_QUESTION, EXIT_PLAN_MODE, "mcp__pilothouse__request_decision"];
+const WAITING: [&str; 3] = [ASK_USER_QUESTION, EXIT_PLAN_MODE, "mcp__pilothouse__request_decision"];
 /// Timeout of an answer in seconds: three weeks, longer than any pause. Claude Code's timers are limited to 2^31
 /// milliseconds; a longer one fires immediately.
 const TIMEOUT: u64 = 21 * 24 * 3600;
@@ -80,8 +79,28 @@ struct Activity {
     depth: u32,
     /// A model call may be in progress.
     calls_model: bool,
-    /// Tools that may run and have no result: the call, and whether it only waits.
-    tools: HashMap<String, bool>,
+    /// Tools that may run and have no result, by call.
+    tools: HashMap<String, OpenTool>,
+}
+
+/// What a tool without a result does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenTool {
+    Runs,
+    WaitsForOwner,
+    WaitsForSubagent,
+}
+
+impl OpenTool {
+    fn of(tool: &str) -> Self {
+        if SUBAGENT_TOOLS.contains(&tool) {
+            Self::WaitsForSubagent
+        } else if WAITING.contains(&tool) {
+            Self::WaitsForOwner
+        } else {
+            Self::Runs
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -196,8 +215,7 @@ impl ToolHooks {
     }
 
     fn tool_begins(&mut self, worker: Worker, call: &str, tool: &str) {
-        let waits = WAITING.contains(&tool);
-        self.activity.entry(worker).or_default().tools.insert(call.to_owned(), waits);
+        self.activity.entry(worker).or_default().tools.insert(call.to_owned(), OpenTool::of(tool));
     }
 
     /// Stops the agent. Returns the answers that prevent further steps.
@@ -297,7 +315,9 @@ impl ToolHooks {
 
     /// The depth of the deepest worker that waits for a subagent.
     fn deepest_waiting(&self) -> u32 {
-        let waiting = self.activity.values().filter(|activity| activity.tools.values().any(|waits| *waits));
+        let waits =
+            |activity: &&Activity| activity.tools.values().any(|tool| *tool == OpenTool::WaitsForSubagent);
+        let waiting = self.activity.values().filter(waits);
         waiting.map(|activity| activity.depth).max().unwrap_or(0)
     }
 
@@ -374,7 +394,7 @@ impl ToolHooks {
         let still = |worker: Worker| {
             let held = self.held.iter().any(|held| held.worker == worker);
             let Some(activity) = self.activity.get(&worker) else { return held };
-            let runs = activity.tools.iter().any(|(call, waiting)| !waiting && !waits(call));
+            let runs = activity.tools.iter().any(|(call, tool)| *tool == OpenTool::Runs && !waits(call));
             !activity.calls_model && !runs && (held || !activity.tools.is_empty())
         };
         (!turn || still(None)) && subagents.into_iter().all(|id| still(Some(id.to_owned())))

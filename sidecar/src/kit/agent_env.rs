@@ -2,11 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 /// Prefix of the sidecar's own variables.
 const OWN: &str = "PILOTHOUSE_";
 
+/// Variables of the sidecar that are no secrets, even if an option refers to them. Their values occur in many texts.
+const PUBLIC: [&str; 5] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR"];
+
+/// The option, with the name that Claude Code's adapter also accepts.
+pub(crate) const OPTIONS: [&str; 2] = ["env", "environment"];
+
+/// The values of the variables of the sidecar that the option refers to. They are secrets, whatever their names are.
+pub(crate) fn referenced(options: &Value, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let env = OPTIONS.iter().filter_map(|name| options.get(name)?.as_object());
+    let references = env.flat_map(|env| env.values()).filter_map(|value| value.as_str()?.strip_prefix('$'));
+    let secrets = references.filter(|name| !name.starts_with(OWN) && !PUBLIC.contains(name));
+    secrets.filter_map(variable).collect()
+}
+
+/// A value of the option that stands for exactly this text.
+pub(crate) fn literal(text: &str) -> String {
+    if text.starts_with('$') { format!("${text}") } else { text.to_owned() }
+}
+
 /// Replaces each value `$NAME` by a variable of the sidecar, because options are readable in the session and must not
-/// hold keys. The error is a sentence for people.
+/// hold keys. `$$` at the beginning is a plain `$`. The error is a sentence for people.
 pub(crate) fn resolved(
     env: BTreeMap<String, String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -14,6 +35,7 @@ pub(crate) fn resolved(
     let (mut environment, mut wrong) = (BTreeMap::new(), Vec::new());
     for (name, value) in env {
         let value = match value.strip_prefix('$') {
+            Some(literal) if literal.starts_with('$') => Some(literal.to_owned()),
             Some(referenced) if referenced.starts_with(OWN) => {
                 wrong.push(format!("`env.{name}` names a variable of the sidecar itself"));
                 continue;
@@ -36,6 +58,8 @@ pub(crate) fn own_variable(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -46,7 +70,19 @@ mod tests {
         };
         let resolved = env(&[("TOKEN", "$GH_TOKEN"), ("MODE", "fast")]).unwrap();
         assert_eq!((resolved["TOKEN"].as_str(), resolved["MODE"].as_str()), ("secret", "fast"));
+        assert_eq!(env(&[("TOKEN", &literal("$GH_TOKEN"))]).unwrap()["TOKEN"], "$GH_TOKEN");
         let wrong = env(&[("A", "$NONE"), ("B", "$PILOTHOUSE_SECRET")]).unwrap_err();
         assert!(wrong.contains("`env.A`") && wrong.contains("`env.B`"), "{wrong}");
+    }
+
+    #[test]
+    fn referenced_values_are_secrets_whatever_their_names() {
+        let env =
+            json!({ "DATABASE": "$DATABASE_URL", "P": "$PATH", "Q": "$PILOTHOUSE_API_KEY", "M": "fast" });
+        for name in OPTIONS {
+            let secrets = referenced(&json!({ name: env }), |name| Some(format!("value of {name}")));
+            assert_eq!(secrets, ["value of DATABASE_URL"]);
+        }
+        assert!(referenced(&Value::Null, |_| Some(String::new())).is_empty());
     }
 }

@@ -37,12 +37,11 @@ pub(crate) fn registry(
             if let Some(key) = provider.api_key_env.and_then(|name| variable(&name)) {
                 config.api_key = Some(Secret::new(key));
             }
-            if let Some(key) = &config.api_key {
-                events.keep_secret(key.expose());
-            }
             registry = registry.with(config);
         }
     }
+    let keys = registry.providers().iter().filter_map(|provider| provider.api_key.as_ref());
+    keys.for_each(|key| events.keep_secret(key.expose()));
     Ok(registry)
 }
 
@@ -71,11 +70,15 @@ mod tests {
         let variable = |name: &str| match name {
             FILE => Some(file.to_str().unwrap().to_owned()),
             "LOCAL" => Some("a-local-key".to_owned()),
+            "VERTEX_API_KEY" => Some("an-access-pass".to_owned()),
+            "VERTEX_PROJECT_ID" => Some("project".to_owned()),
             _ => None,
         };
         let registry = registry(variable, &events).unwrap();
         assert_eq!(registry.resolve("local/small").unwrap().context_window, 1000);
-        assert_eq!(events.spool().redactor().text("a-local-key").unwrap(), "[secret]");
+        for key in ["a-local-key", "an-access-pass"] {
+            assert_eq!(events.spool().redactor().text(key).as_deref(), Some("[secret]"), "{key}");
+        }
     }
 
     #[test]

@@ -71,9 +71,18 @@ pub(crate) fn is_transient(error: &str) -> bool {
         "etimedout",
     ];
     let error = error.to_lowercase();
-    let mut numbers = error.split(|c: char| !c.is_ascii_digit());
-    numbers.any(|number| matches!(number, "429" | "502" | "503" | "504" | "529"))
-        || WORDS.iter().any(|words| error.contains(words))
+    // An account without credit does not recover by itself.
+    if error.contains("insufficient_quota") {
+        return false;
+    }
+    // A status is a word of its own, and not the number of a line. `req_4f503a` contains none.
+    let mut before = "";
+    let mut words = error.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let has_status = words.any(|word| {
+        let before = std::mem::replace(&mut before, word);
+        matches!(word, "429" | "502" | "503" | "504" | "529") && !matches!(before, "line" | "lines")
+    });
+    has_status || WORDS.iter().any(|words| error.contains(words))
 }
 
 #[cfg(test)]
@@ -111,8 +120,16 @@ mod tests {
         ] {
             assert!(is_transient(error), "{error}");
         }
-        for error in ["the model said no", "400 invalid request", "the file has 1429 lines", "401 wrong key"]
-        {
+        for error in [
+            "the model said no",
+            "400 invalid request",
+            "the file has 1429 lines",
+            "401 wrong key",
+            "invalid request (request id req_4f503a)",
+            "invalid request (request id req_503)",
+            "syntax error in line 502",
+            r#"429 {"code":"insufficient_quota"}"#,
+        ] {
             assert!(!is_transient(error), "{error}");
         }
     }

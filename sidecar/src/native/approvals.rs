@@ -117,7 +117,7 @@ impl Driver {
         let held = self.held_request.as_ref().is_some_and(|request| !request.is_over());
         let waits = !self.setup.requests.waiting().is_empty();
         let waits = held || waits || self.retrying || !self.permitting.is_empty();
-        self.beside.is_empty() && (waits || (self.work.is_none() && self.compacting.is_empty()))
+        self.owner_commands.is_empty() && (waits || (self.work.is_none() && self.compacting.is_empty()))
     }
 
     /// Acknowledges a pause once it has taken effect (decision 15).

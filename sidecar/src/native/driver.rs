@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::governor::{ApprovalRequest, DriverGovernor, ToolRequest};
 use super::logs::Logs;
 use super::options::Options;
-use super::owner_commands::Ran;
+use super::owner_commands::OwnerCommandResult;
 use super::prompt;
 use super::saved_state::SavedState;
 use super::setup::Setup;
@@ -55,9 +55,9 @@ pub(super) struct Driver {
     pub executing: bool,
     /// Running compactions, each with the reply of the command that requested it.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
-    /// Commands of the owner that run beside the agent, with the tags of their messages.
-    pub beside: JoinSet<(String, Ran)>,
-    pub commands_beside: BTreeSet<String>,
+    /// Commands of the owner that run in parallel to the agent, with the tags of their messages.
+    pub owner_commands: JoinSet<(String, OwnerCommandResult)>,
+    pub owner_command_tags: BTreeSet<String>,
     pub turn: Option<TurnId>,
     /// The agent was asked for its handoff document. Only then does a document count.
     pub document_due: bool,
@@ -123,8 +123,8 @@ impl Driver {
             retrying: false,
             executing: false,
             compacting: JoinSet::new(),
-            beside: JoinSet::new(),
-            commands_beside: BTreeSet::new(),
+            owner_commands: JoinSet::new(),
+            owner_command_tags: BTreeSet::new(),
             turn: None,
             document_due: false,
             paused: false,
@@ -202,7 +202,7 @@ impl Driver {
                 Some(command) => self.handle(command).await,
                 None => self.stop().await,
             },
-            Some(Ok(ran)) = self.beside.join_next() => self.ran_beside(ran).await,
+            Some(Ok(finished)) = self.owner_commands.join_next() => self.owner_command_finished(finished).await,
             Some(Ok((reply, result))) = self.compacting.join_next() => self.compacted(reply, result).await,
             () = wait_until(log_due) => {
                 self.log_due = None;

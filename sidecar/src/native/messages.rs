@@ -13,8 +13,8 @@ impl Driver {
         let Some((message, reply)) = refuse_late((message, reply), self.turn.as_ref()).await? else {
             return Ok(());
         };
-        if self.is_command_beside(&message) {
-            return self.run_beside(message, reply).await;
+        if self.is_owner_command(&message) {
+            return self.run_owner_command(message, reply).await;
         }
         self.held.push((message, reply));
         if self.paused {
@@ -78,7 +78,7 @@ impl Driver {
     /// Refuses messages that were given to the agent and will not reach the conversation.
     pub(super) async fn refuse_given(&mut self, turn: &TurnId) -> Result<(), DriverExit> {
         self.session()?.take_queued();
-        let commands = &self.commands_beside;
+        let commands = &self.owner_command_tags;
         let (running, given): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.injecting).into_iter().partition(|given| commands.contains(&given.tag));
         self.injecting = running;

@@ -1,4 +1,4 @@
-//! Commands that the owner gives during a turn: `!command`, and slash commands of extensions. They run beside the agent.
+//! Commands that the owner gives during a turn: `!command`, and slash commands of extensions. They run in parallel to the agent.
 
 use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::extension::CommandOutcome;
@@ -15,14 +15,14 @@ use crate::kit::notices::detailed_notice;
 use crate::kit::turns::DriverExit;
 
 /// The result of a command.
-pub(super) enum Ran {
+pub(super) enum OwnerCommandResult {
     Shell(Result<BashExecution, SessionError>),
     Extension(Option<CommandOutcome>),
 }
 
 impl Driver {
     /// Whether the message is a command for the running turn.
-    pub(super) fn is_command_beside(&self, message: &Message) -> bool {
+    pub(super) fn is_owner_command(&self, message: &Message) -> bool {
         let (text, session) = (&message.content, self.session.as_ref());
         self.work.is_some()
             && !self.paused
@@ -32,7 +32,7 @@ impl Driver {
                 || session.is_some_and(|session| session.is_extension_command(text)))
     }
 
-    pub(super) async fn run_beside(
+    pub(super) async fn run_owner_command(
         &mut self,
         message: Message,
         mut reply: MessageReply,
@@ -40,40 +40,45 @@ impl Driver {
         reply.injecting().await?;
         let tag = message.id.to_string();
         self.injecting.push(InjectingMessage { tag: tag.clone(), reply });
-        self.commands_beside.insert(tag.clone());
+        self.owner_command_tags.insert(tag.clone());
         let (session, text) = (self.session()?.clone(), message.content);
-        self.beside.spawn(async move {
-            let ran = if UserCommand::parse(&text).is_some() {
-                Ran::Shell(session.execute_bash(&text).await)
+        self.owner_commands.spawn(async move {
+            let result = if UserCommand::parse(&text).is_some() {
+                OwnerCommandResult::Shell(session.execute_bash(&text).await)
             } else {
-                Ran::Extension(session.extension_command(&text).await)
+                OwnerCommandResult::Extension(session.extension_command(&text).await)
             };
-            (tag, ran)
+            (tag, result)
         });
         Ok(())
     }
 
-    pub(super) async fn ran_beside(&mut self, (tag, ran): (String, Ran)) -> Result<(), DriverExit> {
-        self.commands_beside.remove(&tag);
-        match ran {
-            Ran::Shell(Ok(_)) => self.drain().await?,
-            Ran::Shell(Err(error)) => {
+    pub(super) async fn owner_command_finished(
+        &mut self,
+        (tag, result): (String, OwnerCommandResult),
+    ) -> Result<(), DriverExit> {
+        self.owner_command_tags.remove(&tag);
+        match result {
+            OwnerCommandResult::Shell(Ok(_)) => self.drain().await?,
+            OwnerCommandResult::Shell(Err(error)) => {
                 let failed = detailed_notice("command_failed", error.to_string(), Value::Null);
                 self.events.emit(failed).await?;
             }
-            Ran::Extension(Some(CommandOutcome::Prompt(text))) => return self.steer_beside(tag, &text).await,
-            Ran::Extension(Some(CommandOutcome::Done(text))) if !text.is_empty() => {
+            OwnerCommandResult::Extension(Some(CommandOutcome::Prompt(text))) => {
+                return self.steer_with_owner_command(tag, &text).await;
+            }
+            OwnerCommandResult::Extension(Some(CommandOutcome::Done(text))) if !text.is_empty() => {
                 let content = AssistantContent::Text { text: text.into() };
                 self.events.emit(RawEvent::AssistantMessage { content, turn_id: self.turn.clone() }).await?;
             }
-            Ran::Extension(_) => {}
+            OwnerCommandResult::Extension(_) => {}
         }
         self.injected(&tag).await?;
         self.confirm_pause().await
     }
 
     /// Gives the agent the prompt that a command became.
-    async fn steer_beside(&mut self, tag: String, text: &str) -> Result<(), DriverExit> {
+    async fn steer_with_owner_command(&mut self, tag: String, text: &str) -> Result<(), DriverExit> {
         if self.work.is_none() {
             let given = self.injecting.iter().position(|given| given.tag == tag);
             let Some(given) = given.map(|at| self.injecting.remove(at)) else { return Ok(()) };

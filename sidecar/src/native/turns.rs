@@ -170,8 +170,8 @@ impl Driver {
         self.permitting = JoinSet::new();
         self.compacting.abort_all();
         // Ends the commands.
-        self.beside.shutdown().await;
-        self.commands_beside.clear();
+        self.owner_commands.shutdown().await;
+        self.owner_command_tags.clear();
         let session = self.session()?.clone();
         session.abort().await;
         if let Some(work) = self.work.take() {

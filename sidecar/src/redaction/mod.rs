@@ -24,7 +24,7 @@ pub use stream::RedactedStream;
 pub const IN_PLACE: &str = "[secret]";
 
 /// Endings of the names of variables that hold secrets.
-const SECRET_ENDINGS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"];
+const SECRET_ENDINGS: [&str; 6] = ["KEY", "TOKEN", "TOKEN_BEDROCK", "SECRET", "PASSWORD", "CREDENTIALS"];
 
 #[derive(Default)]
 struct Known {

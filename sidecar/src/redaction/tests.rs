@@ -115,7 +115,13 @@ fn flood_resembling_a_secret_is_held_no_longer_than_one() {
 
 #[test]
 fn variables_are_secret_by_their_names() {
-    for name in ["ANTHROPIC_API_KEY", "PILOTHOUSE_TOKEN", "aws_secret_access_key", "DB_PASSWORD"] {
+    for name in [
+        "ANTHROPIC_API_KEY",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "PILOTHOUSE_TOKEN",
+        "aws_secret_access_key",
+        "DB_PASSWORD",
+    ] {
         assert!(is_secret(name), "{name}");
     }
     assert!(!is_secret("PATH") && !is_secret("ANTHROPIC_BASE_URL"));

@@ -98,23 +98,20 @@ fn recovered_failure_is_a_completed_turn() {
 
 #[test]
 fn success_with_an_error_flag_is_an_error_with_its_text() {
-    for (name, reason, begins) in [("400 forever", "prompt_too_long", "Prompt is too long")] {
-        let recording = load(ERRORS);
-        let lines = recording.segment(name).unwrap().lines();
-        let result = lines.iter().find(|line| line.value["type"] == "result").unwrap();
-        assert_eq!(result.value["subtype"], "success");
-        let run = run(name);
-        let (is_error, told_reason, message) = end(&run);
-        assert!(is_error);
-        assert_eq!(told_reason, reason);
-        assert!(message.starts_with(begins), "{message}");
-        assert_eq!(message, result.value["result"].as_str().unwrap());
-        assert_eq!(run.signals, [Signal::TurnEnded(TurnEnd::Failed)]);
-        // The runtime writes it on the agent's behalf, so it is not a message of the agent.
-        assert_eq!(run.texts().len(), 0);
-        assert_eq!(run.notices_named("api_error").len(), 1);
-        assert_eq!(run.usage().len(), 0);
-    }
+    let recording = load(ERRORS);
+    let lines = recording.segment("400 forever").unwrap().lines();
+    let result = lines.iter().find(|line| line.value["type"] == "result").unwrap();
+    assert_eq!(result.value["subtype"], "success");
+    let run = run("400 forever");
+    let (is_error, reason, message) = end(&run);
+    assert_eq!((is_error, reason.as_str()), (true, "prompt_too_long"));
+    assert!(message.starts_with("Prompt is too long"), "{message}");
+    assert_eq!(message, result.value["result"].as_str().unwrap());
+    assert_eq!(run.signals, [Signal::TurnEnded(TurnEnd::Failed)]);
+    // The runtime writes it on the agent's behalf, so it is not a message of the agent.
+    assert_eq!(run.texts().len(), 0);
+    assert_eq!(run.notices_named("api_error").len(), 1);
+    assert_eq!(run.usage().len(), 0);
 }
 
 #[test]
@@ -133,7 +130,10 @@ fn model_that_does_not_answer_keeps_the_turn_open() {
         assert_eq!(run.signals, [Signal::OutOfQuota]);
         // The recorded process ended afterwards, within the open turn.
         let reasons: Vec<_> = run.session_ends().iter().map(|end| end.reason.clone()).collect();
-        assert!(reasons.iter().all(|reason| reason == "stream_ended"), "{name}: {reasons:?}");
+        assert_eq!(reasons, ["stream_ended"], "{name}");
+        let names = run.names();
+        let started = names.iter().filter(|event| **event == "turn_started").count();
+        assert!(started == 1 && !names.contains(&"turn_completed"), "{name}: {names:?}");
         assert_eq!(run.notices_named("api_error").len(), 1);
     }
 }

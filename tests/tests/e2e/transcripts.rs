@@ -185,7 +185,7 @@ async fn money_is_the_recorded_one(session: &Session, recorded: &[Value]) {
     );
 }
 
-/// Recorded failures: recovered ones end in Idle, others as an error of the agent, with their spend.
+/// Recorded failures: recovered ones end in Idle, an outage pauses, and others are an error of the agent, with their spend.
 #[tokio::test]
 async fn recorded_failures_end_as_decided() {
     let server = Server::start(1).await;
@@ -195,7 +195,7 @@ async fn recorded_failures_end_as_decided() {
         ("streamError mid", "Idle", "0.004773", ""),
         ("refusal stop", "Idle", "0.009573", ""),
         ("unknown model price", "Idle", "0.06", ""),
-        ("500 forever maxretries 2", "Failed", "0", "api_error"),
+        ("500 forever maxretries 2", "Paused", "0", "model-unavailable"),
         ("400 forever", "Failed", "0", "prompt_too_long"),
         ("401", "Failed", "0", "stream_ended"),
         ("maxTurns 2", "Idle", "0.009609", ""),
@@ -208,12 +208,14 @@ async fn recorded_failures_end_as_decided() {
     for (segment, status, spent, reason, session) in sessions {
         let view = session.until_status(status).await;
         assert_eq!(view["budget"]["estimatedCostUsd"], spent, "{segment}");
-        if status == "Failed" {
-            assert_eq!(view["failureReason"]["reason"], "AgentError", "{segment}");
-            let message = view["failureReason"].to_string();
-            assert!(message.contains(reason), "{segment}: {message} does not contain {reason}");
-        } else {
-            assert_eq!(view["metrics"]["turnCount"], 1, "{segment}");
+        match status {
+            "Failed" => {
+                assert_eq!(view["failureReason"]["reason"], "AgentError", "{segment}");
+                let message = view["failureReason"].to_string();
+                assert!(message.contains(reason), "{segment}: {message} does not contain {reason}");
+            }
+            "Paused" => assert_eq!(view["pausedReason"], reason, "{segment}"),
+            _ => assert_eq!(view["metrics"]["turnCount"], 1, "{segment}"),
         }
     }
 }

@@ -59,7 +59,7 @@ pub struct BriefInput {
     /// Limits of the agent's conversation. Default: those of the session.
     #[deserr(default)]
     pub session_policy: Option<SessionPolicy>,
-    /// What the agent needs of the place where it runs. A start that no worker can satisfy is refused. Default: nothing is required.
+    /// Requirements on the workspace of the agent. A start that no worker can satisfy is refused. Default: nothing is required.
     #[deserr(default)]
     pub workspace_requirements: Option<WorkspaceRequirements>,
     /// The secrets that the agent needs: at most 50. Their values are on the worker, or in the secret of the task. Default: none.

@@ -17,11 +17,11 @@ pub(super) fn worker_offer(worker: &WorkerRecord) -> WorkerOffer<'_> {
     }
 }
 
-pub(super) const fn run_needs(placement: &Placement) -> RunNeeds<'_> {
+pub(super) fn run_needs(placement: &Placement) -> RunNeeds<'_> {
     RunNeeds {
         owner: &placement.owner,
         labels: &placement.request.worker_labels,
-        workspace: placement.request.workspace.as_ref(),
+        workspace: placement.request.workspace.as_deref(),
     }
 }
 

@@ -36,6 +36,6 @@ pub async fn launch_request(
         authorize_tools: membership.is_some(),
         agent: membership.cloned(),
         secrets: brief.map(|brief| brief.secret_refs.clone()).unwrap_or_default(),
-        workspace: brief.and_then(|brief| brief.workspace_requirements.clone()),
+        workspace: brief.and_then(|brief| brief.workspace_requirements.clone()).map(Box::new),
     }))
 }

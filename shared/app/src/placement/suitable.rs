@@ -39,9 +39,7 @@ impl App {
         }
         let capabilities = WorkspaceRequirements::inferred(&brief.allowed_tools, brief.role.as_str());
         if capabilities.is_empty() {
-            return Ok(vec![
-                "the brief has no `workspaceRequirements`, and its tools and role suggest none; nothing was checked".to_owned(),
-            ]);
+            return Ok(Vec::new());
         }
         let names = capabilities.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let needed = WorkspaceRequirements {

@@ -39,7 +39,7 @@ pub struct WorkerOffer<'a> {
     /// Whether it serves all owners.
     pub shared: bool,
     pub labels: &'a BTreeMap<String, String>,
-    /// What it offers to agents.
+    /// The workspace that it offers to agents.
     pub workspace: &'a WorkspaceOffer,
     /// Most concurrent runs.
     pub capacity: u32,
@@ -87,7 +87,7 @@ impl WorkerOffer<'_> {
 pub struct RunNeeds<'a> {
     pub owner: &'a UserId,
     pub labels: &'a BTreeMap<String, String>,
-    /// What its agent needs of the place where it runs.
+    /// Requirements on the workspace of its agent.
     pub workspace: Option<&'a WorkspaceRequirements>,
 }
 

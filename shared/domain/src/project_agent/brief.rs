@@ -52,7 +52,7 @@ pub struct AgentBrief {
     /// Limits of the agent's conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_policy: Option<SessionPolicy>,
-    /// What the agent needs of the place where it runs.
+    /// Requirements on the workspace of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_requirements: Option<WorkspaceRequirements>,
     /// The secrets that the agent needs. The brief has no values.

@@ -8,7 +8,7 @@
 //! | `context_use` | the knowledge that it received while it worked |
 //! | `delegation`, `session_policy` | which work the agent may delegate, and the limits of its conversation |
 //! | `secret` | the secrets that the agent needs, by name |
-//! | `workspace` | what the agent needs of the place where it runs |
+//! | `workspace` | requirements on the workspace of the agent |
 //! | `mcp` | the MCP servers of a brief |
 //! | `bypass` | options that let an agent act without asking |
 //! | `provider_config` | which options a brief may pass to its adapter |

@@ -1,4 +1,4 @@
-//! What an agent needs of the place where it runs (S2 `AgentBrief.workspaceRequirements`; decision 92).
+//! Requirements on the workspace of an agent (S2 `AgentBrief.workspaceRequirements`; decision 92).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::named;
 
-/// What an agent needs of the place where it runs.
+/// Requirements on the workspace of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
@@ -234,7 +234,7 @@ impl WorkspaceRequirements {
 fn is_below(path: &str) -> bool {
     (1..=WorkspaceRequirements::MAX_PATH).contains(&path.len())
         && !path.starts_with('/')
-        && !path.chars().any(|c| c.is_control())
+        && !path.chars().any(char::is_control)
         && path.split('/').all(|part| part != "..")
 }
 
@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn place_that_lacks_something_is_told_apart() {
+        use UnmetRequirement as U;
         let needs = requirements(json!({
             "mounts": [{ "hostPath": "src", "sandboxPath": "/src", "readOnly": true }],
             "capabilities": ["terminal", "gpu"],
             "resourceLimits": { "memoryMb": 512, "diskMb": 100 },
             "baseImage": "agents",
         }));
-        use UnmetRequirement as U;
         let offer = |json: Value| serde_json::from_value::<WorkspaceOffer>(json).unwrap();
         let process = offer(json!({ "capabilities": ["terminal", "git"] }));
         let lacking =

@@ -50,7 +50,7 @@ impl Containers {
         for folder in [dir.path(), home] {
             command.arg("--mount").arg(mount(folder, folder));
         }
-        let needed = request.workspace.as_ref();
+        let needed = request.workspace.as_deref();
         workspace::apply(&mut command, Path::new(&request.working_directory), needed, mount)?;
         command.arg("--workdir").arg(dir.path());
         let mut own_home = OsString::from("HOME=");

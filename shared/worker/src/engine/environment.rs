@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// Variables that a sidecar inherits from the server.
-pub const INHERITED: [&str; 18] = [
+pub const INHERITED: [&str; 33] = [
     "PATH",
     "HOME",
     "LANG",
@@ -16,7 +16,22 @@ pub const INHERITED: [&str; 18] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
+    "OPENAI_API",
     "GEMINI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "MOONSHOT_API_KEY",
+    "MISTRAL_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
+    "GROQ_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_REGION",
+    "VERTEX_API_KEY",
+    "VERTEX_PROJECT_ID",
+    "VERTEX_LOCATION",
+    "OLLAMA_API_KEY",
+    "OLLAMA_HOST",
     "HTTPS_PROXY",
     "NO_PROXY",
     "SSL_CERT_FILE",
@@ -80,6 +95,10 @@ impl std::fmt::Debug for Environment {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use pilothouse_agent::model::registry::ModelRegistry;
+
     use super::*;
 
     #[test]
@@ -92,6 +111,20 @@ mod tests {
         let seen: Vec<_> = environment.iter().collect();
         let expected = [(MODELS, "/m"), ("LANG", "C.UTF-8")];
         assert_eq!(seen, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    }
+
+    #[test]
+    fn variables_of_all_model_providers_are_inherited() {
+        let read = RefCell::new(Vec::new());
+        let _registry = ModelRegistry::from_env(|name| {
+            read.borrow_mut().push(name.to_owned());
+            Some("x".to_owned())
+        });
+        let read = read.into_inner();
+        assert!(read.len() > 10, "{read:?}");
+        for name in read {
+            assert!(INHERITED.contains(&name.as_str()), "{name}");
+        }
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    #[error("the path {path} cannot be made absolute")]
+    Path {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("another worker uses the data folder {path}")]
     InUse { path: PathBuf },
     #[error("{engine} does not answer; containers need it")]

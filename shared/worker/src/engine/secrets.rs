@@ -31,20 +31,23 @@ impl WorkerSecrets {
             Some((key, value.into_string().ok()?))
         });
         let store =
-            of_variables.fold(of_file, |store, (key, value)| store.with(key, Secret::of_anybody(value)));
+            of_variables.fold(of_file, |store, (key, value)| store.with(key, Secret::unscoped(value)));
         let found = store.for_launch(request, self.several_owners);
         serde_json::to_string(&found).map(Some).map_err(io::Error::other)
     }
 }
 
+/// Checks that only the owner of a file with secrets has access to it.
+pub fn check_private(path: &Path) -> io::Result<()> {
+    if std::fs::metadata(path)?.mode() & 0o077 != 0 {
+        return Err(io::Error::other("the file of secrets must be accessible for its owner only (mode 600)"));
+    }
+    Ok(())
+}
+
 fn read(path: &Path) -> io::Result<SecretStore> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let file = std::fs::metadata(path).map_err(named)?;
-    if file.mode() & 0o077 != 0 {
-        return Err(named(io::Error::other(
-            "the file of secrets must be accessible for its owner only (mode 600)",
-        )));
-    }
+    check_private(path).map_err(named)?;
     let text = std::fs::read_to_string(path).map_err(named)?;
     SecretStore::parse(&text).map_err(|error| named(io::Error::other(error)))
 }

@@ -1,4 +1,5 @@
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,10 @@ use super::{adoption, containers, process, retention};
 
 /// Time to report exits after draining, when the worker stops all runs.
 const REPORTING: Duration = Duration::from_secs(5);
+
+fn absolute(path: &Path) -> Result<PathBuf, StartError> {
+    std::path::absolute(path).map_err(|source| StartError::Path { path: path.to_owned(), source })
+}
 
 /// Runs sidecars on this machine, and supervises each until its exit is reported.
 ///
@@ -51,6 +56,9 @@ impl Worker {
             .ok()
             .filter(|path| process::is_program(path))
             .ok_or_else(|| StartError::Sidecar { path: config.sidecar.clone() })?;
+        for path in config.secrets.file.iter_mut().chain(config.confinement.iter_mut().flatten()) {
+            *path = absolute(path)?;
+        }
         if let Some(containers) = &config.containers
             && !containers.is_available().await
         {

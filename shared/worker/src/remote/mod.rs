@@ -47,7 +47,7 @@ pub struct RemoteWorkerSettings {
     pub capacity: u32,
     /// Whether it serves all owners.
     pub shared: bool,
-    /// What it offers to agents besides what is detected.
+    /// Capabilities in addition to the detected ones.
     pub capabilities: Vec<SandboxCapability>,
     pub data: PathBuf,
     pub sidecar: PathBuf,

@@ -228,6 +228,26 @@ async fn a_sidecar_sees_only_the_inherited_environment() {
 }
 
 #[tokio::test]
+async fn hidden_paths_are_absolute() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let recorder = fixture.recorder();
+    let mut config = fixture.config();
+    config.secrets.file = Some("secrets.json".into());
+    config.confinement = Some(vec!["credentials".into()]);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    let request = request();
+    worker.launch(request.clone()).await.unwrap();
+    fixture.running(request.run_id).await;
+    let launch = fs::read(fixture.dir(request.run_id).join("launch.json")).unwrap();
+    let launch: SidecarLaunch = serde_json::from_slice(&launch).unwrap();
+    let here = std::env::current_dir().unwrap();
+    let expected = [fixture.data().to_owned(), here.join("credentials"), here.join("secrets.json")];
+    assert_eq!(launch.confinement.unwrap().hidden, expected);
+    fixture.release(request.run_id);
+    recorder.exit_of(request.run_id).await;
+}
+
+#[tokio::test]
 async fn the_run_directory_is_private_and_complete() {
     let fixture = WorkerFixture::new(UNTIL_RELEASED);
     let recorder = fixture.recorder();

@@ -260,6 +260,10 @@ impl ModelRegistry {
         registry
     }
 
+    pub fn providers(&self) -> &[ProviderConfig] {
+        &self.providers
+    }
+
     pub fn provider(&self, name: &str) -> Option<&ProviderConfig> {
         self.providers.iter().find(|provider| provider.name == name)
     }

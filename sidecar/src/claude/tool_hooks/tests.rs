@@ -175,3 +175,18 @@ fn interrupt_denies_calls_that_wait_for_a_verdict() {
     assert_eq!((stopped.len(), decision(&stopped[0].1)), (1, "deny"));
     assert_eq!(tool_hooks.decide("1", &Authorization::Allow), None);
 }
+
+#[test]
+fn subagent_that_waits_for_the_owner_adds_no_depth() {
+    let mut tool_hooks = ToolHooks::default();
+    ask(&mut tool_hooks, "1", "PreToolUse", None, "task");
+    ask(&mut tool_hooks, "2", "SubagentStart", Some("s"), "");
+    let mut decision = hook("PreToolUse", Some("s"), "d");
+    decision["input"]["tool_name"] = "mcp__pilothouse__request_decision".into();
+    tool_hooks.ask("3", &decision, |_| false);
+    ask(&mut tool_hooks, "4", "SubagentStart", Some("sibling"), "");
+    assert_eq!(tool_hooks.activity[&Some("sibling".to_owned())].depth, 1);
+    ask(&mut tool_hooks, "5", "PreToolUse", Some("s"), "task");
+    ask(&mut tool_hooks, "6", "SubagentStart", Some("nested"), "");
+    assert_eq!(tool_hooks.activity[&Some("nested".to_owned())].depth, 2);
+}

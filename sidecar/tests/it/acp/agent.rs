@@ -278,15 +278,7 @@ impl Fake {
                 self.until_cancelled();
                 Self::result("c3", "completed", "done");
             }
-            // Starts a subagent of this kind, and does not ask.
-            "delegate" => {
-                Self::delegates(rest);
-                Self::update(
-                    &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "looking"},
-                    "_meta": {"claudeCode": {"parentToolUseId": "t1"}}}),
-                );
-                self.until_cancelled();
-            }
+            "delegate" => self.play_delegation(rest),
             "ask-to-delegate" => {
                 Self::delegates(rest);
                 let permitted = self.permission("t1");
@@ -343,25 +335,14 @@ impl Fake {
                 Self::say(&response.to_string());
             }
             "fail" => {
-                Self::write(
-                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
-                    "data": {"details": "the model said no"}}}),
-                );
+                Self::fail(id, "the model said no");
                 return None;
             }
-            // Its provider rejects the first two prompts; before the second one it calls a tool.
             "overloaded" | "The" if self.rejected < 2 => {
-                self.rejected += 1;
-                if self.rejected == 2 {
-                    Self::call("c7", "in_progress");
-                    Self::result("c7", "completed", "done");
-                }
-                Self::write(
-                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
-                    "data": {"details": "429 Too Many Requests"}}}),
-                );
+                self.reject(id);
                 return None;
             }
+            "give-up" => Self::give_up(id),
             "overloaded" | "The" => Self::say(&format!("at last, after: {direction}")),
             "escape" => {
                 self.escape(rest);
@@ -388,6 +369,40 @@ impl Fake {
             _ => return Some(self.play_ends(direction, id)),
         }
         Some("end_turn")
+    }
+
+    fn fail(id: &Value, details: &str) {
+        let error = json!({"code": -32603, "message": "Internal error", "data": {"details": details}});
+        Self::write(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
+    /// Its provider rejects the first two prompts; before the second rejection it calls a tool.
+    fn reject(&mut self, id: &Value) {
+        self.rejected += 1;
+        if self.rejected == 2 {
+            Self::call("c7", "in_progress");
+            Self::result("c7", "completed", "done");
+        }
+        Self::fail(id, "429 Too Many Requests");
+    }
+
+    /// Its provider rejects the prompt, and the agent ends afterwards.
+    fn give_up(id: &Value) -> ! {
+        Self::write(
+            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "503 unavailable"}}),
+        );
+        // The client handles the error before it sees the end of the process.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        exit(3)
+    }
+
+    /// Starts a subagent of this kind, and does not ask.
+    fn play_delegation(&mut self, kind: &str) {
+        Self::delegates(kind);
+        let chunk = json!({"type": "text", "text": "looking"});
+        Self::update(&json!({"sessionUpdate": "agent_message_chunk", "content": chunk,
+            "_meta": {"claudeCode": {"parentToolUseId": "t1"}}}));
+        self.until_cancelled();
     }
 
     /// Asks before it announces the call, as a busy agent does, or never announces it.

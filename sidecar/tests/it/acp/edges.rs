@@ -82,6 +82,19 @@ async fn turn_that_waits_for_its_model_can_be_interrupted() {
 }
 
 #[tokio::test]
+async fn agent_that_ends_while_it_waits_for_its_model_starts_again() {
+    let stage = Stage::playing("", "give-up").await;
+    stage.event("model_unavailable").await;
+    stage.gateway.sees("notice agent_ended").await;
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    stage.gateway.sees_nth("model_unavailable", 2).await;
+    let told = stage.told();
+    let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
+}
+
+#[tokio::test]
 async fn nearly_full_window_produces_the_handoff_document() {
     let stage = Stage::playing("", "fill 95").await;
     let end = stage.event("session_end").await;

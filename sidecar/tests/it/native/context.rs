@@ -38,8 +38,8 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
     assert_eq!(handed.body["remainingWork"], "The sails.");
 }
 
-fn limits(policy: serde_json::Value) -> Option<SessionPolicy> {
-    Some(serde_json::from_value(policy).unwrap())
+fn limits(policy: serde_json::Value) -> SessionPolicy {
+    serde_json::from_value(policy).unwrap()
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn context_budget_of_the_brief_fills_the_window() {
     agent.begin(|begin| {
         begin.config.options.context_policy = ContextPolicy::Handoff;
         begin.config.policies.session_policy =
-            limits(json!({ "historyPolicy": "full", "contextBudgetTokens": 50_000 }));
+            Some(limits(json!({ "historyPolicy": "full", "contextBudgetTokens": 50_000 })));
     });
     agent.gateway.sees("session_end context_exhausted").await;
 }
@@ -63,7 +63,8 @@ async fn model_receives_the_latest_turns_only() {
     let steps = ["one", "two", "three"].map(Step::text);
     let agent = Agent::idle(pilothouse_model_server::Script::of(steps)).await;
     agent.begin(|begin| {
-        begin.config.policies.session_policy = limits(json!({ "historyPolicy": "recent_n", "historyN": 2 }));
+        begin.config.policies.session_policy =
+            Some(limits(json!({ "historyPolicy": "recent_n", "historyN": 2 })));
     });
     for (n, text) in ["the mast", "the sails"].into_iter().enumerate() {
         agent.gateway.sees_nth("turn_completed", n + 1).await;
