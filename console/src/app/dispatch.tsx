@@ -23,7 +23,7 @@ interface Start {
 const EMPTY: Start = {
   objective: '',
   workingDirectory: '',
-  adapter: 'native',
+  adapter: '',
   budget: '5',
   templateId: '',
   skillIds: [],
@@ -58,7 +58,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         workingDirectory: form.workingDirectory.trim(),
         templateId: optional(form.templateId),
         // A template has an adapter of its own.
-        adapter: form.templateId === '' ? form.adapter : undefined,
+        adapter: form.templateId === '' ? optional(form.adapter) : undefined,
         budgetCapUsd: optional(form.budget),
         skillIds: form.skillIds.length > 0 ? form.skillIds : undefined,
       }
@@ -112,6 +112,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         {form.templateId === '' && (
           <Field label="Agent">
             <select {...field('adapter')}>
+              <option value="">The server's default</option>
               {ADAPTERS.map((adapter) => (
                 <option key={adapter}>{adapter}</option>
               ))}

@@ -51,8 +51,8 @@ function changes(before: Values, after: Values): Values {
 }
 
 /** What a template supplies if a brief leaves it open. */
-function ofTemplate({ modelId, allowedTools, adapter }: TemplateView): Values {
-  return withValues({ modelPreference: modelId, allowedTools, adapter })
+function ofTemplate({ modelId, allowedTools, adapter, briefDefaults }: TemplateView): Values {
+  return withValues({ modelPreference: modelId, allowedTools, adapter, ...briefDefaults })
 }
 
 /** A brief as text, with its fields in the order of the schema. */
