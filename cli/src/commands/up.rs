@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pilothouse_domain::UserId;
-use pilothouse_domain::text::{AdapterName, InvalidText};
+use pilothouse_domain::text::AdapterName;
 use pilothouse_embedded::{AgentsOnExit, Options, Server};
 use pilothouse_local_keys::DEFAULT_OWNER;
 
@@ -44,12 +45,13 @@ pub struct Up {
     ///
     /// By default the first start chooses `claude` if Claude Code is installed, or else `native` if there is a key for a model
     /// provider.
-    #[arg(long, env = "PILOTHOUSE_DEFAULT_ADAPTER", value_name = "NAME", value_parser = adapter_name)]
+    #[arg(long, env = "PILOTHOUSE_DEFAULT_ADAPTER", value_name = "NAME", value_parser = adapter())]
     pub default_adapter: Option<AdapterName>,
 }
 
-fn adapter_name(text: &str) -> Result<AdapterName, InvalidText> {
-    AdapterName::parse(text)
+/// Accepts the adapters that a sidecar has, because the name is kept.
+fn adapter() -> impl TypedValueParser<Value = AdapterName> {
+    PossibleValuesParser::new(["native", "claude", "acp", "shim", "script"]).try_map(AdapterName::parse)
 }
 
 impl Up {

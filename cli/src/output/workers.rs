@@ -40,7 +40,7 @@ mod tests {
             serde_json::from_value(json!({
                 "id": id, "alive": alive, "draining": false, "shared": false, "labels": { "gpu": "a100" },
                 "capacity": 4, "runs": runs, "seenAt": "2026-11-21T20:00:00.000Z",
-                "registeredAt": "2026-11-21T19:00:00.000Z",
+                "registeredAt": "2026-11-21T19:00:00.000Z", "workspace": {},
             }))
             .unwrap()
         };

@@ -272,6 +272,7 @@ mod tests {
             "deliver",
             "push",
             "clock",
+            "coherence-review",
             "relay",
             "runs-task-stopped",
             "stream-authorize",

@@ -83,7 +83,7 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     let requirements = function.as_ref().map(Named::requirements);
     let settings = Settings::read(requirements, variable)?;
     let clients = Clients::load(timeout(requirements)).await;
-    let ground = ground(&clients, &settings, requirements).await?;
+    let ground = Box::pin(ground(&clients, &settings, requirements)).await?;
     Ok(Dispatch::new(ground, function))
 }
 

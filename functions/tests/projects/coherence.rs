@@ -294,6 +294,21 @@ async fn agent_flags_an_issue_once_and_confirmation_raises_its_trust() {
 }
 
 #[tokio::test]
+async fn agent_is_not_informed_of_the_issue_that_it_flagged() {
+    let artifacts = Artifacts::new().await;
+    let fixture = &artifacts.fixture;
+    let mode = json!({ "projectId": fixture.project, "mode": "orchestrator" });
+    assert_eq!(fixture.send("PUT", "/api/control-mode", mode).await.0, 200);
+    let code = artifacts.report("src/price.ts", "dollars").await["artifactId"].clone();
+    let mut body = flagged("Units differ", &[&code]);
+    body["severity"] = json!("high");
+    let (status, flagged) = artifacts.as_agent(fixture.session, "POST", "/coherence", body).await;
+    assert_eq!(status, 201, "{flagged}");
+    artifacts.react_to_issue(&artifacts.only_issue().await, 1).await;
+    assert_eq!(fixture.pending().await, None);
+}
+
+#[tokio::test]
 async fn agent_flags_only_what_it_may_read() {
     let artifacts = Artifacts::new().await;
     let code = artifacts.report("src/price.ts", "dollars").await["artifactId"].clone();

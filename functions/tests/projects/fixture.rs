@@ -12,6 +12,7 @@ use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::{Capabilities, SessionOutcome};
 use pilothouse_domain::{
     AgentSessionId, DomainContext, Events, ProjectAgent, ProjectAgentId, ProjectId, ToolCallId, TurnId,
@@ -103,7 +104,12 @@ impl ProjectFixture {
 
     /// The sidecar of the session becomes ready, and its agent starts a turn.
     pub(crate) async fn start_turn(&self) {
-        let can = Capabilities { pause: true, resume_conversation: true, ..Capabilities::default() };
+        let can = Capabilities {
+            pause: true,
+            resume_conversation: true,
+            hot_reload: true,
+            ..Capabilities::default()
+        };
         self.tell(AgentFact::SidecarReady(can)).await;
         self.tell(AgentFact::TurnStarted { turn: TurnId::parse("t").unwrap(), message: None }).await;
     }
@@ -112,6 +118,10 @@ impl ProjectFixture {
     pub(crate) fn set_room(&mut self, has_room: bool) {
         let runtime = InertRuntime { has_room, ..InertRuntime::without_workspace() };
         self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
+    }
+
+    pub(crate) fn set_default_adapter(&mut self, default_adapter: Option<AdapterName>) {
+        self.app = App::new(Parts { default_adapter, ..self.engines.parts() });
     }
 
     /// The server is configured with a model from now on.

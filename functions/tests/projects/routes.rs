@@ -239,8 +239,26 @@ async fn schema_of_a_brief_names_its_fields() {
         (&json!(["role", "workstream"]), &json!(false))
     );
     let fields = schema["properties"].as_object().unwrap();
-    for field in ["escalationProtocol", "guardrailPolicy", "mcpServers", "providerConfig"] {
+    for field in ["escalationProtocol", "guardrailPolicy", "mcpServers", "providerConfig", "secretRefs"] {
         assert!(fields.contains_key(field), "{field}");
     }
-    assert!(!fields.contains_key("secretRefs"), "what the API refuses is not in the schema");
+    assert!(!fields.contains_key("projectBrief"), "what the API refuses is not in the schema");
+}
+
+#[tokio::test]
+async fn start_without_an_adapter_says_what_to_install() {
+    let mut fixture = ProjectFixture::spawned().await;
+    let mut session = json!({ "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5" });
+    let (_, started) = fixture.send("POST", "/api/agents/sessions", session.clone()).await;
+    assert_eq!(started["session"]["adapter"], "script", "the default of this server: {started}");
+
+    fixture.set_default_adapter(None);
+    let (status, body) = fixture.send("POST", "/api/agents/sessions", session.clone()).await;
+    let violation = &body["violations"][0];
+    assert_eq!((status, &violation["field"]), (422, &json!("adapter")), "{body}");
+    assert!(violation["message"].as_str().unwrap().contains("Install Claude Code"), "{body}");
+
+    session["adapter"] = json!("native");
+    let (_, started) = fixture.send("POST", "/api/agents/sessions", session).await;
+    assert_eq!(started["session"]["adapter"], "native", "{started}");
 }

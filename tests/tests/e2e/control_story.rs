@@ -52,7 +52,7 @@ fn models() -> Script {
     Script { conversations, ..Script::default() }
 }
 
-/// Asks for a deletion, and is deaf to the first pause after it.
+/// Asks for a deletion, and ignores the first pause after it.
 fn scripted() -> Value {
     let ignore = json!({ "ignore": { "command": "pause", "untilRepeated": true } });
     script(&[turn(&[

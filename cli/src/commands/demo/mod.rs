@@ -114,7 +114,7 @@ async fn play(
     choice: Option<&Choice>,
 ) -> Result<(), CliError> {
     match choice {
-        Some(choice) => scenario::run_steps(client, folder, choice).await,
+        Some(choice) => Box::pin(scenario::run_steps(client, folder, choice)).await,
         None => story::run_steps(client, files).await,
     }
 }

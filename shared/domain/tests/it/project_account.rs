@@ -38,6 +38,17 @@ fn owner_is_warned_of_each_cap_once() {
 }
 
 #[test]
+fn owner_is_warned_of_the_cost_of_reviews() {
+    let project = project_with_agents(1);
+    let mut account = account(&project, usd(100));
+    assert_eq!(account.count_reviews(usd(50), &project).len(), 1);
+    let events = account.count_reviews(usd(85), &project);
+    assert!(matches!(events[..], [E::ReviewsCounted { .. }, E::Warning { .. }]), "{events:?}");
+    assert_eq!(account.count_reviews(usd(90), &project).len(), 1);
+    assert_eq!(account.settle(&[spend(1, usd(1), false)], &project).events.len(), 1, "it is warned once");
+}
+
+#[test]
 fn last_slice_is_what_is_left_and_the_next_one_is_refused() {
     let project = project_with_agents(1);
     let mut account = account(&project, usd(100));

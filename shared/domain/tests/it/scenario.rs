@@ -247,7 +247,7 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
 
 /// A new session with a cap of one dollar, and an owner with one slot.
 /// The defaults of a session that the script adapter drives.
-pub fn settings() -> SessionSettings {
+pub(crate) fn settings() -> SessionSettings {
     SessionSettings::new(AdapterName::script())
 }
 

@@ -6,7 +6,7 @@ use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, CheckpointCause as Cause, Grace, LifecycleCommand as C, PausedReason,
-    ProcessState, RunPhase, SessionError, SessionSettings, WorkStop,
+    ProcessState, RunPhase, SessionError, WorkStop,
 };
 use pilothouse_domain::text::WorkstreamId;
 use pilothouse_domain::value::{Capabilities, FailureReason, ProjectMembership};
