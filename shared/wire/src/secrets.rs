@@ -201,7 +201,7 @@ mod tests {
 
     const VALUE: &str = "a long secret";
 
-    fn request(adapter: &str, refs: serde_json::Value) -> LaunchRequest {
+    fn request(adapter: &str, refs: &serde_json::Value) -> LaunchRequest {
         let id = |n| Uuid::from_u128(n).to_string();
         let request = json!({
             "sessionId": id(1), "runId": id(2), "ordinal": 1, "adapter": adapter, "workingDirectory": "/w",
@@ -233,18 +233,18 @@ mod tests {
             (json!({ "value": VALUE, "agents": [agent], "adapters": ["acp"] }), named("key"), false),
             (json!(VALUE), named("key"), false),
         ] {
-            let found = store(&secret).resolve(&request("claude", refs));
+            let found = store(&secret).resolve(&request("claude", &refs));
             let expected = BTreeMap::from([("TOKEN".to_owned(), VALUE.to_owned())]);
             assert_eq!(found.ok(), is_found.then_some(expected), "{secret}");
         }
-        let mut outside = request("claude", named("key"));
+        let mut outside = request("claude", &named("key"));
         outside.agent = None;
         assert!(store(&json!({ "value": VALUE, "agents": [agent] })).resolve(&outside).is_err());
     }
 
     #[test]
     fn worker_passes_on_only_what_the_launch_names() {
-        let request = request("claude", named("key"));
+        let request = request("claude", &named("key"));
         let store = store(&json!(VALUE));
         assert!(store.for_launch(&request, true).is_empty(), "it names nobody");
         let passed = serde_json::to_string(&store.for_launch(&request, false)).unwrap();
@@ -258,7 +258,7 @@ mod tests {
         let refs = json!([{ "name": "A", "vaultKey": "none" }, { "name": "B", "vaultKey": "key" }]);
         let agent = Uuid::from_u128(4).to_string();
         let store = store(&json!({ "value": "short", "agents": [agent] }));
-        let missing = store.resolve(&request("claude", refs)).unwrap_err().to_string();
+        let missing = store.resolve(&request("claude", &refs)).unwrap_err().to_string();
         assert!(missing.contains("no secret `none` for the variable A: "), "{missing}");
         assert!(missing.contains("the secret must name the agent"), "{missing}");
         assert!(missing.contains("`key` has fewer than 8 bytes") && !missing.contains("short"), "{missing}");

@@ -145,7 +145,7 @@ mod tests {
             write(&folder, "AGENTS.md", &format!("{name}{}", "ü".repeat(MAX_FILE)));
             folder.push(name);
         }
-        let loaded = ContextFiles::load(&folder.parent().unwrap().to_owned());
+        let loaded = ContextFiles::load(folder.parent().unwrap());
         let sizes: Vec<_> = loaded.files.iter().map(|(_, text)| text.len()).collect();
         assert!(sizes.iter().sum::<usize>() <= MAX_ALL && sizes.len() >= 3, "{sizes:?}");
         assert!(loaded.files[0].1.starts_with('d') && loaded.files[0].1.ends_with('ü'));

@@ -61,7 +61,7 @@ impl Story {
             ("PILOTHOUSE_CLAUDE", claude.to_str().unwrap()),
             ("PILOTHOUSE_ACP_CLAUDE", acp.to_str().unwrap()),
         ];
-        let server = ServerProcess::start_with(10, &environment).await;
+        let server = ServerProcess::start_with(5, &environment).await;
         let work = server.work_folder();
         model.play(models(&work.join("acp"), &work.join("claude")));
         for file in ["native/dist/cache/file", "native/dist/page.html", "claude/build/file"] {

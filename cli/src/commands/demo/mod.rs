@@ -115,7 +115,7 @@ async fn play(
 ) -> Result<(), CliError> {
     match choice {
         Some(choice) => Box::pin(scenario::run_steps(client, folder, choice)).await,
-        None => story::run_steps(client, files).await,
+        None => Box::pin(story::run_steps(client, files)).await,
     }
 }
 

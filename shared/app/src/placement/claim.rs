@@ -13,7 +13,7 @@ use crate::unit_of_work::{Decision, RetryPolicy};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// The worker may execute the run.
-    Granted(LaunchRequest),
+    Granted(Box<LaunchRequest>),
     /// The run is queued or assigned to another worker.
     HeldByOther,
     RunIsOver,
@@ -37,7 +37,7 @@ impl WorkerAssigner {
             let Some(ClaimState { worker, mut placement, is_current }) = state else {
                 return Ok(Decision::Unchanged(Claim::Unknown));
             };
-            let request = placement.value.request.clone();
+            let request = Box::new(placement.value.request.clone());
             match claimed_place(&placement.value, key).claim(is_current) {
                 ClaimDecision::HeldByOther => Ok(Decision::Unchanged(Claim::HeldByOther)),
                 ClaimDecision::RunIsOver => Ok(Decision::Unchanged(Claim::RunIsOver)),

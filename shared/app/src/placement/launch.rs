@@ -20,7 +20,7 @@ enum LaunchState {
     /// An earlier launch assigned the run, and may not have sent the order.
     Assigned(LaunchOrder),
     Waiting {
-        placement: Loaded<Placement>,
+        placement: Box<Loaded<Placement>>,
         /// The worker that the rules choose.
         worker: Option<Loaded<WorkerRecord>>,
     },
@@ -35,7 +35,7 @@ impl WorkerAssigner {
             LaunchState::Settled => Ok(Decision::Unchanged(AssignmentOutcome::Unchanged)),
             LaunchState::Assigned(order) => Ok(Decision::Unchanged(AssignmentOutcome::OrderPending(order))),
             LaunchState::Waiting { placement, worker: Some(worker) } => {
-                let (commit, order) = changes::assign(placement, worker, None, ctx.now)?;
+                let (commit, order) = changes::assign(*placement, worker, None, ctx.now)?;
                 Ok(Decision::Commit(commit, AssignmentOutcome::Assigned(order)))
             }
             LaunchState::Waiting { placement, worker: None } => {
@@ -71,7 +71,7 @@ impl WorkerAssigner {
             },
         };
         let worker = self.choose(&placement.value).await?;
-        Ok(LaunchState::Waiting { placement, worker })
+        Ok(LaunchState::Waiting { placement: Box::new(placement), worker })
     }
 
     /// Chooses a worker ([`PlacementRules::candidates`]). Shared workers are read only if no worker of the owner fits.

@@ -485,10 +485,10 @@ mod tests {
 
     #[test]
     fn level_is_clamped_to_what_the_model_accepts() {
+        use ThinkingLevel::{High, Low, Max, Medium, Minimal, Off};
         let registry = ModelRegistry::new().with(provider("openai", Some("k"), &[]));
         let clamped =
             |model: &str| ThinkingLevel::ALL.map(|level| registry.resolve(model).unwrap().level(level));
-        use ThinkingLevel::{High, Low, Max, Medium, Minimal, Off};
         assert_eq!(clamped("gpt-4.1"), [Off; 6]);
         assert_eq!(clamped("gpt-5.1"), [Off, Low, Low, Medium, High, High]);
         assert_eq!(clamped("gpt-5"), [Off, Minimal, Low, Medium, High, High]);

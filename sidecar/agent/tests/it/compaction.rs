@@ -178,8 +178,8 @@ async fn long_summary_survives_three_compactions_whole() {
             })
             .collect()
     };
-    let wish: String = (0..1_000).map(|at| format!("wish {at}, ")).collect();
-    let output: String = (0..1_000).map(|at| format!("line {at}, ")).collect();
+    let repeated = |word: &str| (0..1_000).map(|at| format!("{word} {at}, ")).collect::<Vec<_>>().concat();
+    let (wish, output) = (repeated("wish"), repeated("line"));
     let read = move |_: Value, _: ToolContext| ToolOutput::text(output.clone());
     let write = |arguments: Value, _: ToolContext| match arguments["path"].as_str() {
         Some("forbidden.rs") => ToolOutput::error("no"),

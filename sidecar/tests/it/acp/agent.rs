@@ -301,17 +301,7 @@ impl Fake {
                 let response = self.ask("_vendor/question", json!({}));
                 Self::say(&format!("refused {}", response["error"]["code"]));
             }
-            "files" => {
-                let outside = self.ask("fs/read_text_file", json!({"path": "/etc/hostname"}));
-                let written = self.ask("fs/write_text_file", json!({"path": rest, "content": "one\ntwo\n"}));
-                let read = self.ask("fs/read_text_file", json!({"path": rest, "line": 2}));
-                Self::say(&format!(
-                    "{} {} {}",
-                    outside.get("error").is_some(),
-                    written.get("error").is_none(),
-                    read["content"]
-                ));
-            }
+            "files" => self.play_files(rest),
             "write" | "run" | "ask-and-run" => self.play_gated(word, rest),
             "terminal" => {
                 let terminal = self.ask(
@@ -369,6 +359,14 @@ impl Fake {
             _ => return Some(self.play_ends(direction, id)),
         }
         Some("end_turn")
+    }
+
+    fn play_files(&mut self, path: &str) {
+        let outside = self.ask("fs/read_text_file", json!({"path": "/etc/hostname"}));
+        let written = self.ask("fs/write_text_file", json!({"path": path, "content": "one\ntwo\n"}));
+        let read = self.ask("fs/read_text_file", json!({"path": path, "line": 2}));
+        let (is_refused, is_written) = (outside.get("error").is_some(), written.get("error").is_none());
+        Self::say(&format!("{is_refused} {is_written} {}", read["content"]));
     }
 
     fn fail(id: &Value, details: &str) {

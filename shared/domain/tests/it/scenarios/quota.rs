@@ -96,7 +96,7 @@ fn unavailable_model_pauses_and_says_so() {
         .told_done(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().is_some(), &true);
-    let retry_at = Some(scenario.now + Duration::from_secs(600));
+    let retry_at = Some(scenario.now + Duration::from_mins(10));
     scenario
         .told(unavailable(retry_at))
         .told_done(C::Pause)
