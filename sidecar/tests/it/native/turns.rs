@@ -174,9 +174,9 @@ async fn failed_call_is_retried_and_a_permanent_failure_is_final() {
 async fn owner_command_runs_during_a_turn_and_joins_the_conversation() {
     let agent = Agent::says([bash("mkfifo a; touch a.begun; read word < a"), Step::text("Done.")]).await;
     begun(&agent, "a").await;
-    let command = message("!echo seen-$((40 + 2)); echo go > a", MessagePriority::Immediate);
-    let command = agent.gateway.send(command);
+    let command = agent.gateway.send(message("!echo seen-$((40 + 2))", MessagePriority::Immediate));
     agent.gateway.acknowledged(command, "injected").await;
+    let_go(&agent, "a");
     agent.gateway.sees("turn_completed").await;
     let asked = agent.last_request()["messages"].to_string();
     assert!(asked.contains("I ran this command") && asked.contains("seen-42"), "{asked}");
