@@ -116,7 +116,7 @@ test('a brief is edited with its differences', { tag: '@quick' }, async ({ serve
   await expect(protocol).toHaveAccessibleDescription(/no_such_kind/)
   await protocol.fill('{"alwaysEscalate": ["deploy"]}')
 
-  // Somebody else changes the brief meanwhile: nothing is overwritten.
+  // Another person changes the brief. The form does not overwrite the change.
   const { items } = await server.api<{ items: { id: string }[] }>('GET', 'agents')
   const read = () =>
     server.api<{ brief: { description?: string; constraints: string[]; escalationProtocol?: unknown } }>('GET', `agents/${items[0]?.id ?? ''}`)
@@ -148,7 +148,7 @@ test('an agent is created from a template', async ({ server, console: page }) =>
   await expect(page.getByRole('listitem').filter({ hasText: 'Writer' }).getByRole('link', { name: 'Writer' })).toBeVisible()
 })
 
-test('the map shows what was made from what', { tag: '@quick' }, async ({ server, console: page }) => {
+test('the map links artifacts to their sources', { tag: '@quick' }, async ({ server, console: page }) => {
   const id = await server.project()
   await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 600_000 }] } }])
   const store = (path: string, workstream: string, sourceArtifactIds: string[]) =>

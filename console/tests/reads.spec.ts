@@ -38,7 +38,7 @@ test('a first load reads nothing twice', { tag: '@quick' }, async ({ server, con
   }
 })
 
-test('a list has what changed while its stream connected', async ({ server, console: page }) => {
+test('a list contains changes that precede its stream', async ({ server, console: page }) => {
   const project = await server.project()
   let hold: (() => void) | undefined
   const isHeld = new Promise<void>((done) => {

@@ -17,6 +17,11 @@ function entry(page: Page, name: string | RegExp) {
   return page.getByRole('main').getByRole('listitem').getByRole('button', { name })
 }
 
+/** On a phone, an open entry hides the list with its head and filters. */
+async function leaveEntry(page: Page, back: string): Promise<void> {
+  if (isPhone(page)) await page.getByRole('button', { name: back }).tap()
+}
+
 test('an artifact is read, compared and accepted', { tag: '@quick' }, async ({ server, console: page }) => {
   const id = await server.project()
   const { artifactId: source } = await store(server, 'src/price.ts', 'export const cents = 1\n', { kind: 'code', workstream: 'api' })
@@ -115,8 +120,10 @@ test('an issue is reported, confirmed and resolved', { tag: '@quick' }, async ({
   await expect(card).toContainText('local reported it.')
   await expect(card.getByRole('link', { name: 'tea.md (docs, version 1)' })).toBeVisible()
   const score = page.getByRole('region', { name: 'Score' })
+  await leaveEntry(page, 'All issues')
   await expect(score).toContainText('92 of 100')
   await expect(score).toContainText('Open: 1 high.')
+  await entry(page, /Units differ/).click()
   await card.getByRole('button', { name: /^Confirm/ }).click()
   await expect(card).toContainText('local confirmed that it is real')
   await expect(card.getByRole('button', { name: /^Dismiss/ })).toHaveCount(0)
@@ -124,6 +131,7 @@ test('an issue is reported, confirmed and resolved', { tag: '@quick' }, async ({
   await card.getByRole('textbox').fill('The guide says dollars now')
   await card.getByRole('button', { name: 'Resolve', exact: true }).click()
   await expect(card).toContainText('The guide says dollars now')
+  await leaveEntry(page, 'All issues')
   await expect(score).toContainText('100 of 100')
 })
 
@@ -155,6 +163,7 @@ test('an audit names the similarity of texts', async ({ server, console: page })
   await expect(score.getByRole('status')).toContainText('2 artifacts compared, 0 without text.')
   await page.getByRole('list', { name: 'Issues' }).getByRole('button').click()
   await expect(page.getByRole('main')).toContainText(/A comparison of texts found it: they are \d+ % similar\./)
+  await leaveEntry(page, 'All issues')
   await page.getByRole('combobox', { name: 'Category' }).selectOption('gap')
   await expect(page.getByText('No issue matches the filters.')).toBeVisible()
 })

@@ -128,7 +128,7 @@ test('dead letters are sent again', { tag: '@quick' }, async ({ server, console:
   await page.goto(`${server.url}/dead-letters`)
   await expect(page.getByText('No message has failed.')).toBeVisible()
   await server.kill()
-  await server.bury('events.fifo', '{"not": "an <b>envelope</b>"}', 'it cannot be read')
+  await server.addDeadLetter('events.fifo', '{"not": "an <b>envelope</b>"}', 'it cannot be read')
   await server.up()
   await page.reload()
   const queue = page.getByRole('region', { name: 'events.fifo (1)' })

@@ -146,13 +146,13 @@ export class Server {
   }
 
   /** Adds a dead letter to a queue. Only while the server does not run. */
-  async bury(queue: string, body: string, cause: string): Promise<void> {
+  async addDeadLetter(queue: string, body: string, cause: string): Promise<void> {
     const program = `
 import sqlite3, sys
 database, queue, body, cause = sys.argv[1:]
 with sqlite3.connect(database) as connection:
-    found = "INSERT INTO dead_letters (queue, grp, body, cause, receives) SELECT number, 'group', ?, ?, 5 FROM queues WHERE name = ?"
-    assert connection.execute(found, (body, cause, queue)).rowcount == 1`
+    insert = "INSERT INTO dead_letters (queue, grp, body, cause, receives) SELECT number, 'group', ?, ?, 5 FROM queues WHERE name = ?"
+    assert connection.execute(insert, (body, cause, queue)).rowcount == 1`
     await run('python3', ['-c', program, join(this.data, 'pilothouse.db'), queue, body, cause])
   }
 

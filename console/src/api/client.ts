@@ -72,7 +72,7 @@ export async function consoleRequest<T>(path: string, body?: unknown): Promise<T
   return (response.status === 204 ? undefined : await response.json()) as T
 }
 
-/** The violations of an input by the field that each is about. A `prefix` of their paths is omitted. */
+/** The violations of a request, by field. A `prefix` of their paths is omitted. */
 export function violationsOf(error: unknown, prefix = ''): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []

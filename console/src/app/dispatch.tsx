@@ -2,9 +2,10 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, violationsOf } from '../api/client'
-import { Button, Checkboxes, Dialog, Empty, Field, Problem, s } from '../ui'
+import { Button, Checkboxes, Dialog, Empty, Field, Problem, RequestForm, s } from '../ui'
 import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
+import { StartFields, textInputs } from './startFields'
 
 const LAST = 'pilothouse-last-start'
 const ADAPTERS = ['native', 'claude', 'acp', 'shim', 'script']
@@ -13,7 +14,7 @@ interface Start {
   objective: string
   workingDirectory: string
   adapter: string
-  budget: string
+  budgetCapUsd: string
   templateId: string
   skillIds: string[]
   /** The fields of the request without an input of their own. */
@@ -24,7 +25,7 @@ const EMPTY: Start = {
   objective: '',
   workingDirectory: '',
   adapter: '',
-  budget: '5',
+  budgetCapUsd: '5',
   templateId: '',
   skillIds: [],
   more: {},
@@ -59,7 +60,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         templateId: optional(form.templateId),
         // A template has an adapter of its own.
         adapter: form.templateId === '' ? optional(form.adapter) : undefined,
-        budgetCapUsd: optional(form.budget),
+        budgetCapUsd: optional(form.budgetCapUsd),
         skillIds: form.skillIds.length > 0 ? form.skillIds : undefined,
       }
       return data(api.POST('/api/agents/sessions', { body: body as never }))
@@ -72,32 +73,17 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
     },
   })
   const [hasMore, setMore] = useState(false)
-  const field = (name: Exclude<keyof Start, 'skillIds' | 'more'>) => ({
-    className: s.input,
-    value: form[name],
-    onChange: ({ target }: { target: { value: string } }) => {
-      setForm((now) => ({ ...now, [name]: target.value }))
-    },
+  const violations = violationsOf(start.error)
+  const input = textInputs<Exclude<keyof Start, 'skillIds' | 'more'>>(form, violations, (name, value) => {
+    setForm((now) => ({ ...now, [name]: value }))
   })
   return (
     <Dialog title="New session" isOpen onClose={onClose}>
-      <form
-        className={s.stack}
-        onSubmit={(event) => {
-          event.preventDefault()
-          start.mutate()
-        }}
-      >
-        {start.isError && <Problem error={start.error} />}
-        <Field label="What to do">
-          <textarea {...field('objective')} rows={3} required />
-        </Field>
-        <Field label="Directory" hint="An absolute path on the machine that runs the agent.">
-          <input {...field('workingDirectory')} required placeholder="/home/me/project" autoCapitalize="none" />
-        </Field>
+      <RequestForm request={start}>
+        <StartFields input={input} />
         {(templates.data?.items.length ?? 0) > 0 && (
           <Field label="Template">
-            <select {...field('templateId')}>
+            <select {...input('templateId')}>
               <option value="">None</option>
               {templates.data?.items
                 .filter(({ isActive }) => isActive)
@@ -111,7 +97,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         )}
         {form.templateId === '' && (
           <Field label="Agent">
-            <select {...field('adapter')}>
+            <select {...input('adapter')}>
               <option value="">The server's default</option>
               {ADAPTERS.map((adapter) => (
                 <option key={adapter}>{adapter}</option>
@@ -120,7 +106,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
           </Field>
         )}
         <Field label="Budget in dollars" hint="The session pauses when it has spent this.">
-          <input {...field('budget')} inputMode="decimal" />
+          <input {...input('budgetCapUsd')} inputMode="decimal" />
         </Field>
         {(skills.data?.items.length ?? 0) > 0 && (
           <Checkboxes
@@ -141,7 +127,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
           {hasMore && (
             <MoreOptions
               values={form.more}
-              violations={violationsOf(start.error)}
+              violations={violations}
               onChange={(more) => {
                 setForm((now) => ({ ...now, more }))
               }}
@@ -154,7 +140,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
             Start
           </Button>
         </div>
-      </form>
+      </RequestForm>
     </Dialog>
   )
 }

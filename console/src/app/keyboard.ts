@@ -4,22 +4,22 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }
 
-/** What a person can do on the screen. The command palette offers it by its label; some have a key. */
+/** An action of the screen. The command palette lists it by its label. */
 export interface Action {
   label: string
   key?: string
   run: () => void
 }
 
-/** The actions of each component that is shown, in the order in which they appeared. */
+/** The actions of each component on the screen, in the order in which the components appeared. */
 const offered = new Set<{ current: readonly Action[] }>()
 
-/** The actions of the components that are shown now. */
+/** The actions of all components on the screen. */
 export function offeredActions(): readonly Action[] {
   return [...offered].flatMap(({ current }) => current)
 }
 
-/** Offers actions by their keys and in the command palette while the component is shown. */
+/** Offers actions by their keys and in the command palette while the component is on the screen. */
 export function useActions(actions: readonly Action[]): void {
   useKeys(Object.fromEntries(actions.flatMap(({ key, run }) => (key === undefined ? [] : [[key, run]]))))
   const latest = useRef(actions)

@@ -32,7 +32,7 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
   const { sessions } = useStore(roster)
   const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
   const newest = [...sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, OFFERED)
-  // The actions of the moment at which the palette opened; the names of two actions differ.
+  // The actions at the time when the palette opened, one for each label.
   const [actions] = useState(() => [...new Map(offeredActions().map((action) => [action.label, action])).values()])
   const go = (to: string) => () => {
     onClose()

@@ -21,7 +21,7 @@ export const queries = new QueryClient({
   },
 })
 
-/** The options of a query that a stream announces. It waits for the stream, so that nothing is read twice and no change is missed. */
+/** The options of a query whose changes a stream reports. It waits for the stream, so that nothing is read twice and no change is missed. */
 export interface Followed {
   enabled: boolean
   staleTime: 0

@@ -3,7 +3,8 @@ import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, etag, violationsOf } from '../api/client'
 import type { AgentView, ProjectView, TemplateView } from '../api/types'
-import { Button, Card, Choice, Empty, Field, Problem, s } from '../ui'
+import { StartFields, textInputs } from '../app/startFields'
+import { Button, Card, Choice, Empty, Field, Problem, RequestForm, s } from '../ui'
 import { Diff } from '../ui/diff'
 import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
@@ -37,7 +38,7 @@ function Brief({ id, agentId }: { id: string; agentId: string | undefined }) {
   )
 }
 
-/** The fields that have a value. An empty list or object is the same as none. */
+/** The fields that have a value. An empty list or object counts as no value. */
 function withValues(brief: Values): Values {
   const isEmpty = (value: unknown) => value == null || (typeof value === 'object' && Object.keys(value).length === 0)
   return Object.fromEntries(Object.entries(brief).filter(([, value]) => !isEmpty(value)))
@@ -50,7 +51,7 @@ function changes(before: Values, after: Values): Values {
   return Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))
 }
 
-/** What a template supplies if a brief leaves it open. */
+/** The fields of a brief that a template supplies. */
 function ofTemplate({ modelId, allowedTools, adapter, briefDefaults }: TemplateView): Values {
   return withValues({ modelPreference: modelId, allowedTools, adapter, ...briefDefaults })
 }
@@ -70,7 +71,7 @@ interface Start {
 function Editor({ project, agent, schema }: { project: ProjectView; agent: AgentView | undefined; schema: Schema }) {
   const navigate = useNavigate()
   const client = useQueryClient()
-  // The brief that the person saw. The request carries its version, so it cannot overwrite the change of somebody else.
+  // The brief that the form was filled from. The request carries its version, so it cannot overwrite a later change.
   const [seen, setSeen] = useState(agent)
   const [values, setValues] = useState<Values>(() => withValues(agent?.brief ?? {}))
   const [start, setStart] = useState<Start>({ objective: '', workingDirectory: '', budgetCapUsd: '5' })
@@ -88,7 +89,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
     mutationFn: async () => {
       if (seen !== undefined) {
         const path = { id: seen.id }
-        // The revision of an agent also changes without its brief. Only a change of the brief since the person saw it is refused.
+        // The revision of an agent also changes without its brief. Only a later change of the brief is refused.
         const latest = await data(api.GET('/api/agents/{id}', { params: { path } }))
         const { revision } = latest.briefVersion === seen.briefVersion ? latest : seen
         const params = { path, header: { 'If-Match': etag(revision) } as never }
@@ -122,27 +123,15 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
   const workstreams = project.workstreams.map(({ id, name }) => [id, name] as const)
   const compared = templateId === '' ? current : template.data === undefined ? undefined : ofTemplate(template.data)
   const [before, after] = [text(compared ?? {}, schema), text(values, schema)]
-  const field = (name: keyof Start) => ({
-    className: s.input,
-    value: start[name],
-    'aria-invalid': violations.has(name),
-    onChange: ({ target }: { target: { value: string } }) => {
-      setStart((now) => ({ ...now, [name]: target.value }))
-    },
+  const input = textInputs<keyof Start>(start, violations, (name, value) => {
+    setStart((now) => ({ ...now, [name]: value }))
   })
   const title =
     templateId !== '' ? 'Compared with the template' : seen === undefined ? 'The brief' : 'Compared with the current brief'
   return (
     <div className={c.columns}>
       <Card title="Brief">
-        <form
-          className={s.stack}
-          onSubmit={(event) => {
-            event.preventDefault()
-            save.mutate()
-          }}
-        >
-          {save.isError && <Problem error={save.error} />}
+        <RequestForm request={save}>
           {isStale && (
             <p className={s.row} role="alert">
               The brief was changed since you read it.
@@ -159,14 +148,9 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
           )}
           {seen === undefined && (
             <>
-              <Field label="What to do">
-                <textarea {...field('objective')} rows={3} required />
-              </Field>
-              <Field label="Directory" hint="An absolute path on the machine that runs the agent.">
-                <input {...field('workingDirectory')} required placeholder="/home/me/project" autoCapitalize="none" />
-              </Field>
+              <StartFields input={input} />
               <Field label="Budget in dollars" hint="Without one, the template supplies it.">
-                <input {...field('budgetCapUsd')} inputMode="decimal" />
+                <input {...input('budgetCapUsd')} inputMode="decimal" />
               </Field>
             </>
           )}
@@ -191,7 +175,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
               {seen === undefined ? 'Create the agent' : 'Save the brief'}
             </Button>
           </div>
-        </form>
+        </RequestForm>
       </Card>
       <div className={c.sticky}>
         <Card

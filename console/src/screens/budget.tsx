@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, data, etag } from '../api/client'
 import type { SessionView } from '../api/types'
-import { Button, Dialog, Field, Problem, s } from '../ui'
+import { Button, Dialog, Field, RequestForm, s } from '../ui'
 
 /** Changes the cap. The request carries the version that the person saw, so it cannot overwrite somebody else's change. */
 export function BudgetEditor({
@@ -31,14 +31,7 @@ export function BudgetEditor({
   })
   return (
     <Dialog title="Cap of the session" isOpen onClose={onClose}>
-      <form
-        className={s.stack}
-        onSubmit={(event) => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        {change.isError && <Problem error={change.error} />}
+      <RequestForm request={change}>
         <Field label="Dollars" hint="The session pauses when it has spent this.">
           <input
             className={s.input}
@@ -55,7 +48,7 @@ export function BudgetEditor({
             Set the cap
           </Button>
         </div>
-      </form>
+      </RequestForm>
     </Dialog>
   )
 }

@@ -18,7 +18,7 @@ import type {
 } from '../api/types'
 import { useActions } from '../app/keyboard'
 import { usePages, useReadAgain, type Followed } from '../app/queries'
-import { Button, Card, Checkboxes, Choice, Dialog, Empty, Field, Meter, Problem, s, TextForm } from '../ui'
+import { Button, Card, Checkboxes, Choice, Dialog, Empty, Field, Meter, Problem, RequestForm, s, TextForm } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
 import { ArtifactLinks } from './artifactParts'
@@ -267,14 +267,7 @@ function Report({
   })
   return (
     <Dialog title="Report an issue" isOpen onClose={onClose}>
-      <form
-        className={s.stack}
-        onSubmit={(event) => {
-          event.preventDefault()
-          report.mutate()
-        }}
-      >
-        {report.isError && <Problem error={report.error} />}
+      <RequestForm request={report}>
         <Field label="Title">
           <input
             className={s.input}
@@ -334,7 +327,7 @@ function Report({
             Report
           </Button>
         </div>
-      </form>
+      </RequestForm>
     </Dialog>
   )
 }

@@ -24,7 +24,7 @@ export function FilteredList({
   list,
   details,
 }: {
-  /** Shown above the filters. On a phone, an open entry hides both. */
+  /** The part above the filters. On a phone, an open entry hides both. */
   head?: React.ReactNode
   filters: readonly Filter[]
   /** The value of each filter that is set. */

@@ -22,8 +22,17 @@ export function InboxScreen() {
   const { selected: selectedId, next } = useSelection(ids, chosen, setChosen)
   const selected = [...open, ...ended].find(({ id }) => id === selectedId) ?? open[0]
   const sessionId = selected?.sessionId
-  const openSession = () => void navigate({ to: '/sessions/$id', params: { id: sessionId ?? '' } })
-  useActions(sessionId === undefined ? [] : [{ label: 'Open the session of the decision', key: 'o', run: openSession }])
+  useActions(
+    sessionId === undefined
+      ? []
+      : [
+          {
+            label: 'Open the session of the decision',
+            key: 'o',
+            run: () => void navigate({ to: '/sessions/$id', params: { id: sessionId } }),
+          },
+        ],
+  )
   return (
     <>
       <div className={c.head}>

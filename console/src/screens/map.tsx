@@ -46,15 +46,16 @@ function ProjectMap({ id }: { id: string }) {
   const failed = [project, agents, artifacts, ...details].find(({ isError }) => isError)
   if (failed !== undefined) return <Problem error={failed.error} />
   if (project.data === undefined || artifacts.data === undefined) return <Empty>Loading …</Empty>
-  const { workstreams, name } = project.data
-  const places = new Map<string, Place>()
-  workstreams.forEach((workstream, column) => {
-    items
-      .filter((artifact) => artifact.workstream === workstream.id)
-      .forEach((artifact, row) => {
-        places.set(artifact.id, { artifact, column, row })
-      })
-  })
+  const { name } = project.data
+  const columns = project.data.workstreams.map(({ id, name }) => ({
+    id,
+    name,
+    owners: agents.data?.items.filter(({ brief }) => brief.workstream === id) ?? [],
+    artifacts: items.filter(({ workstream }) => workstream === id),
+  }))
+  const places = new Map<string, Place>(
+    columns.flatMap(({ artifacts }, column) => artifacts.map((artifact, row) => [artifact.id, { artifact, column, row }])),
+  )
   const sources = new Map(details.map(({ data }) => [data?.id ?? '', data?.latest.sourceArtifactIds ?? []]))
   const lines = [...places.values()].flatMap((to) =>
     (sources.get(to.artifact.id) ?? []).flatMap((source) => {
@@ -62,14 +63,13 @@ function ProjectMap({ id }: { id: string }) {
       return from === undefined ? [] : [{ from, to }]
     }),
   )
-  const owners = workstreams.map(({ id }) => agents.data?.items.filter(({ brief }) => brief.workstream === id).length ?? 0)
-  const head = TITLE + Math.max(1, ...owners) * OWNER + 6
-  const rows = Math.max(1, ...[...places.values()].map(({ row }) => row + 1))
-  const size = { width: workstreams.length * (COLUMN + GAP) - GAP, height: head + rows * ROW }
+  const head = TITLE + Math.max(1, ...columns.map(({ owners }) => owners.length)) * OWNER + 6
+  const rows = Math.max(1, ...columns.map(({ artifacts }) => artifacts.length))
+  const size = { width: columns.length * (COLUMN + GAP) - GAP, height: head + rows * ROW }
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={`Map of ${name}`} />
-      {workstreams.length === 0 && <Empty>The project has no workstreams.</Empty>}
+      {columns.length === 0 && <Empty>The project has no workstreams.</Empty>}
       {artifacts.data.nextCursor != null && (
         <p className={s.muted}>The map has the {SHOWN} latest artifacts. The others are in the list of artifacts.</p>
       )}
@@ -86,7 +86,7 @@ function ProjectMap({ id }: { id: string }) {
               />
             ))}
           </svg>
-          {workstreams.map(({ id: workstream, name }, column) => (
+          {columns.map(({ id: workstream, name, owners, artifacts }, column) => (
             <section
               key={workstream}
               className={c.mapColumn}
@@ -95,16 +95,14 @@ function ProjectMap({ id }: { id: string }) {
             >
               <div style={{ height: head }}>
                 <h2 className={c.clip} style={{ height: TITLE }}>{name}</h2>
-                <Owners agents={agents.data?.items ?? []} workstream={workstream} />
+                <Owners agents={owners} />
               </div>
               <ul>
-                {items
-                  .filter((artifact) => artifact.workstream === workstream)
-                  .map((artifact) => (
-                    <li key={artifact.id} style={{ height: ROW }}>
-                      <Box projectId={id} artifact={artifact} sources={sources.get(artifact.id) ?? []} places={places} />
-                    </li>
-                  ))}
+                {artifacts.map((artifact) => (
+                  <li key={artifact.id} style={{ height: ROW }}>
+                    <Box projectId={id} artifact={artifact} sources={sources.get(artifact.id) ?? []} places={places} />
+                  </li>
+                ))}
               </ul>
             </section>
           ))}
@@ -114,22 +112,25 @@ function ProjectMap({ id }: { id: string }) {
   )
 }
 
-/** A line from the artifact `from` to `to`, which was made from it, below a head of a height. It leaves a box on the side that is nearer to the other one. */
+/**
+ * The line from an artifact to one that was made from it, below a head of this height. It begins and ends at the sides of the boxes that
+ * are nearest to each other.
+ */
 function curve(from: Place, to: Place, head: number): string {
   const y = ({ row }: Place) => head + row * ROW + BOX / 2
   const left = (place: Place) => place.column * (COLUMN + GAP)
   const right = (place: Place) => left(place) + COLUMN
-  const forward = to.column > from.column
-  const [x1, x2] = [forward || to.column === from.column ? right(from) : left(from), forward ? left(to) : right(to)]
-  const bend = (to.column < from.column ? -1 : 1) * (GAP / 2)
-  const end = forward ? x2 - bend : to.column === from.column ? x2 + bend : x2 - bend
-  return `M ${String(x1)} ${String(y(from))} C ${String(x1 + bend)} ${String(y(from))}, ${String(end)} ${String(y(to))}, ${String(x2)} ${String(y(to))}`
+  const [isBackward, isForward] = [to.column < from.column, to.column > from.column]
+  const [x1, x2] = [isBackward ? left(from) : right(from), isForward ? left(to) : right(to)]
+  const bend = (isBackward ? -1 : 1) * (GAP / 2)
+  const end = isBackward || isForward ? x2 - bend : x2 + bend
+  const point = (x: number, place: Place) => `${String(x)} ${String(y(place))}`
+  return `M ${point(x1, from)} C ${point(x1 + bend, from)}, ${point(end, to)}, ${point(x2, to)}`
 }
 
-function Owners({ agents, workstream }: { agents: readonly AgentView[]; workstream: string }) {
-  const owners = agents.filter(({ brief }) => brief.workstream === workstream)
-  if (owners.length === 0) return <p className={s.muted}>No agent</p>
-  return owners.map(({ id, sessionStatus }) => (
+function Owners({ agents }: { agents: readonly AgentView[] }) {
+  if (agents.length === 0) return <p className={s.muted}>No agent</p>
+  return agents.map(({ id, sessionStatus }) => (
     <p key={id} className={s.row} style={{ height: OWNER, flexWrap: 'nowrap' }}>
       <AgentLink agents={agents} id={id} /> <StatusBadge status={sessionStatus} />
     </p>
@@ -153,7 +154,7 @@ function Box({
       to="/projects/$id/artifacts"
       params={{ id: projectId }}
       search={{ artifact: id }}
-      className={c.mapBox}
+      className={`${s.box ?? ''} ${c.mapBox ?? ''}`}
       style={{ height: BOX }}
     >
       <span className={c.clip}>{name}</span>

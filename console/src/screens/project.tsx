@@ -47,7 +47,9 @@ function Project({ id }: { id: string }) {
   if (project.isError) return <Problem error={project.error} />
   if (project.data === undefined) return <Empty>Loading …</Empty>
   const { name, description, goals, constraints, workstreams, spending, spendingCap } = project.data
-  const decisions = open.filter((decision) => decision.project?.projectId === id)
+  const decisions = open.filter(
+    (decision) => (decision.kind === 'coherence_review' ? decision.projectId : decision.project?.projectId) === id,
+  )
   return (
     <div className={s.stack}>
       <ProjectHead id={id} title={name}>

@@ -4,7 +4,7 @@ import type { ActivityView } from '../api/types'
 /** How much faster than the agent a replay is. */
 export const SPEEDS = [1, 10, 100] as const
 
-/** The bounds of the time between two entries of a replay, in milliseconds. A long wait of the agent is not a long wait of the reader. */
+/** The bounds of the time between two entries of a replay, in milliseconds. They shorten the waits of the agent. */
 const SHORTEST = 30
 const LONGEST = 1_500
 

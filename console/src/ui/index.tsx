@@ -211,6 +211,28 @@ export function TextForm({
   )
 }
 
+/** A form that sends a request when it is submitted, and shows a failure above its fields. */
+export function RequestForm({
+  request,
+  children,
+}: {
+  request: { mutate: () => void; isError: boolean; error: unknown }
+  children: React.ReactNode
+}) {
+  return (
+    <form
+      className={s.stack}
+      onSubmit={(event) => {
+        event.preventDefault()
+        request.mutate()
+      }}
+    >
+      {request.isError && <Problem error={request.error} />}
+      {children}
+    </form>
+  )
+}
+
 export function Empty({ children }: { children: React.ReactNode }) {
   return <p className={s.empty}>{children}</p>
 }

@@ -84,8 +84,8 @@ function label(name: string): string {
 
 /**
  * The fields of a JSON Schema, each with its description and the violations of the server. Nested objects are edited as JSON, which the
- * browser checks before it submits the form. A field without a value is absent from `values`. Give the component another key to show
- * values that were not made by it.
+ * browser checks before it submits the form. A field without a value is absent from `values`. The component needs another key if `values`
+ * change other than by `onChange`.
  */
 export function SchemaForm({
   schema,
