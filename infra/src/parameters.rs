@@ -85,7 +85,7 @@ const ALL: &[Parameter] = &[
     Parameter {
         name: "ModelUrl",
         default: Some(""),
-        about: "The endpoint of the model that reviews coherence issues, such as https://api.openai.com/v1; when empty, none does",
+        about: "The endpoint of the model that reviews coherence issues, such as https://api.openai.com/v1; when empty, there are no such reviews",
         ..TEXT
     },
     Parameter {

@@ -66,7 +66,7 @@ pub struct Host {
     held: Option<Reason>,
     /// Set while the control plane has paused the agent.
     paused: bool,
-    /// Why no agent may be started: a sentence for people.
+    /// The reason why the agent must not be started: a sentence for people.
     refusal: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl Host {
         )
     }
 
-    /// Makes the run fail when its agent should start.
+    /// Makes the run fail at the command that would start its agent.
     pub fn refuse_agent(&mut self, why: String) {
         self.refusal = Some(why);
     }
@@ -268,7 +268,8 @@ impl Host {
         Ok(())
     }
 
-    /// Replaces references to secrets in the options of the adapter. Values of variables that they refer to stay out of events.
+    /// Replaces references to secrets in the options of the adapter. The values of variables that the options refer to are redacted in
+    /// events.
     fn fill_in_secrets(&self, options: &mut Value) {
         let referenced = agent_env::referenced(options, agent_env::own_variable);
         for secret in &referenced {

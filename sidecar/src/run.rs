@@ -64,8 +64,8 @@ pub enum RunError {
     Guard(#[source] std::io::Error),
 }
 
-/// The time that a run may take.
-fn lifetime(request: &LaunchRequest) -> Option<Duration> {
+/// The time limit of the brief for the run.
+fn time_limit(request: &LaunchRequest) -> Option<Duration> {
     let limits = request.workspace.as_ref()?.resource_limits?;
     limits.timeout_ms.map(Duration::from_millis)
 }
@@ -158,7 +158,7 @@ struct Sidecar {
     /// Publisher, listener and heartbeat. One of them returns only if the run cannot continue.
     tasks: JoinSet<PublishError>,
     drained: watch::Receiver<bool>,
-    /// When the time of the run is over, by the limits of the brief.
+    /// The end of the run's time limit.
     ends_at: Option<Instant>,
     terminate: Signal,
     interrupt: Signal,
@@ -203,7 +203,7 @@ impl Sidecar {
             abandoned,
             tasks,
             drained,
-            ends_at: lifetime(&launch.request).map(|time| Instant::now() + time),
+            ends_at: time_limit(&launch.request).map(|time| Instant::now() + time),
             terminate: signal(SignalKind::terminate()).map_err(RunError::Signals)?,
             interrupt: signal(SignalKind::interrupt()).map_err(RunError::Signals)?,
         })
@@ -231,8 +231,8 @@ impl Sidecar {
         Ok(AfterCommand::Continue)
     }
 
-    /// Ends the agent, whose time is over. The control plane stops the run.
-    async fn end_of_time(&mut self) -> Result<(), SpoolError> {
+    /// Ends the agent at the time limit. The control plane then stops the run.
+    async fn time_limit_reached(&mut self) -> Result<(), SpoolError> {
         self.ends_at = None;
         self.host.stop_agent().await?;
         let end = SessionEnd {
@@ -250,7 +250,7 @@ impl Sidecar {
             // Waits before the release, so that the control plane learns of the spend and pauses the agent.
             let wait = if held == Some(Reason::Cap) { self.heartbeat * 2 } else { Duration::ZERO };
             tokio::select! {
-                () = wait_until(self.ends_at) => self.end_of_time().await?,
+                () = wait_until(self.ends_at) => self.time_limit_reached().await?,
                 () = self.connection.lease.expired() => return Ok(End::LeaseExpired),
                 Some(issued) = self.commands.recv() => {
                     // The lease may have expired during a suspension, before the timer fires.

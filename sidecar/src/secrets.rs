@@ -24,7 +24,7 @@ pub(crate) fn fill_in(options: &mut Value, secrets: &BTreeMap<String, String>) {
     for name in agent_env::OPTIONS {
         let env = options.get_mut(name).and_then(Value::as_object_mut);
         for value in env.into_iter().flat_map(|env| env.values_mut()) {
-            if let Some(secret) = referenced(value, secrets) {
+            if let Some(secret) = value.as_str().and_then(|text| referenced(text, secrets)) {
                 *value = agent_env::literal(secret).into();
             }
         }
@@ -32,14 +32,14 @@ pub(crate) fn fill_in(options: &mut Value, secrets: &BTreeMap<String, String>) {
     fill_in_plain(options, secrets);
 }
 
-fn referenced<'a>(value: &Value, secrets: &'a BTreeMap<String, String>) -> Option<&'a String> {
-    secrets.get(value.as_str()?.strip_prefix('$')?)
+fn referenced<'a>(text: &str, secrets: &'a BTreeMap<String, String>) -> Option<&'a String> {
+    secrets.get(text.strip_prefix('$')?)
 }
 
 fn fill_in_plain(options: &mut Value, secrets: &BTreeMap<String, String>) {
     match options {
         Value::String(text) => {
-            if let Some(secret) = text.strip_prefix('$').and_then(|name| secrets.get(name)) {
+            if let Some(secret) = referenced(text, secrets) {
                 text.clone_from(secret);
             }
         }

@@ -26,6 +26,7 @@ use pilothouse_app::http::Keyring;
 use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, OutgoingMessage};
+use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{AgentSessionId, DomainContext, IdSource, RunId, UserId};
 use pilothouse_embedded::{AgentsOnExit, Options, SIDECAR, Server};
@@ -77,7 +78,7 @@ fn serve(data: &Path) {
             confine: Some(vec![]),
             secrets: None,
             console_hosts: vec![],
-            default_adapter: None,
+            default_adapter: Some(AdapterName::script()),
         };
         let server = Server::start(options).await.unwrap();
         println!("{}", server.url());

@@ -267,7 +267,7 @@ impl Edit {
     }
 }
 
-/// Sets fields (`field` or `group.field`) of the configuration of a file, which replaces the current one.
+/// Sets fields (`field` or `group.field`) in the configuration of the file, or else in the current one.
 fn coherence_config(of_file: Option<&Value>, current: Value, settings: Vec<(String, Value)>) -> Value {
     let mut config = of_file.cloned().unwrap_or(current);
     if !config.is_object() && !config.is_null() {
@@ -290,7 +290,7 @@ fn coherence_config(of_file: Option<&Value>, current: Value, settings: Vec<(Stri
     config
 }
 
-/// `layer2MaxReviewsPerHour=5`. What is not JSON is text.
+/// Parses `layer2MaxReviewsPerHour=5`. A value that is not JSON is text.
 fn setting(given: &str) -> Result<(String, Value), String> {
     let (field, value) = given.split_once('=').ok_or("must be FIELD=VALUE")?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));

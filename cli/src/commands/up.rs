@@ -49,7 +49,7 @@ pub struct Up {
     pub default_adapter: Option<AdapterName>,
 }
 
-/// Accepts the adapters that a sidecar has, because the name is kept.
+/// Accepts only the adapters of a sidecar, because the server keeps the name for later starts.
 fn adapter() -> impl TypedValueParser<Value = AdapterName> {
     PossibleValuesParser::new(["native", "claude", "acp", "shim", "script"]).try_map(AdapterName::parse)
 }
@@ -79,9 +79,10 @@ impl Up {
         let console = server.console_link(owner);
         if globals.json {
             let console = console.ok();
-            write_json(
-                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement(), "defaultAdapter": server.default_adapter(), "console": console }),
-            )?;
+            write_json(&serde_json::json!({
+                "url": url, "data": data, "agentConfinement": server.confinement(),
+                "defaultAdapter": server.default_adapter(), "console": console,
+            }))?;
         } else {
             let style = Style::for_stream(&std::io::stdout());
             let (folder, shown) = (data.display(), style.bold(&url));

@@ -30,8 +30,8 @@ pub struct Worker {
     /// A label that sessions can require; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Something that agents can use on this machine, for briefs that require it: `browser`, `docker`, `gpu`, `git`, `network_internal_only`;
-    /// may be repeated. A shell, the network and an installed git are announced without this option
+    /// A capability of this machine, for briefs that require it: `browser`, `docker`, `gpu`, `git`, `network_internal_only`; may be
+    /// repeated. A shell, the network and an installed git need no option
     #[arg(long = "capability", value_name = "NAME", value_parser = capability)]
     pub capabilities: Vec<SandboxCapability>,
     /// The maximum number of concurrent sessions

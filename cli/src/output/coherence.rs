@@ -104,7 +104,7 @@ fn reviewed(review: &IssueReview, now: Timestamp) -> String {
             )
         }
         IssueReview::FalsePositive { model, explanation, .. } => {
-            format!("No issue for {model}: {}\n", text::line(explanation, 400))
+            format!("No issue according to {model}: {}\n", text::line(explanation, 400))
         }
     }
 }

@@ -26,13 +26,13 @@ impl HttpClient {
     }
 
     /// Sends a request without a timeout; the caller sets one. The response may have any status.
-    pub(crate) async fn respond(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
+    pub(crate) async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
         self.0.call(request).await.map_err(|error| HttpClientError::Unreachable(Box::new(error)))
     }
 
-    /// Like [`Self::respond`], but fails if the response has no status of success.
+    /// Like [`Self::exchange`], but fails unless the status of the response is a success.
     pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
-        let response = self.respond(request).await?;
+        let response = self.exchange(request).await?;
         let status = response.status();
         if status.is_success() { Ok(response) } else { Err(HttpClientError::Refused(status.as_u16())) }
     }

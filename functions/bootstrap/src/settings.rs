@@ -34,7 +34,7 @@ pub struct Settings {
     pub webhook_egress_policy: EgressPolicy,
     /// The model that reviews coherence issues.
     pub model: Option<ModelSettings>,
-    /// The secret with the key of that model. None: it needs no key.
+    /// The secret with the key of that model. `None` if it needs no key.
     pub model_key: Option<String>,
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,

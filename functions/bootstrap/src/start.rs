@@ -87,7 +87,7 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     Ok(Dispatch::new(ground, function))
 }
 
-/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, a model if it asks one.
+/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, a model if it calls one.
 fn integrations(
     clients: &Clients,
     settings: &Settings,

@@ -22,7 +22,7 @@ use super::waiting::{RETRY_DELAY, WritableDisk};
 const INTAKE_CONSUMERS: usize = 4;
 const REACTION_CONSUMERS: usize = 3;
 const NOTIFICATION_CONSUMERS: usize = 1;
-/// A model takes seconds, so that projects should not wait for each other.
+/// A model takes seconds, and projects should not wait for each other.
 const REVIEW_CONSUMERS: usize = 4;
 const CLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of the removal of expired items, and the most items at once.

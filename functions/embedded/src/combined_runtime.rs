@@ -1,5 +1,5 @@
-//! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels and for agents that need
-//! what the built-in worker does not offer.
+//! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels and for agents whose
+//! requirements the built-in worker does not meet.
 
 use std::sync::Arc;
 

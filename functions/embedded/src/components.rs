@@ -1,7 +1,7 @@
 //! Opens store, broker and worker of the embedded host, and assembles the [`App`].
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pilothouse_app::Fleet;
@@ -20,7 +20,7 @@ use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
 use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_wire::launch::RunAccessIssuer;
-use pilothouse_worker::{Ports, Worker, WorkerConfig, WorkerSecrets, check_private};
+use pilothouse_worker::{Ports, Worker, WorkerConfig, WorkerSecrets};
 
 use super::change_notifier::TableChangeNotifier;
 use super::combined_runtime::CombinedRuntime;
@@ -68,7 +68,7 @@ pub(super) async fn open(
 
     let deadline_divisor = deadline_divisor();
     let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
-    // Each owner whom the server admits may run agents on this machine.
+    // All owners whom the server admits may run agents on this machine.
     config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
     let hidden = confine.clone().filter(|_| confinement.is_enforced());
@@ -123,7 +123,7 @@ pub(super) async fn open(
     Ok(Components { app, table, broker, worker, db, confinement })
 }
 
-/// The server sends webhooks itself, `parallel` at once, and asks the model itself. There is no external event bus.
+/// The server itself sends webhooks, `parallel` at once, and calls the model. There is no external event bus.
 fn integrations(parallel: usize) -> Result<Integrations, StartError> {
     let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_EGRESS) {
         Ok(text) if !text.is_empty() => text.parse()?,
@@ -143,9 +143,8 @@ fn integrations(parallel: usize) -> Result<Integrations, StartError> {
 /// The model that the server is configured with.
 fn model() -> Result<Option<ModelClient>, StartError> {
     let Some(settings) = ModelSettings::read(|name| std::env::var(name).ok())? else { return Ok(None) };
-    let read = |path: &Path| check_private(path).and_then(|()| read_key(path));
     let key = match model_key_file() {
-        Some(path) => Some(read(&path).map_err(|source| StartError::ModelKey { path, source })?),
+        Some(path) => Some(read_key(&path).map_err(|source| StartError::ModelKey { path, source })?),
         None => None,
     };
     Ok(Some(ModelClient::new(settings, key, Arc::new(HttpModelTransport::new()?))))

@@ -1,5 +1,5 @@
 //! The adapter of sessions that name none (decision 20). The first start chooses it from the agents that are installed, and the
-//! data folder keeps it, so that an agent that is installed later does not change what a template starts.
+//! data folder keeps it, so that an agent that is installed later does not change the sessions of a template.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -7,10 +7,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pilothouse_domain::text::{AdapterName, InvalidText};
+use pilothouse_worker::is_installed;
 
 const FILE: &str = "default-adapter";
-/// Variables with a key for the providers of the native agent.
-const PROVIDER_KEYS: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum DefaultAdapterError {
@@ -38,7 +37,7 @@ pub(super) fn choose(
         let invalid = |source| DefaultAdapterError::Invalid { file: file.clone(), source };
         return AdapterName::parse(kept.clone()).map(Some).map_err(invalid);
     }
-    let chosen = named.or_else(|| installed(environment));
+    let chosen = named.or_else(|| detected(environment));
     if let Some(chosen) = &chosen
         && kept.as_deref() != Some(chosen.as_str())
     {
@@ -47,22 +46,17 @@ pub(super) fn choose(
     Ok(chosen)
 }
 
-/// The adapter of the first agent that is found: Claude Code, or the native agent with a key of a provider.
-fn installed(environment: impl Fn(&str) -> Option<OsString>) -> Option<AdapterName> {
+/// The adapter of Claude Code if it is installed, or else of the native agent if there is a key of a provider.
+fn detected(environment: impl Fn(&str) -> Option<OsString>) -> Option<AdapterName> {
     let given = |name: &str| environment(name).filter(|value| !value.is_empty());
     let claude = given(pilothouse_worker::CLAUDE).is_some()
-        || given("PATH").is_some_and(|path| is_in_path(&path, "claude"));
-    let native =
-        PROVIDER_KEYS.into_iter().chain([pilothouse_worker::MODELS]).any(|name| given(name).is_some());
+        || given("PATH").is_some_and(|path| is_installed("claude", &path));
+    let native = pilothouse_worker::model_variables().any(|name| given(name).is_some());
     match (claude, native) {
         (true, _) => Some(AdapterName::claude()),
         (false, true) => Some(AdapterName::native()),
         (false, false) => None,
     }
-}
-
-fn is_in_path(path: &OsString, program: &str) -> bool {
-    std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
 fn write(folder: &Path, file: &Path, adapter: &AdapterName) -> io::Result<()> {
@@ -76,6 +70,8 @@ fn write(folder: &Path, file: &Path, adapter: &AdapterName) -> io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn chosen(folder: &Path, named: Option<&str>, environment: &[(&str, &str)]) -> Option<String> {
@@ -95,10 +91,16 @@ mod tests {
         assert_eq!(chosen(folder.path(), None, &key).as_deref(), Some("native"));
 
         let programs = tempfile::tempdir().unwrap();
-        fs::write(programs.path().join("claude"), "").unwrap();
+        let claude = programs.path().join("claude");
+        fs::write(&claude, "").unwrap();
         let both = [("PATH", programs.path().to_str().unwrap()), key[0]];
+        fs::set_permissions(&claude, fs::Permissions::from_mode(0o600)).unwrap();
+        let first =
+            |environment: &[(&str, &str)]| chosen(tempfile::tempdir().unwrap().path(), None, environment);
+        assert_eq!(first(&both).as_deref(), Some("native"), "the file is not executable");
+        fs::set_permissions(&claude, fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(chosen(folder.path(), None, &both).as_deref(), Some("native"));
-        assert_eq!(chosen(tempfile::tempdir().unwrap().path(), None, &both).as_deref(), Some("claude"));
+        assert_eq!(first(&both).as_deref(), Some("claude"));
 
         assert_eq!(chosen(folder.path(), Some("acp"), &both).as_deref(), Some("acp"));
         assert_eq!(chosen(folder.path(), None, &[]).as_deref(), Some("acp"));

@@ -18,11 +18,12 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for new entries before the relay looks again.
 const IDLE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Relays journal entries to the queues of reactions and notifications, in commit order.
+/// Relays journal entries to the queues of reactions, notifications and reviews, in commit order.
 ///
-/// The messages stay in memory, because the journal is durable: the stored position follows the oldest entry whose messages are neither
-/// done nor stored, and a server that crashed relays everything after it again. The position is stored once a second, so that a
-/// commit does not cost another write. Reactions read the current state, so a repetition has no effect.
+/// The messages to reactions and notifications stay in memory, because the journal is durable: the stored position stays before the
+/// oldest entry whose messages are neither done nor stored, and after a crash the server relays all later entries again. The position
+/// is stored once a second, so that a commit does not cost another write. Reactions read the current state, so a repetition has no
+/// effect.
 pub(super) async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker, mut disk: WritableDisk) {
     let mut watch = table.watch_feed();
     let mut position = None;
@@ -51,14 +52,14 @@ pub(super) async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBrok
 struct Position {
     /// The last relayed entry.
     after: u64,
-    /// Entries whose messages may not be done yet, each with the last of them; oldest first.
+    /// Entries whose messages may not be done yet, each with its last message; oldest first.
     open: VecDeque<(u64, MessageId)>,
     /// The last entry that a restart does not have to relay again.
     done: u64,
     stored: u64,
     store_at: Instant,
-    /// Whether entries of an earlier process are relayed. One of them may have ended that process, so their messages are stored, with
-    /// their receives.
+    /// Whether entries of an earlier process are relayed. One of them may have crashed that process, so their messages are stored,
+    /// together with their receive counts.
     catches_up: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Requests to the model that the server is configured with.
+//! Sends requests to the model that reviews coherence issues.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use pilothouse_app::error_chain;
 use pilothouse_app::models::{
     MAX_RESPONSE_BYTES, ModelKey, ModelRequest, ModelResponse, ModelTransport, NoResponse, REQUEST_TIMEOUT,
 };
+use pilothouse_worker::check_private;
 use reqwest::redirect::Policy;
 
 /// Does not follow redirects, which would send the key elsewhere.
@@ -42,7 +43,8 @@ impl ModelTransport for HttpModelTransport {
     }
 }
 
-/// Reads the key of the model from a file.
+/// Reads the key of the model from a file, which must be private.
 pub(super) fn read_key(path: &Path) -> std::io::Result<ModelKey> {
+    check_private(path)?;
     Ok(ModelKey(std::fs::read_to_string(path)?.trim().to_owned()))
 }

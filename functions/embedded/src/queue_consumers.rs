@@ -53,7 +53,7 @@ pub(super) async fn consume_notifications(app: App, broker: EmbeddedBroker, disk
 }
 
 pub(super) async fn consume_reviews(app: App, broker: EmbeddedBroker, disk: WritableDisk) {
-    // One at a time, so that a slow model does not hold messages for longer than they are reserved.
+    // One at a time, so that the visibility timeout of a message does not end while an earlier one waits for a slow model.
     consume(broker, disk, queues::reviews(), 1, |batch| coherence_review::process_and_settle(&app, batch))
         .await;
 }

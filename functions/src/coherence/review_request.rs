@@ -1,6 +1,6 @@
-//! Gathers what a model needs to review an issue (S2, "Context assembly").
+//! Assembles the request for the review of an issue by a model (S2, "Context assembly").
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
@@ -9,17 +9,16 @@ use pilothouse_domain::artifact::Artifact;
 use pilothouse_domain::coherence::similarity::is_comparable;
 use pilothouse_domain::coherence::structural::Recommendation;
 use pilothouse_domain::coherence::{
-    CoherenceIssue, RelevantDecision, ReviewCandidate, ReviewRequest, ReviewedAgent, ReviewedArtifact,
-    WorkstreamBrief,
+    CoherenceIssue, RelevantDecision, ReviewCandidate, ReviewRequest, ReviewedArtifact, WorkstreamBrief,
 };
 use pilothouse_domain::decision::{Decision, DecisionSubject, Resolution};
-use pilothouse_domain::{Aggregate as _, Project, ProjectAgent};
+use pilothouse_domain::{Aggregate as _, Project};
 
 use crate::artifacts::content;
 
-/// The latest recommendations for an artifact that the model receives.
+/// Most recommendations for an artifact in a request, the latest first.
 const DECISIONS: usize = 5;
-/// Larger contents are not read: their beginning is in the index of texts.
+/// Contents with more bytes are left out.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(crate) async fn assemble(
@@ -60,11 +59,10 @@ pub(crate) async fn assemble(
             .filter_map(|id| project.workstream(id))
             .map(|it| WorkstreamBrief { id: it.id.clone(), name: it.name.clone(), goals: it.goals.clone() })
             .collect(),
-        agents: agents_of(app, project, issue).await?,
     })
 }
 
-/// The content, if it is text; empty otherwise.
+/// The content, if it is text of at most [`MAX_BYTES`]; empty otherwise.
 async fn text_of(app: &App, artifact: &Artifact) -> Result<String, Problem> {
     let latest = artifact.latest();
     let is_text = is_comparable(artifact.kind(), &latest.content.mime_type);
@@ -75,7 +73,7 @@ async fn text_of(app: &App, artifact: &Artifact) -> Result<String, Problem> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The chosen option once a person decided, the recommended one before.
+/// A recommendation with the option that a person chose, or the recommended option before that.
 fn relevant(recommendation: Recommendation, decision: Option<&Decision>) -> RelevantDecision {
     let chosen = decision.and_then(|decision| {
         let Resolution::ChooseOption { chosen_option_id, .. } = &decision.state.ruling()?.resolution else {
@@ -92,26 +90,4 @@ fn relevant(recommendation: Recommendation, decision: Option<&Decision>) -> Rele
         is_resolved: chosen.is_some(),
         option: chosen.unwrap_or(recommendation.option),
     }
-}
-
-/// The agents of the affected workstreams, and those that wrote the artifacts.
-async fn agents_of(
-    app: &App,
-    project: &Project,
-    issue: &CoherenceIssue,
-) -> Result<Vec<ReviewedAgent>, Problem> {
-    let finding = issue.finding();
-    let owning = project.agents().iter();
-    let owning = owning.filter(|(_, workstream)| finding.affected_workstreams.contains(workstream));
-    let ids: BTreeSet<_> = owning.map(|(id, _)| *id).chain(finding.affected_agent_ids.clone()).collect();
-    let ids: Vec<_> = ids.into_iter().take(CoherenceIssue::MAX_AFFECTED).collect();
-    let agents = try_join_all(ids.iter().map(|id| app.store.any_aggregate::<ProjectAgent>(*id))).await?;
-    let agents = agents.into_iter().flatten().map(|loaded| loaded.value);
-    let agents = agents.filter(|agent| agent.project_id() == project.id());
-    let reviewed = |agent: ProjectAgent| ReviewedAgent {
-        id: agent.id(),
-        role: agent.brief().role.clone(),
-        workstream: agent.brief().workstream.clone(),
-    };
-    Ok(agents.map(reviewed).collect())
 }

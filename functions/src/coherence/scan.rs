@@ -1,5 +1,5 @@
 //! Layer 1 (S2, "Semantic similarity"): compares the beginnings of texts of different workstreams. A scan runs when a version is
-//! reported so many ticks after the scan before as the project sets, and when a person asks for an audit.
+//! reported `layer1ScanIntervalTicks` after the scan before, and when a person requests an audit.
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
@@ -97,7 +97,7 @@ pub(crate) async fn scan_project(
     }
     let compared = artifacts.len();
     let reviews = app.store.review_ledger(id).await?.value;
-    let thresholds = reviews.lexical_thresholds(&project.definition().coherence);
+    let thresholds = reviews.thresholds(&project.definition().coherence);
     let Scan::Done(detected) = scan(id, &artifacts, thresholds) else {
         return Ok(Scanned { is_too_large: true, ..Scanned::default() });
     };
@@ -109,7 +109,7 @@ pub(crate) async fn scan_project(
     Ok(Scanned { compared, skipped: all - compared, is_too_large: false, similar, raised })
 }
 
-/// The artifacts of a project; more than `most` if there are so many.
+/// The artifacts of a project, a page at a time until there are more than `most`.
 async fn listed(
     app: &App,
     (owner, project): (&UserId, ProjectId),

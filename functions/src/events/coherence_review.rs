@@ -7,8 +7,8 @@
 //! | The model is asked; after an invalid answer, once more. | it is asked again |
 //! | A commit records result, cost and decision. | the issue has a review |
 //!
-//! The queue is separate from the reactions queue, because a model takes seconds and may fail for hours. An issue that waits, or whose
-//! review failed, stays open and unconfirmed.
+//! The queue is separate from the reactions queue, because a model takes seconds and may be unavailable for hours. An issue that waits,
+//! or whose review failed, stays open and unconfirmed.
 
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,8 @@ use pilothouse_domain::decision::FreeDecision;
 use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, Cause};
 use pilothouse_domain::project_account::ProjectAccount;
 use pilothouse_domain::text::ModelId;
-use pilothouse_domain::value::ProjectMembership;
-use pilothouse_domain::{
-    Aggregate as _, CoherenceIssueId, DomainContext, Project, ProjectAgent, ProjectId, Timestamp,
-};
+use pilothouse_domain::tick::Tick;
+use pilothouse_domain::{Aggregate as _, CoherenceIssueId, DomainContext, Project, ProjectId, Timestamp};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +44,7 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 )
 .summary("Let a model review coherence issues");
 
-/// A batch begins no review after this time, so that its last one ends before the function does.
+/// A batch begins no review after this time, so that the last review ends within the timeout of the function.
 const BATCH_TIME: Duration = Duration::from_secs(10);
 /// The wait for a higher spending cap, in units of the retry: an hour.
 const CAP_WAIT: u32 = 60;
@@ -151,7 +149,7 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
     })
 }
 
-/// At least a second, because queues count whole seconds.
+/// The time until `until`: at least a second, because queues count whole seconds.
 fn wait_until(until: Timestamp, now: Timestamp) -> Duration {
     until.since(now).max(Duration::from_secs(1))
 }
@@ -230,15 +228,13 @@ async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (
     (ReviewOutcome::Failure(ReviewFailure::InvalidAnswer), tokens)
 }
 
-/// What the end of a review changes.
+/// The items that the end of a review changes, with their project.
 struct ReviewState {
     issue: LoadedAggregate<CoherenceIssue>,
     ledger: Loaded<ReviewLedger>,
     project: Project,
     account: Option<LoadedAggregate<ProjectAccount>>,
-    tick: pilothouse_domain::tick::Tick,
-    /// The agent that the decision is about.
-    agent: Option<ProjectMembership>,
+    tick: Tick,
 }
 
 impl ReviewState {
@@ -249,16 +245,11 @@ impl ReviewState {
         let account = app.store.any_aggregate::<ProjectAccount>(project_id).await?;
         let Some(time) = app.project_time(project_id).await? else { return Ok(None) };
         let tick = time.tick(app.now())?;
-        let agent = match issue.value.finding().affected_agent_ids.first() {
-            Some(agent) => app.store.any_aggregate::<ProjectAgent>(*agent).await?,
-            None => None,
-        };
-        let agent = agent.map(|agent| agent.value.membership());
-        Ok(Some(Self { issue, ledger, project: time.project.value, account, tick, agent }))
+        Ok(Some(Self { issue, ledger, project: time.project.value, account, tick }))
     }
 }
 
-/// Commits the end of a review: result, cost, and a decision about a severe issue. Returns the failures in a row.
+/// Commits the end of a review: result, cost, and a decision about a severe issue. Returns the number of failed attempts in a row.
 async fn record(
     app: &App,
     id: CoherenceIssueId,
@@ -269,7 +260,7 @@ async fn record(
     let cause = Cause::Reaction { function: FUNCTION.name.to_owned() };
     let load = async || ReviewState::load(app, id).await;
     let decide = |state: Option<ReviewState>, ctx: &mut DomainContext<'_>| {
-        let Some(ReviewState { mut issue, mut ledger, project, account, tick, agent }) = state else {
+        let Some(ReviewState { mut issue, mut ledger, project, account, tick }) = state else {
             return Ok(Decision::Unchanged(0));
         };
         let mut commit = Commit::new();
@@ -280,6 +271,9 @@ async fn record(
             }
             ReviewOutcome::Failure(failure) => issue.value.record_review_failure(*failure, ctx),
         };
+        if events.is_empty() && cost == ReviewUse::default() {
+            return Ok(Decision::Unchanged(issue.value.failed_reviews()));
+        }
         ledger.value.end(id, cost);
         if let ReviewOutcome::Result(result) = &reviewed
             && is_open
@@ -295,8 +289,7 @@ async fn record(
             }
         }
         if !events.is_empty() {
-            let decision = FreeDecision::coherence_review(&issue.value, agent);
-            if let Some(decision) = decision.filter(|_| matches!(reviewed, ReviewOutcome::Result(_))) {
+            if let Some(decision) = FreeDecision::coherence_review(&issue.value) {
                 commit.free_decision(&Loaded::new(decision))?;
             }
             app.record_aggregate(&mut commit, &issue, cause.clone(), events)?;

@@ -10,7 +10,7 @@ use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{CoherenceIssueId, DomainContext};
 use pilothouse_store::{Commit, LoadedAggregate};
 
-/// The resolution of an issue for which nobody gave a text.
+/// The resolution of an issue if neither the person nor the model gave a text.
 const RESOLVED: &str = "Resolved in the inbox.";
 
 #[derive(Debug, Clone)]

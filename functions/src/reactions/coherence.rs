@@ -174,8 +174,8 @@ async fn is_reviewed(app: &App, project: ProjectId) -> Result<bool, Problem> {
     }))
 }
 
-/// Counts a confirmed issue for the agent that flagged it, and one that a person found for the agents that did not. Informs the agents of
-/// new issues.
+/// Counts a confirmed issue for the agent that flagged it, and an issue that a person reported for the agents that wrote the artifacts.
+/// Informs agents of issues.
 pub(super) async fn react_of_issue(
     app: &App,
     entry: &AggregateJournalEntry<CoherenceEvent>,
@@ -202,7 +202,7 @@ pub(super) async fn react_of_issue(
         CoherenceEvent::Detected { source, severity, .. } => {
             let issue = app.store.any_aggregate::<CoherenceIssue>(id).await?;
             let Some(issue) = issue.map(|loaded| loaded.value) else { return Ok(()) };
-            // Agents learn of an issue that a model reviews when the model or a person confirms it, or when the review fails for good.
+            // Agents are informed when the model or a person confirms the issue, or when the review fails for good.
             if source.is_reviewable(*severity) && is_reviewed(app, issue.project_id()).await? {
                 return Ok(());
             }

@@ -82,7 +82,7 @@ pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
         let account = app.store.any_aggregate::<ProjectAccount>(id).await?;
         let Some(project) = app.store.any_aggregate::<Project>(id).await? else { return Ok(None) };
         let (project, cap) = (project.value.clone(), project.value.definition().spending_cap);
-        let account = match account {
+        let mut account = match account {
             None if cap.is_none() => return Ok(None),
             None => LoadedAggregate::new(ProjectAccount::open(project.id(), project.owner_id().clone())),
             Some(account) => account,
@@ -90,8 +90,7 @@ pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
         if account.value.cap() == cap {
             return Ok(None);
         }
-        let mut account = account;
-        // The settlement under the new cap warns of it.
+        // Its warning is not recorded: the settlement warns under the new cap.
         account.value.count_reviews(app.store.review_ledger(id).await?.value.usage().spent_usd, &project);
         let spends = if cap.is_some() { spends_of(app, &project).await? } else { Vec::new() };
         SpendingState::load(app, id, account, spends).await

@@ -52,7 +52,7 @@ pub const FUNCTION: HttpFunction =
     .output::<ToolVerdict>(&[200])
     .requires(JUDGE);
 
-/// Most artifacts that are compared for a file.
+/// Most artifacts that are read for a changed file.
 const MAX_TRACES: usize = 20;
 /// Why a rule denies a call, for the agent. It does not name the rule, which is part of the project's protocol.
 const DENIED: &str = "The rules of the project do not allow this call.";
@@ -109,7 +109,7 @@ struct Rules {
     project: Project,
     agent: ProjectAgent,
     tick: Tick,
-    /// Whether the call changes files of other workstreams. Read only for rules that depend on it.
+    /// Whether the call changes files of other workstreams. Only read if a rule depends on it.
     affects_others: bool,
 }
 
@@ -247,11 +247,11 @@ impl Rules {
 
     fn depend_on_workstreams(&self) -> bool {
         let of_agent = self.agent.brief().escalation_protocol.as_ref();
-        self.project.escalation().names_workstreams()
-            || of_agent.is_some_and(EscalationProtocol::names_workstreams)
+        self.project.escalation().depends_on_workstreams()
+            || of_agent.is_some_and(EscalationProtocol::depends_on_workstreams)
     }
 
-    /// Whether the call changes a file of which an artifact of another workstream is a copy.
+    /// Whether the call changes the source file of an artifact of another workstream.
     async fn affects_others(
         &self,
         app: &App,

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::artifacts::{Artifacts, violations};
 
-/// What the model answers, and what it was asked.
+/// A model with scripted answers, which records its requests.
 #[derive(Default)]
 struct ScriptedModel {
     answers: Mutex<VecDeque<Result<(u16, String), String>>>,
@@ -50,7 +50,6 @@ impl ScriptedModel {
         let mut result = json!({
             "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
             "explanation": "One counts cents, the other dollars.", "suggestedResolution": "Count cents.",
-            "notifyAgentIds": [],
         });
         for (field, value) in changes.as_object().unwrap() {
             result[field] = value.clone();
@@ -101,7 +100,7 @@ impl Reviews {
         self.artifacts.issues("").await[0].clone()
     }
 
-    /// Reviews the issue. Returns the pause before the message is received again, if it is.
+    /// Reviews the issue. Returns the pause before the next attempt, if there is one.
     async fn review(&self, issue: &Value) -> Option<Duration> {
         self.review_entry(issue, 1).await
     }
@@ -126,7 +125,7 @@ impl Reviews {
         assert_eq!(status, 200, "{body}");
     }
 
-    /// Like [`Self::new`], with agents that are informed of severe issues.
+    /// Like [`Self::new`], in a control mode that informs agents of severe issues.
     async fn orchestrated() -> Self {
         let reviews = Self::new().await;
         let fixture = &reviews.artifacts.fixture;
@@ -190,7 +189,6 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
         "{input}"
     );
     assert_eq!(input["candidates"][0]["candidateId"], issue["id"]);
-    assert_eq!(input["agents"].as_array().unwrap().len(), 2);
     let issue = reviews.issue().await;
     assert_eq!(state(&issue), (&json!("open"), &json!("confirmed")));
     assert_eq!((&issue["review"]["model"], &issue["category"]), (&json!("mini"), &json!("contradiction")));
@@ -238,7 +236,7 @@ async fn two_invalid_answers_leave_the_issue_unconfirmed() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
     reviews.model.answers("I confirm it.");
-    reviews.model.judges(&issue, &json!({ "notifyAgentIds": [issue["id"]] }));
+    reviews.model.judges(&issue, &json!({ "candidateId": reviews.artifacts.fixture.project }));
     assert_eq!(reviews.review(&issue).await, None);
     let failed = reviews.issue().await;
     assert_eq!(state(&failed), (&json!("open"), &json!("failed")));
@@ -426,7 +424,10 @@ async fn decision_about_an_issue_settles_it() {
     for (option, settled) in [("resolve", "resolved"), ("keep_open", "confirmed"), ("dismiss", "dismissed")] {
         let (reviews, issue, decision) = Reviews::decided().await;
         assert_eq!((&decision["severity"], &decision["issueId"]), (&json!("high"), &issue["id"]));
-        assert_eq!(decision["project"]["projectId"], json!(reviews.artifacts.fixture.project));
+        let project = reviews.artifacts.fixture.project;
+        assert_eq!(reviews.decisions(&format!("&projectId={project}")).await, [decision.clone()]);
+        let other = reviews.decisions(&format!("&projectId={}", issue["id"].as_str().unwrap())).await;
+        assert_eq!(other, [] as [Value; 0], "another project");
         assert_eq!(
             reviews.artifacts.fixture.send_as("eve", "GET", "/api/decisions", Value::Null).await.1["items"],
             json!([])
@@ -525,9 +526,9 @@ async fn scan_follows_the_settings_of_its_project() {
         (audit["isTooLarge"].as_bool().unwrap(), audit["similarPairs"].as_u64().unwrap())
     };
     assert_eq!(audited().await, (false, 0), "a common word is not enough");
-    reviews.configure(json!({ "lexicalAdvisoryThreshold": 0.1 })).await;
+    reviews.configure(json!({ "layer1AdvisoryThreshold": 0.1 })).await;
     assert_eq!(audited().await, (false, 1));
-    reviews.configure(json!({ "lexicalAdvisoryThreshold": 0.99, "lexicalPromotionThreshold": 0.99 })).await;
+    reviews.configure(json!({ "layer1AdvisoryThreshold": 0.99, "layer1PromotionThreshold": 0.99 })).await;
     assert_eq!(audited().await, (false, 0));
     reviews.configure(json!({ "layer1MaxArtifactsPerScan": 1 })).await;
     assert_eq!(audited().await, (true, 0));

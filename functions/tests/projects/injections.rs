@@ -239,26 +239,38 @@ async fn severe_issue_informs_agents_whose_policy_lists_it() {
 
 #[tokio::test]
 async fn completed_agent_informs_agents_whose_policy_lists_it() {
-    let fixture = ProjectFixture::working().await;
-    let policy = json!({ "reactiveEvents": ["agent_completed"] });
-    let body = json!({
-        "brief": { "role": "Tester", "workstream": "api", "contextInjectionPolicy": policy },
-        "objective": "Test it", "workingDirectory": "/w2", "budgetCapUsd": "5",
-    });
-    let (status, spawned) = fixture.send("POST", "/api/agents/spawn", body).await;
-    assert_eq!(status, 201, "{spawned}");
-    let tester = spawned["session"]["id"].as_str().unwrap().parse().unwrap();
-    fixture.tell_to(tester, AgentFact::SidecarReady(Capabilities::default())).await;
-    let turn = "t".parse().unwrap();
-    fixture.tell_to(tester, AgentFact::TurnStarted { turn, message: None }).await;
-    fixture.complete_turn(false).await;
-    fixture.send("POST", &fixture.session_path("/close"), json!({})).await;
-    fixture.react().await;
-    let informed = fixture.app.store.conversation(tester).await.unwrap().unwrap().conversation;
-    let pending = informed.queue.pending_injection().unwrap();
-    assert!(
-        pending.content.as_str().contains("\"Builder\" of the workstream api completed"),
-        "{}",
-        pending.content
-    );
+    const DECIDED: &str = "a decision about the workstream api";
+    const COMPLETED: &str = "\"Builder\" of the workstream api completed";
+    for (events, is_approved, informed_of) in [
+        (json!(["decision_resolved", "agent_completed"]), false, vec![COMPLETED]),
+        (json!(["decision_resolved", "agent_completed"]), true, vec![DECIDED, COMPLETED]),
+        (json!(["agent_completed"]), true, vec![COMPLETED]),
+    ] {
+        let fixture = ProjectFixture::working().await;
+        let policy = json!({ "reactiveEvents": events });
+        let body = json!({
+            "brief": { "role": "Tester", "workstream": "api", "contextInjectionPolicy": policy },
+            "objective": "Test it", "workingDirectory": "/w2", "budgetCapUsd": "5",
+        });
+        let (status, spawned) = fixture.send("POST", "/api/agents/spawn", body).await;
+        assert_eq!(status, 201, "{spawned}");
+        let tester = spawned["session"]["id"].as_str().unwrap().parse().unwrap();
+        fixture.tell_to(tester, AgentFact::SidecarReady(Capabilities::default())).await;
+        let turn = "t".parse().unwrap();
+        fixture.tell_to(tester, AgentFact::TurnStarted { turn, message: None }).await;
+        fixture.complete_turn(is_approved).await;
+        let (action, body) = if is_approved {
+            let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+            ("/approve", json!({ "outputId": session.output().unwrap().output_id }))
+        } else {
+            ("/close", json!({}))
+        };
+        let (status, body) = fixture.send("POST", &fixture.session_path(action), body).await;
+        assert_eq!(status, 200, "{body}");
+        fixture.react().await;
+        let informed = fixture.app.store.conversation(tester).await.unwrap().unwrap().conversation;
+        let text = informed.queue.pending_injection().unwrap().content.as_str();
+        let found: Vec<_> = [DECIDED, COMPLETED].into_iter().filter(|part| text.contains(part)).collect();
+        assert_eq!(found, informed_of, "{text}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What briefs require of the place where their agents run, and defaults of templates (decision 92).
+//! Requirements of briefs on workspaces, and defaults of templates (decision 92).
 
 use pilothouse_app::placement::WorkerAssigner;
 use pilothouse_store::WorkerKey;

@@ -22,7 +22,7 @@ pub struct CoherenceIssueView {
     pub finding: Finding,
     /// The state, with the person and time of its decision.
     pub status: CoherenceStatus,
-    /// The review by a model. Absent if there is none: then nobody has confirmed the issue but people.
+    /// The review by a model. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<IssueReview>,
     /// The time of the latest detection.
@@ -72,7 +72,7 @@ pub struct CoherenceAudit {
     pub similar_pairs: usize,
     /// The number of issues that are new, at most 50.
     pub raised_issues: usize,
-    /// The number of older issues that a model reviews now, because they have no review. 0 without a model.
+    /// The number of reviews that the audit requested, for older issues without one. 0 without a model.
     pub requested_reviews: usize,
 }
 
@@ -90,7 +90,7 @@ pub struct CoherenceReport {
     pub open_issues: OpenIssues,
     /// The tick of the project.
     pub tick: Tick,
-    /// What the reviews by a model have cost. Absent if there was none.
+    /// The number and cost of the reviews by a model. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviews: Option<ReviewUse>,
 }

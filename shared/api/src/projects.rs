@@ -185,7 +185,7 @@ pub struct SpawnedAgent {
     /// The session that the agent starts with.
     #[serde(flatten)]
     pub started: StartedSession,
-    /// What the agent may lack in the place where it runs.
+    /// Warnings about capabilities that the agent may need and no worker has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

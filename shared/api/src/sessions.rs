@@ -96,7 +96,8 @@ pub struct SessionView {
     pub queued_reason: Option<String>,
     /// Whether a cancellation is accepted and waits for another request to resolve.
     pub cancel_accepted: bool,
-    /// Why the session is Paused or Pausing: `owner`, `brake`, `budget-exhausted`, `quota-exceeded`, `model-unavailable`, `unmetered`, `disk-full`.
+    /// Why the session is Paused or Pausing: `owner`, `brake`, `budget-exhausted`, `quota-exceeded`, `model-unavailable`, `unmetered`,
+    /// `disk-full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_reason: Option<PausedReason>,
     /// The emergency brakes that hold the session. It resumes when the last one is released.

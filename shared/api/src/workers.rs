@@ -1,8 +1,8 @@
 //! Workers in the API.
 
-use pilothouse_domain::project_agent::WorkspaceOffer;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{RunId, Timestamp};
 use pilothouse_wire::worker::WorkerId;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub struct WorkerView {
     pub shared: bool,
     /// The labels that sessions can select.
     pub labels: BTreeMap<String, String>,
-    /// What the worker offers to agents.
+    /// The workspace that the worker offers to agents.
     pub workspace: WorkspaceOffer,
     /// The maximum number of concurrent runs.
     pub capacity: u32,

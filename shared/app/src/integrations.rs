@@ -82,6 +82,6 @@ pub struct Integrations {
     pub egress_policy: EgressPolicy,
     /// Whether the server is configured with a model that reviews coherence issues.
     pub has_model: bool,
-    /// Asks that model, if this function does.
+    /// The client of that model, in functions that use it.
     pub model: Option<ModelClient>,
 }

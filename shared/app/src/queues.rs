@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The visibility timeout: six times the timeout of the function, as SQS recommends.
 const VISIBILITY: Duration = Duration::from_mins(1);
-/// The same for reviews, which wait for a model.
+/// The visibility timeout of reviews, which wait for a model.
 const REVIEW_VISIBILITY: Duration = Duration::from_mins(12);
 /// A limit that no message reaches, because [`crate::batch`] moves failing messages to the dead letters earlier, with the cause
 /// (decision 9).

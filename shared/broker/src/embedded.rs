@@ -1,9 +1,10 @@
 //! The broker of the embedded profile: durable FIFO queues in the SQLite file of the server.
 //!
 //! The file stores queues, messages, receive counts, deduplication ids and dead letters. Visibility is kept in memory ([`state`]),
-//! without the bodies of stored messages, and changes only after the corresponding commit. After a restart, messages that were in flight are visible.
+//! without the bodies of stored messages, and changes only after the corresponding commit. After a restart, messages that were in
+//! flight are visible.
 //!
-//! Messages of [`EmbeddedBroker::send_in_memory`] need no transactions: the file has them only once they fail.
+//! Messages of [`EmbeddedBroker::send_in_memory`] need no transaction, unless their processing fails: then they are stored.
 //!
 //! Order within a group is strict: a released message that waits for its delay blocks the following messages of its group. Use
 //! separate groups for messages that need not wait for each other.
@@ -52,10 +53,11 @@ impl EmbeddedBroker {
         self.state().number(queue).ok_or_else(|| no_such_queue(queue))
     }
 
-    /// Sends messages without storing them, for a sender that can repeat them: after a restart it sends everything again from
-    /// [`Self::first_in_memory`] on. A release after a failure stores the messages of its group, and further ones are stored while the
-    /// group has such messages, so that they do not hold the sender back. Deduplication ids have no effect on messages in memory.
-    /// Returns the id of the last message in memory. Sends nothing if any message is invalid.
+    /// Sends messages without storing them, for a sender that repeats all messages from [`Self::first_in_memory`] on after a restart.
+    ///
+    /// A release stores the messages of its group. While a group has stored messages, further messages are stored, too, so that
+    /// `first_in_memory` does not wait for a failing group. Deduplication ids have no effect on messages in memory. Returns the id of
+    /// the last message in memory. Sends nothing if any message is invalid.
     pub async fn send_in_memory(
         &self,
         batches: Vec<(QueueName, Vec<OutgoingMessage>)>,
@@ -78,7 +80,7 @@ impl EmbeddedBroker {
         Ok(last.map(MessageId))
     }
 
-    /// Sends any number of messages. Fails with the first that is refused.
+    /// Sends any number of messages. Fails with the first error.
     pub async fn send_all(&self, queue: &QueueName, messages: &[OutgoingMessage]) -> Result<(), QueueError> {
         for batch in messages.chunks(MAX_BATCH) {
             let outcome = self.send(queue, batch.to_vec()).await?;

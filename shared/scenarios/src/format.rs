@@ -8,7 +8,7 @@ use pilothouse_domain::routing::{AgentEventType, LifecycleAction};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A project and what happens in it.
+/// A project with its plays.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
@@ -19,7 +19,7 @@ pub struct Scenario {
     /// Files of the working directory, with their texts.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// The first one is the scenario itself. Each further one shows a failure.
+    /// The first play is the scenario of S2. Each further play shows a failure.
     pub plays: Vec<Play>,
 }
 
@@ -27,11 +27,11 @@ pub struct Scenario {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Play {
     pub name: String,
-    /// The capability profiles that it is made for.
+    /// The capability profiles of agents that can perform it.
     pub profiles: Vec<String>,
     pub agents: Vec<Actor>,
     pub steps: Vec<Step>,
-    /// What the stream and the records of the project contain at the end.
+    /// The expected events and records at the end.
     #[serde(default)]
     pub expect: Vec<Expectation>,
 }
@@ -59,14 +59,14 @@ pub struct Step {
     pub act: Act,
 }
 
-/// An act of the person, or a wait for something that the agents do. Agents have the names of the play.
+/// An act of the person, or a wait for a state of the agents. Agents have the names of the play.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Act {
     Spawn(String),
     /// Sends an immediate message.
     #[serde(rename_all = "camelCase")]
-    Tell {
+    Send {
         agent: String,
         text: String,
     },
@@ -127,7 +127,7 @@ pub enum Act {
     UntilMessage {
         agent: String,
         contains: String,
-        /// In at least this many messages.
+        /// The smallest number of such messages.
         #[serde(default = "one")]
         times: usize,
     },
@@ -145,7 +145,7 @@ impl Act {
             | Self::Pause(agent)
             | Self::Resume(agent)
             | Self::Kill(agent)
-            | Self::Tell { agent, .. }
+            | Self::Send { agent, .. }
             | Self::Decide { agent, .. }
             | Self::Brief { agent, .. }
             | Self::Until { agent, .. }
@@ -162,7 +162,7 @@ impl Act {
     }
 }
 
-/// What is recorded about an agent at the end.
+/// The expected events and records of an agent at the end.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expectation {
@@ -170,13 +170,13 @@ pub struct Expectation {
     /// Empty: all profiles.
     #[serde(default)]
     pub profiles: Vec<String>,
-    /// Types of events that the stream of the project has.
+    /// Types of events in the stream of the project.
     #[serde(default)]
     pub events: Vec<AgentEventType>,
-    /// The steps in the life of the agent, in order.
+    /// Lifecycle events of the agent, oldest first.
     #[serde(default)]
     pub lifecycle: Vec<LifecycleAction>,
-    /// Outcomes that moved the trust, oldest first.
+    /// Outcomes that changed the trust, oldest first.
     #[serde(default)]
     pub trust: Vec<String>,
     /// The ended decisions of the agent, as requests or kinds with their resolution or state, oldest first.

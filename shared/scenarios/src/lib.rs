@@ -1,8 +1,8 @@
 //! Scenarios of projects (S2, "Phase 0: Mock adapter and event pipeline validation"): five projects with scripted agents and
-//! the acts of the person who leads them. The demo plays them for people, and the end-to-end tests check them.
+//! the acts of their owner. The demo plays them, and the end-to-end tests check their results.
 //!
-//! Everything but the agents' models is real. A scenario runs with capability profiles, under which agents lack what some SDKs
-//! lack.
+//! Only the models of the agents are simulated. Each play runs with one of several capability profiles, because agents of some SDKs lack
+//! capabilities.
 
 mod format;
 mod player;
@@ -24,10 +24,10 @@ const DATA: [(&str, &str); 5] = [
 impl Scenario {
     pub const NAMES: [&'static str; 5] = [DATA[0].0, DATA[1].0, DATA[2].0, DATA[3].0, DATA[4].0];
 
-    /// Reads the scenario of this name, or the one in this file if the name ends with `.json`.
+    /// Reads the scenario with this name, or the file at this path if it ends with `.json`.
     ///
     /// # Errors
-    /// [`ScenarioError::Unknown`] if there is none.
+    /// [`ScenarioError::Unknown`] without such a scenario, [`ScenarioError::File`] and [`ScenarioError::Data`] for a file.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
         if Path::new(name).extension().is_some_and(|extension| extension == "json") {
             let read = std::fs::read_to_string(name);

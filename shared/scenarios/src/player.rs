@@ -31,7 +31,7 @@ pub enum ScenarioError {
     File { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Api(#[from] ApiError),
-    #[error("`{what}` did not happen within {seconds} s: {found}")]
+    #[error("`{what}` took longer than {seconds} s: {found}")]
     Late { what: String, seconds: u64, found: String },
 }
 
@@ -44,7 +44,7 @@ pub struct Settings {
     pub speed: f64,
     /// The working directory of the agents.
     pub folder: PathBuf,
-    /// How long something may take that the agents do.
+    /// The longest wait for a state of the agents.
     pub patience: Duration,
 }
 
@@ -60,7 +60,7 @@ pub struct ScenarioPlayer<'a> {
 }
 
 impl<'a> ScenarioPlayer<'a> {
-    /// Writes the files and creates the project. No agent is there yet.
+    /// Writes the files and creates the project. Steps spawn its agents.
     ///
     /// # Errors
     /// [`ScenarioError`] if the play or its profile is unknown, or a request fails.
@@ -108,12 +108,12 @@ impl<'a> ScenarioPlayer<'a> {
     }
 
     /// # Errors
-    /// [`ScenarioError::Late`] if what the step waits for does not happen.
+    /// [`ScenarioError::Late`] if a wait of the step takes too long, or a request fails.
     pub async fn perform(&mut self, step: &Step) -> Result<(), ScenarioError> {
         let (client, title) = (self.client, &*step.title);
         match &step.act {
             Act::Spawn(name) => self.spawn(name).await,
-            Act::Tell { agent, text } => {
+            Act::Send { agent, text } => {
                 let session = client.agent(self.agent(agent)?).await?.session_id;
                 let message = EnqueueMessage::new(text.clone(), MessagePriority::Immediate);
                 Ok(client.enqueue(session, &message).await.map(drop)?)
@@ -277,7 +277,7 @@ impl<'a> ScenarioPlayer<'a> {
         self.until(title, look).await
     }
 
-    /// Repeats `look` until it finds something. The inner error is what it found instead.
+    /// Repeats `look` until it succeeds. The inner error describes the state that it found instead.
     async fn until<T>(
         &self,
         what: &str,
@@ -306,7 +306,7 @@ fn value(view: &impl Serialize) -> Result<Value, ScenarioError> {
     Ok(serde_json::to_value(view)?)
 }
 
-/// An absent value is `null`.
+/// Whether the view has these values, by JSON pointer. An absent value is `null`.
 fn has_all(view: &Value, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(pointer, expected)| view.pointer(pointer).unwrap_or(&Value::Null) == expected)
 }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::{EnvelopeKey, GatewayToken, RootSecret};
 
+/// Prefix of the variables that configure servers, workers and sidecars. Agents do not inherit them.
+pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
+
 /// A request to run a sidecar. It contains no secret: the worker derives or fetches those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

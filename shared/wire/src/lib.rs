@@ -6,7 +6,7 @@
 //! - [`launch`]: launch requests and the parameters of a sidecar
 //! - [`gateway`]: HTTP access of a sidecar to the broker of an embedded server
 //! - [`worker`]: HTTP interface between the control plane and workers on other machines
-//! - [`secrets`]: secrets of agents, which launches name and workers have
+//! - [`secrets`]: secrets of agents: launches name them, and workers have their values
 //! - [`keys`]: keys, tokens and signatures, derived from one root secret
 //!
 //! Messages are read leniently: input of an agent is normalised, never refused (decision 6). Unknown fields are ignored, so that

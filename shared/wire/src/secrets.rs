@@ -79,7 +79,7 @@ impl Secret {
 #[serde(transparent)]
 pub struct SecretStore(BTreeMap<String, Secret>);
 
-/// A text is not a JSON object of secrets. The position says where; the text is not repeated.
+/// A text is not a JSON object of secrets. The error has the position only, because the text may contain secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the secrets are not a JSON object of texts or objects with `value` (line {line}, column {column})")]
 pub struct InvalidSecrets {
@@ -87,7 +87,7 @@ pub struct InvalidSecrets {
     column: usize,
 }
 
-/// Secrets that an agent needs and does not get.
+/// Secrets that a launch names, but its agent does not get.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct MissingSecrets(pub Vec<MissingSecret>);
@@ -108,7 +108,7 @@ pub enum MissingSecret {
         /// The scope of the reference.
         scope: SecretScope,
     },
-    /// It could not be kept out of what people see.
+    /// Redaction cannot find so short a secret.
     #[error(
         "the secret `{key}` has fewer than {MIN_BYTES} bytes, so it cannot be kept out of the output of the agent"
     )]
@@ -132,8 +132,8 @@ impl SecretStore {
         self
     }
 
-    /// The secrets that the launch names and that its agent may receive, for exactly that agent. `names_needed`: only secrets that name
-    /// the agent or its project.
+    /// The secrets that the launch names and its agent may receive. In the result, they name this agent or its project.
+    /// `names_needed`: without secrets that name no agent or project.
     #[must_use]
     pub fn for_launch(&self, request: &LaunchRequest, names_needed: bool) -> Self {
         let Some(agent) = &request.agent else { return Self::default() };

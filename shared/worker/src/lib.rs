@@ -33,9 +33,10 @@ pub use engine::claims::{ClaimOutcome, RunClaims};
 pub use engine::config::{Retention, Timing, WorkerConfig};
 pub use engine::confinement_support::{ConfinementSupport, confinement_support};
 pub use engine::containers::Containers;
-pub use engine::environment::{CLAUDE, Environment, MODELS};
+pub use engine::environment::{CLAUDE, Environment, model_variables};
 pub use engine::secrets::{WorkerSecrets, check_private};
 pub use engine::worker::{Ports, StartError, Worker};
+pub use engine::workspace::is_installed;
 pub use remote::{
     RemoteWorker, RemoteWorkerError, RemoteWorkerSettings, WorkerIdError, load_or_create_worker_id,
 };

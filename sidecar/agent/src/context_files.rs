@@ -81,7 +81,7 @@ impl ContextFiles {
 }
 
 fn beginning(path: &Path, most: usize) -> io::Result<Option<(String, bool)>> {
-    // Opening something else than a file can block.
+    // To open a pipe or a device can block.
     let length = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
         Ok(_) => return Ok(None),

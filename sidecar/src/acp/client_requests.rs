@@ -160,7 +160,7 @@ impl Driver {
         self.emit(events).await?;
         let calls = &self.translator.calls;
         let proposed = calls.proposed(&id, &call);
-        if let Some(why) = self.undelegated(&proposed.tool, &proposed.arguments) {
+        if let Some(why) = self.denied_call(&proposed.tool, &proposed.arguments) {
             respond(responder, selected(refusing(&request.options)));
             return Ok(self.events.emit(notice("delegation_denied", why)).await?);
         }

@@ -1,5 +1,5 @@
-//! Subagents that the policy of the brief does not allow (decision 92). Where an agent asks before a call that starts one, the call is
-//! refused. Many agents do not ask: an agent that starts a forbidden subagent is ended.
+//! Subagents that the policy of the brief does not allow (decision 92). If the agent asks before a call that starts such a subagent, the
+//! call is refused. Many agents do not ask; an agent that starts a forbidden subagent is ended.
 
 use pilothouse_domain::project_agent::Delegation;
 use pilothouse_wire::RawEvent;
@@ -10,14 +10,14 @@ use crate::kit::delegation::{SUBAGENT_TOOLS, called_subagent, denial};
 use crate::kit::turns::DriverExit;
 
 impl Driver {
-    /// Why a call may not start its subagent. `None` if it may, or starts none.
-    pub(super) fn undelegated(&self, tool: &str, arguments: &Value) -> Option<String> {
+    /// The reason to refuse a call that starts a subagent. `None` if the call is allowed.
+    pub(super) fn denied_call(&self, tool: &str, arguments: &Value) -> Option<String> {
         let name = called_subagent(tool, arguments)?;
         let policy = self.config.policies.delegation_policy.as_ref();
         denial(policy, Delegation::Subagent { names: &[name], depth: 1 })
     }
 
-    /// Why one of these events reports a forbidden subagent. Agents do not report how deep their subagents are nested.
+    /// The reason why a subagent of these events is forbidden. Agents do not report the nesting depth of their subagents.
     pub(super) fn denied_subagent(&self, events: &[RawEvent]) -> Option<String> {
         let policy = self.config.policies.delegation_policy.as_ref()?;
         events.iter().find_map(|event| {

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pilothouse_wire::launch::RESERVED_PREFIX;
+
 use super::agents::Profile;
 use crate::kit::agent_process::secrets;
 use crate::process::named_folders;
-
-/// Prefix of the sidecar's own variables, which are never passed on.
-const OWN: &str = "PILOTHOUSE_";
 
 /// The agent's variables by increasing precedence: those that make it ask, its own of `all`, and those of the options.
 pub(super) fn of_agent(
@@ -21,7 +20,7 @@ pub(super) fn of_agent(
     let needed = |name: &str| profile.environment.iter().any(|beginning| name.starts_with(beginning));
     let mut chosen: BTreeMap<String, String> =
         profile.asking.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    chosen.extend(all.into_iter().filter(|(name, _)| !name.starts_with(OWN) && needed(name)));
+    chosen.extend(all.into_iter().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX) && needed(name)));
     chosen.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
     chosen
 }

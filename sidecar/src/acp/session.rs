@@ -193,7 +193,7 @@ pub(super) fn refuses_conversation(error: &Error) -> bool {
     has(&["invalid_argument", "invalid_request"]) && !has(&["too long", "too large", "maximum", "exceed"])
 }
 
-/// Whether the agent's model does not answer at the moment.
+/// Whether the agent's model does not answer for some time.
 pub(super) fn is_outage(error: &Error) -> bool {
     let data = error.data.as_ref().map(Value::to_string).unwrap_or_default();
     !demands_authentication(error) && is_transient(&format!("{} {data}", error.message))

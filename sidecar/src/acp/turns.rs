@@ -18,6 +18,7 @@ use crate::kit::turns::{DriverExit, turn_id};
 
 /// In percent of the context window. If a turn ends at a token limit above it, the window counts as full.
 const FULL: u64 = 97;
+/// The prompt after an outage, if the agent had reacted to the previous prompt.
 const CONTINUE: &str = "The model did not answer for some time. Continue where you stopped.";
 
 /// In percent of the context window. The agent is then asked for its handoff document at the end of its turn.

@@ -47,9 +47,9 @@ impl Driver {
         for (message, waiting) in self.messages.take_waiting() {
             refuse_interrupted(message, waiting).await?;
         }
-        if self.out_of_quota {
+        if self.waits_for_model {
             // Claude Code is idle and will not report the end of the turn.
-            self.out_of_quota = false;
+            self.waits_for_model = false;
             let events = self.translator.abandon_turn();
             self.emit(events).await?;
         }
@@ -120,7 +120,7 @@ impl Driver {
             self.permission(&request).await?;
         }
         // A message above may have continued the turn and cleared it.
-        if self.out_of_quota {
+        if self.waits_for_model {
             self.say(prompt::CONTINUE, "next").await?;
         }
         Ok(())

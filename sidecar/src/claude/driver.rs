@@ -82,8 +82,8 @@ pub(super) struct Driver {
     pub postponed: Vec<Value>,
     pub compactions: PendingCompactions,
     pub compacting: Option<Reply>,
-    /// The turn waits because the quota is exceeded (decision 39).
-    pub out_of_quota: bool,
+    /// The turn waits because the quota is exceeded (decision 39) or the model does not answer (decision 93).
+    pub waits_for_model: bool,
     pub outage: Outage,
     /// A new process is needed at the end of the turn.
     pub restart_due: bool,
@@ -195,7 +195,7 @@ impl Driver {
             postponed: Vec::new(),
             compactions: PendingCompactions::default(),
             compacting: None,
-            out_of_quota: false,
+            waits_for_model: false,
             outage: Outage::default(),
             restart_due: false,
             allowance: allowance.after(cost(&totals)),
@@ -284,7 +284,7 @@ impl Driver {
         }
         // With an exceeded quota, the main loop has stopped, even within its turn. It is about to process a message
         // that was written.
-        let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
+        let main = (self.translator.main_loop_is_open() && !self.waits_for_model)
             || (self.translator.turn_id().is_none() && self.messages.any_written());
         let waits = |call: &str| {
             self.permissions.waits(call)

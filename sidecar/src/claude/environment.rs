@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pilothouse_domain::value::ContextPolicy;
 use pilothouse_wire::command::AgentSessionConfig;
-use pilothouse_wire::launch::SidecarLaunch;
+use pilothouse_wire::launch::{RESERVED_PREFIX, SidecarLaunch};
 
 use super::options::AdapterOptions;
 use crate::process::agent_folder;
@@ -41,8 +41,6 @@ const PREFIXES: [&str; 4] = ["LC_", "XDG_", "ANTHROPIC_", "CLAUDE_"];
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
 /// Sockets that grant the rights of the whole user. Passed on only if the options name them.
 const SOCKETS: [&str; 1] = ["XDG_RUNTIME_DIR"];
-/// Prefix of the sidecar's own credentials, which are never passed on, even if the options name them.
-const OWN: &str = "PILOTHOUSE_";
 /// Folder in which Claude Code keeps settings and conversations.
 pub(super) const CONFIG_DIRECTORY: &str = "CLAUDE_CONFIG_DIR";
 
@@ -68,15 +66,16 @@ pub(super) fn chosen(
     config: &AgentSessionConfig,
     options: &AdapterOptions,
 ) -> BTreeMap<OsString, OsString> {
+    // The sidecar's own credentials are never passed on, even if the options name them.
     let passed = |name: &str| {
-        !name.starts_with(OWN)
+        !name.starts_with(RESERVED_PREFIX)
             && (COMMON.contains(&name)
                 || (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !SOCKETS.contains(&name))
                 || options.pass_environment.iter().any(|wanted| wanted == name))
     };
     let mut chosen: BTreeMap<OsString, OsString> =
         given.into_iter().filter(|(name, _)| name.to_str().is_some_and(passed)).collect();
-    for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(OWN)) {
+    for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX)) {
         chosen.insert(name.into(), value.into());
     }
     // This folder belongs to the session and outlives the run. After a manual login, the login is in the user's own

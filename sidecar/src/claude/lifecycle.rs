@@ -197,7 +197,7 @@ impl Driver {
             return self.refuse_interrupted().await;
         }
         let working = self.translator.turn_id().is_some() || self.messages.any_written();
-        if !working || self.out_of_quota {
+        if !working || self.waits_for_model {
             // Between turns no work is lost: the next message resumes the conversation.
             return Ok(());
         }

@@ -49,7 +49,7 @@ impl Driver {
             let released = self.tool_hooks.open();
             self.answer_hooks(released).await;
         }
-        self.out_of_quota = false;
+        self.waits_for_model = false;
         self.write(&messages::line(words, uuid, priority)).await;
         Ok(())
     }

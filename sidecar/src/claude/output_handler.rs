@@ -102,11 +102,11 @@ impl Driver {
                 self.handoff_asked = false;
                 self.over |= end == TurnEnd::Failed;
             }
-            Signal::OutOfQuota => {
+            Signal::WaitsForModel => {
                 self.tool_hooks.turn_ended();
                 self.permissions.forget();
                 self.verdicts.turn_ended();
-                self.out_of_quota = true;
+                self.waits_for_model = true;
             }
             Signal::Compacted(why) => {
                 if why.is_none() {

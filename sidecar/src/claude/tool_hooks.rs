@@ -75,7 +75,7 @@ enum Gate {
 /// Current activity of a worker.
 #[derive(Debug, Default)]
 struct Activity {
-    /// How deep the worker is nested: 0 is the main loop.
+    /// Nesting depth of the worker; 0 is the main loop.
     depth: u32,
     /// A model call may be in progress.
     calls_model: bool,
@@ -83,7 +83,7 @@ struct Activity {
     tools: HashMap<String, OpenTool>,
 }
 
-/// What a tool without a result does.
+/// The activity of a tool that has no result yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenTool {
     Runs,
@@ -321,8 +321,8 @@ impl ToolHooks {
         waiting.map(|activity| activity.depth).max().unwrap_or(0)
     }
 
-    /// Whether the policy allows a call: it must not start a forbidden subagent, and its worker must not be one. Something else than
-    /// a call can start a subagent, such as a skill.
+    /// Checks that a call does not start a forbidden subagent, and that its worker is not a forbidden subagent: a skill can start a
+    /// subagent without a call.
     fn check_delegation(&self, input: &Value, worker: &Worker) -> Result<(), DelegationDenied> {
         let Some(policy) = &self.delegation else { return Ok(()) };
         let depth = match worker {

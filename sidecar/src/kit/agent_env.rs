@@ -1,33 +1,31 @@
-//! The option `env`, by which all adapters take further variables for their agents.
+//! The option `env` of all adapters: further variables for the agent.
 
 use std::collections::BTreeMap;
 
+use pilothouse_wire::launch::RESERVED_PREFIX;
 use serde_json::Value;
 
-/// Prefix of the sidecar's own variables.
-const OWN: &str = "PILOTHOUSE_";
-
-/// Variables of the sidecar that are no secrets, even if an option refers to them. Their values occur in many texts.
+/// Variables that are no secrets, even if the option refers to them. Their values occur in many texts.
 const PUBLIC: [&str; 5] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR"];
 
-/// The option, with the name that Claude Code's adapter also accepts.
+/// The names of the option. Only the adapter of Claude Code accepts the second.
 pub(crate) const OPTIONS: [&str; 2] = ["env", "environment"];
 
-/// The values of the variables of the sidecar that the option refers to. They are secrets, whatever their names are.
+/// The values of the sidecar's variables that the option refers to. All of them are secrets, independent of their names.
 pub(crate) fn referenced(options: &Value, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let env = OPTIONS.iter().filter_map(|name| options.get(name)?.as_object());
     let references = env.flat_map(|env| env.values()).filter_map(|value| value.as_str()?.strip_prefix('$'));
-    let secrets = references.filter(|name| !name.starts_with(OWN) && !PUBLIC.contains(name));
+    let secrets = references.filter(|name| !name.starts_with(RESERVED_PREFIX) && !PUBLIC.contains(name));
     secrets.filter_map(variable).collect()
 }
 
-/// A value of the option that stands for exactly this text.
+/// Escapes a text, so that [`resolved`] returns exactly this text.
 pub(crate) fn literal(text: &str) -> String {
     if text.starts_with('$') { format!("${text}") } else { text.to_owned() }
 }
 
 /// Replaces each value `$NAME` by a variable of the sidecar, because options are readable in the session and must not
-/// hold keys. `$$` at the beginning is a plain `$`. The error is a sentence for people.
+/// contain keys. `$$` at the beginning is a plain `$`. The error names all invalid values.
 pub(crate) fn resolved(
     env: BTreeMap<String, String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -36,7 +34,7 @@ pub(crate) fn resolved(
     for (name, value) in env {
         let value = match value.strip_prefix('$') {
             Some(literal) if literal.starts_with('$') => Some(literal.to_owned()),
-            Some(referenced) if referenced.starts_with(OWN) => {
+            Some(referenced) if referenced.starts_with(RESERVED_PREFIX) => {
                 wrong.push(format!("`env.{name}` names a variable of the sidecar itself"));
                 continue;
             }

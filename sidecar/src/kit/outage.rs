@@ -1,13 +1,15 @@
 //! Models that do not answer: the turn stays open, the session pauses, and it resumes for another attempt
 //! (decision 93).
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pilothouse_agent::session::RetryPolicy;
 use pilothouse_domain::Timestamp;
 use tokio::time::Instant;
 
-/// An agent has given up its own retries before, so the first pause is long.
+use crate::clock::now;
+
+/// The first delay is long, because the agent has already used up its own retries.
 const POLICY: RetryPolicy = RetryPolicy {
     base_delay: Duration::from_mins(1),
     max_delay: Duration::from_mins(15),
@@ -29,8 +31,7 @@ impl Outage {
         // The pause and the resume take different times, which spreads the attempts of several agents.
         let delay = POLICY.delay(self.attempts, None, elapsed, 0.0)?;
         self.attempts += 1;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Some(Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) + delay)
+        Some(now() + delay)
     }
 
     pub(crate) fn answered(&mut self) {
@@ -71,7 +72,7 @@ pub(crate) fn is_transient(error: &str) -> bool {
         "etimedout",
     ];
     let error = error.to_lowercase();
-    // An account without credit does not recover by itself.
+    // An account without credit stays without it until its owner pays.
     if error.contains("insufficient_quota") {
         return false;
     }
@@ -95,15 +96,16 @@ mod tests {
         let mut waited = Duration::ZERO;
         let mut delays = Vec::new();
         loop {
-            let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let before = now();
             let Some(at) = outage.retry_at() else { break };
-            let millis = u64::try_from(at.as_millis()).unwrap();
-            let delay = Duration::from_millis(millis).saturating_sub(before).as_secs_f64().round();
-            delays.push(delay);
-            waited += Duration::from_secs_f64(delay);
-            tokio::time::advance(Duration::from_secs_f64(delay)).await;
+            let millis = u64::try_from(at.as_millis() - before.as_millis()).unwrap();
+            // The wall clock advances a little between the two calls.
+            let delay = Duration::from_secs((millis + 500) / 1000);
+            delays.push(delay.as_secs());
+            waited += delay;
+            tokio::time::advance(delay).await;
         }
-        assert_eq!(delays[..6], [60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
+        assert_eq!(delays[..6], [60, 120, 240, 480, 900, 900]);
         assert!(waited > Duration::from_hours(5) && waited <= Duration::from_hours(6), "{waited:?}");
         outage.answered();
         assert!(outage.retry_at().is_some());

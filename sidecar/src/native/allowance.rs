@@ -6,13 +6,13 @@ use pilothouse_wire::RawEvent;
 use super::usage::dollars;
 use crate::kit::allowance::{self, Allowance};
 
-/// How much of a call the rest of the cap covers.
+/// The part of a call that the rest of the cap covers.
 #[derive(Debug, PartialEq)]
 pub(super) enum Coverage {
     Whole,
     /// With at most this many output tokens.
     Part(u64),
-    /// Not a useful reply.
+    /// Too little for a useful reply.
     Nothing(RawEvent),
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Driver {
     pub executing: bool,
     /// Running compactions, each with the reply of the command that requested it.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
-    /// Commands of the owner that run in parallel to the agent, with the tags of their messages.
+    /// Running commands of the owner, in parallel to the agent, with the tags of their messages.
     pub owner_commands: JoinSet<(String, OwnerCommandResult)>,
     pub owner_command_tags: BTreeSet<String>,
     pub turn: Option<TurnId>,

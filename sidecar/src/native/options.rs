@@ -138,7 +138,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The tools of these servers need no permission.
+    /// Whether the servers of `.mcp.json` are used. Their tools need no permission.
     pub(super) fn uses_project_servers(&self, config: &AgentSessionConfig, governed: bool) -> bool {
         self.project_mcp_servers.unwrap_or(config.allowed_tools.is_empty() && !governed)
     }

@@ -77,7 +77,7 @@ impl Driver {
         self.confirm_pause().await
     }
 
-    /// Gives the agent the prompt that a command became.
+    /// Gives the agent the prompt that a command of an extension returned.
     async fn steer_with_owner_command(&mut self, tag: String, text: &str) -> Result<(), DriverExit> {
         if self.work.is_none() {
             let given = self.injecting.iter().position(|given| given.tag == tag);

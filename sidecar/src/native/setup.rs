@@ -305,7 +305,7 @@ impl Setup {
 /// A warning about a model whose limits are not known.
 pub(super) fn assumed_limits(model: &ModelInfo) -> Option<String> {
     let ModelInfo { context_window, max_output_tokens, .. } = model;
-    model.assumed.then(|| {
+    model.limits_assumed.then(|| {
         format!(
             "the model {} is not known: a context window of {context_window} tokens and replies of at most \
              {max_output_tokens} are assumed; describe it in PILOTHOUSE_MODELS",

@@ -21,12 +21,12 @@ pub async fn git(processes: &Processes, folder: &Path, arguments: &[&str]) -> Op
     command.command().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut group = command.spawn().ok()?;
     let stdout = group.stdout()?;
-    let said = tokio::time::timeout(LIMIT, async {
-        let mut said = String::new();
-        stdout.take(MAX_OUTPUT).read_to_string(&mut said).await.ok()?;
-        group.wait().await.ok()?.success().then_some(said)
+    let output = tokio::time::timeout(LIMIT, async {
+        let mut output = String::new();
+        stdout.take(MAX_OUTPUT).read_to_string(&mut output).await.ok()?;
+        group.wait().await.ok()?.success().then_some(output)
     });
-    said.await.ok()?
+    output.await.ok()?
 }
 
 /// The branch, the number of changed files and the last commits, as a text. `None` outside of a repository.

@@ -296,10 +296,10 @@ pub struct Note {
 pub struct AgentError {
     /// A sentence for people.
     pub message: String,
-    /// How bad it is. Default: `medium`.
+    /// The severity. Default: `medium`.
     #[serde(default = "medium")]
     pub severity: Severity,
-    /// Where it comes from: `provider`, `model`, `timeout` or `internal`. Default: `internal`.
+    /// The source: `provider`, `model`, `timeout` or `internal`. Default: `internal`.
     #[serde(default = "internal")]
     pub category: ErrorCategory,
 }

@@ -25,7 +25,7 @@ struct AdapterOptions {
     segment: Option<String>,
     /// Factor by which waits are shortened; 0 disables all waits.
     speed: Option<f64>,
-    /// What the agent lacks: the name of a profile, or each capability.
+    /// The capabilities of the agent: the name of a profile, or each capability.
     capabilities: CapabilityProfile,
 }
 

@@ -188,7 +188,7 @@ impl Driver {
         Ok(self.events.emit(notice).await?)
     }
 
-    /// Why the policy of the brief does not allow a delegation. The shim reports it when it has happened, so the agent is ended.
+    /// The reason why the policy of the brief does not allow a delegation. Shims report delegations afterwards, so the agent is ended.
     fn denied(&self, delegation: &Delegation) -> Option<String> {
         let names = [delegation.child_agent_id.as_str(), delegation.child_role.as_str()];
         let delegated = match delegation.action {

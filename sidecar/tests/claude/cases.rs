@@ -545,7 +545,7 @@ fn exhausted_plan_keeps_the_turn_open_until_resumed() {
         };
         assert_eq!(message.as_deref(), Some(words));
         assert_eq!(reset_at.unwrap().as_secs(), 1_795_365_775);
-        assert_eq!(stopped.signals, [Signal::OutOfQuota]);
+        assert_eq!(stopped.signals, [Signal::WaitsForModel]);
         assert!(translator.turn_id().is_some());
     }
     translator.line(&rejected(
@@ -573,7 +573,7 @@ fn rate_limit_of_a_key_keeps_the_turn_open() {
     translator.line(&says("a"));
     let [_, result] = refused("API Error: Request rejected (429)");
     let lost = translator.line(&result);
-    assert_eq!((names(&lost), &lost.signals[..]), (vec!["model_unavailable"], &[Signal::OutOfQuota][..]));
+    assert_eq!((names(&lost), &lost.signals[..]), (vec!["model_unavailable"], &[Signal::WaitsForModel][..]));
     assert!(translator.turn_id().is_some());
     translator.line(&says("b"));
     assert_eq!(names(&translator.line(&success())), ["turn_completed"]);

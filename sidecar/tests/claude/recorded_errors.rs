@@ -127,7 +127,7 @@ fn model_that_does_not_answer_keeps_the_turn_open() {
             _ => None,
         });
         assert!(unavailable.unwrap().starts_with(begins), "{unavailable:?}");
-        assert_eq!(run.signals, [Signal::OutOfQuota]);
+        assert_eq!(run.signals, [Signal::WaitsForModel]);
         // The recorded process ended afterwards, within the open turn.
         let reasons: Vec<_> = run.session_ends().iter().map(|end| end.reason.clone()).collect();
         assert_eq!(reasons, ["stream_ended"], "{name}");

@@ -1,9 +1,9 @@
 //! Agents of a project report artifacts while the server (with its worker) and sidecars are killed.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pilothouse_tests::{Api, ServerProcess};
+use pilothouse_tests::{Api, ServerProcess, Session};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng as _};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const AGENTS: usize = 4;
 /// The reports of an agent, and those of each of its turns.
 const REPORTS: usize = 48;
 const REPORTS_OF_TURN: usize = 4;
-/// Longer than every deadline of a launch, a drain and a recovery together.
+/// Longer than the deadlines of a launch, a drain and a recovery together.
 const PATIENCE: Duration = Duration::from_mins(3);
 const DONE: &str = "Everything is reported.";
 
@@ -69,36 +69,30 @@ impl Fleet {
         Self { server, agents }
     }
 
-    /// Waits until every agent has said that it is done. Resolves what needs a person; an agent that has failed and can neither
-    /// continue nor be decided on is a violation.
+    /// Waits until every agent has said that it is done, and resolves the recoveries that wait for a decision. Panics if an agent can
+    /// neither continue nor be recovered.
     async fn until_done(&self) {
         let api = self.server.api();
-        let give_up = Instant::now() + PATIENCE;
-        let mut open: BTreeSet<&String> = self.agents.iter().collect();
-        while !open.is_empty() {
-            for decision in api.all("/api/decisions?kind=crash_recovery").await {
-                recover(&api, &decision).await;
-            }
-            for agent in open.clone() {
-                let view = api.get(&format!("/api/agents/{agent}")).await.expect(200).body;
-                let session = api.session(view["sessionId"].as_str().unwrap());
-                if session.said().await.iter().any(|text| text == DONE) {
-                    open.remove(agent);
+        for agent in &self.agents {
+            let look = async || {
+                for decision in api.all("/api/decisions?kind=crash_recovery").await {
+                    recover(&api, &decision).await;
                 }
-            }
-            if Instant::now() >= give_up {
-                let mut views = Vec::new();
-                for agent in &open {
-                    views.push(api.get(&format!("/api/agents/{agent}")).await.body);
-                }
-                panic!("no way to recover: {views:#?}, decisions {:#?}", api.all("/api/decisions").await);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+                let said = session_of(&api, agent).await.said().await;
+                said.iter().any(|text| text == DONE).then_some(())
+            };
+            session_of(&api, agent).await.until_within(PATIENCE, DONE, look).await;
         }
     }
 }
 
-/// The first way that the decision offers and the control plane accepts.
+/// The current session of an agent.
+async fn session_of(api: &Api, agent: &str) -> Session {
+    let view = api.get(&format!("/api/agents/{agent}")).await.expect(200).body;
+    api.session(view["sessionId"].as_str().unwrap())
+}
+
+/// Resolves the decision with the first option that the control plane accepts.
 async fn recover(api: &Api, decision: &Value) {
     let path = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
     for option in ["resume", "restart"] {
@@ -117,7 +111,7 @@ pub(crate) async fn run(seed: u64, rounds: u64) -> Vec<String> {
     let mut history = Rounds::default();
     let mut fleet = Fleet::start().await;
     for _ in 0..rounds {
-        // A random time on purpose, without a condition to wait for.
+        // The kill comes at a random time, so there is no condition to wait for.
         tokio::time::sleep(Duration::from_millis(rng.random_range(0..800))).await;
         lane::strike_down(&mut fleet.server, &mut rng, &mut history).await;
     }
@@ -182,9 +176,7 @@ async fn artifacts(api: &Api, agents: &[String]) -> Vec<String> {
 
 /// No event of a run was applied twice.
 async fn events(api: &Api, agent: &str) -> Vec<String> {
-    let view = api.get(&format!("/api/agents/{agent}")).await.expect(200).body;
-    let session = api.session(view["sessionId"].as_str().unwrap());
-    let events = api.all(&session.path("/events")).await;
+    let events = api.all(&session_of(api, agent).await.path("/events")).await;
     let mut seen = BTreeSet::new();
     let repeated = events.iter().filter(|it| it["outcome"] == "applied" && it["sequence"].is_number());
     repeated

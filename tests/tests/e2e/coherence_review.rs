@@ -18,7 +18,6 @@ fn judgment(issue: &Value) -> String {
     json!({ "results": [{
         "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
         "explanation": "The decision is cents, the guide says dollars.", "suggestedResolution": "Say cents in the guide.",
-        "notifyAgentIds": issue["affectedAgentIds"],
     }] })
     .to_string()
 }
@@ -113,10 +112,10 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
     assert_eq!(held.get("review"), None);
 
     // A person resolves the decision, which settles the issue.
-    let inbox = api.get("/api/decisions?kind=coherence_review").await.expect(200).body;
+    let inbox = api.get(&format!("/api/decisions?kind=coherence_review&projectId={project}")).await;
+    let inbox = inbox.expect(200).body;
     let decision = &inbox["items"][0];
     assert_eq!((&decision["issueId"], &decision["severity"]), (&unreviewed["id"], &json!("high")));
-    assert_eq!(decision["project"]["projectId"], json!(project));
     let resolve = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
     let choice = json!({ "resolutionType": "choose_option", "chosenOptionId": "resolve" });
     api.post(&resolve, choice.clone()).await.expect(200);

@@ -1,8 +1,8 @@
-//! The story of an owner who controls a project of four agents: what they may do without her, what she decides, how trust and modes
-//! change that, and how a brake stops and resumes them (S2, "Control Mode Enforcement", "Emergency Brake").
+//! An owner controls a project of four agents with different adapters: calls run or wait for a decision by mode and trust, and a brake
+//! stops and resumes the agents (S2, "Control Mode Enforcement", "Emergency Brake"). The decision log explains each step.
 //!
-//! Every process is real; only the models are scripted. Functions in the cloud cannot reach those, so the story needs the embedded
-//! server.
+//! All processes are real; the models are scripted. Functions in the cloud cannot reach the scripted model, so this test needs the
+//! embedded server. It is skipped where an agent is not installed (`tests/agents` installs them).
 
 use pilothouse_model_server::{Conversation, ModelServer, Progress, Script, Step};
 use pilothouse_tests::processes::Sidecar;
@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 
 use crate::authorization::{bash, resolve};
 use crate::brakes::{by_session, path};
+use crate::leaks::asked;
 use crate::scripts::{say, script, turn};
 use crate::{agents_acp, agents_claude};
 
 /// Divides the deadlines of commands: one that is not received is sent again after three seconds, and escalated after six.
 const DIVISOR: u32 = 10;
 
-/// The model of each agent. Gates hold the steps that depend on the owner.
+/// The models of three agents. Gates hold the steps that depend on the owner.
 fn models() -> Script {
     let conversation = |name: &str, progress, steps| Conversation {
         name: name.into(),
@@ -44,7 +45,7 @@ fn models() -> Script {
         Step::text("The ACP agent is done.").waiting("end"),
     ];
     let conversations = vec![
-        // Its process is ended and repeats its last request.
+        // The process of this agent is ended, and the next one repeats its last request.
         conversation("native", Progress::History, native),
         conversation("claude", Progress::Order, claude),
         conversation("acp", Progress::Order, acp),
@@ -52,7 +53,7 @@ fn models() -> Script {
     Script { conversations, ..Script::default() }
 }
 
-/// Asks for a deletion, and ignores the first pause after it.
+/// The fourth agent is a script. It deletes a folder, and ignores the first pause after that.
 fn scripted() -> Value {
     let ignore = json!({ "ignore": { "command": "pause", "untilRepeated": true } });
     script(&[turn(&[
@@ -70,21 +71,17 @@ struct Agent {
 }
 
 impl Agent {
-    /// Waits for the pending decision about a call that contains `text`.
     async fn asked(&self, text: &str) -> Value {
-        let path = format!("/api/decisions?session={}", self.session.id);
-        let look =
-            async || self.session.api.all(&path).await.into_iter().find(|it| it.to_string().contains(text));
-        self.session.until_within(PATIENCE, text, look).await
+        asked(&self.session, text).await
     }
 
-    async fn until_trusted(&self, points: f64) {
+    async fn until_trust(&self, points: f64) {
         let path = format!("/api/trust/{}", self.id);
         let look = async || {
             let score = self.session.api.get(&path).await.expect(200).body["exactScore"].as_f64().unwrap();
             (score >= points).then_some(())
         };
-        self.session.until_within(PATIENCE, "more trust", look).await;
+        self.session.until_within(PATIENCE, &format!("trust {points}"), look).await;
     }
 }
 
@@ -97,7 +94,7 @@ struct Story {
 }
 
 impl Story {
-    /// `None` without the external agents.
+    /// `None` if an agent is not installed.
     async fn begin() -> Option<Self> {
         let (claude, acp) = (agents_claude::binary()?, agents_acp::program()?);
         let home = tempfile::tempdir().unwrap();
@@ -110,7 +107,7 @@ impl Story {
         ];
         let server = ServerProcess::start_with(DIVISOR, &environment).await;
         let api = server.api();
-        // A point more, and actions that are not trivial need no person.
+        // Half a point below the trust from which actions that are not trivial need no person.
         let project = json!({
             "name": "Shop", "workstreams": [{ "id": "shop", "name": "The shop" }],
             "trust": { "config": { "initialScore": 69.5 } }, "tickConfig": { "mode": "manual" },
@@ -127,13 +124,13 @@ impl Story {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "x").unwrap();
         }
-        // The scripts have no step for what an agent learns of the others' decisions.
-        let quiet =
+        // The scripts have no steps for injections.
+        let no_injections =
             json!({ "reactiveEvents": [], "periodicIntervalMinutes": null, "stalenessThreshold": null });
         let mut body = json!({
             "projectId": self.project["id"],
             "brief": { "role": adapter, "workstream": "shop", "adapter": adapter, "providerConfig": options,
-                "contextInjectionPolicy": quiet },
+                "contextInjectionPolicy": no_injections },
             "objective": format!("Tidy the shop. [[script:{adapter}]]"),
             "workingDirectory": folder,
             "budgetCapUsd": "5",
@@ -147,10 +144,10 @@ impl Story {
         Agent { id, session: Session::new(self.api.clone(), session, spawned) }
     }
 
-    /// Spawns an agent that hibernates a second after it rests or waits.
-    async fn spawn_sleepy(&self, plays: &Value) -> Agent {
+    /// Spawns an agent that hibernates when it is idle or waits for a second.
+    async fn spawn_hibernating(&self, plays: &Value) -> Agent {
         let template = json!({
-            "name": "Sleepy", "modelId": "small", "defaultBudgetCapUsd": "5", "adapter": "script",
+            "name": "Hibernates soon", "modelId": "small", "defaultBudgetCapUsd": "5", "adapter": "script",
             "idleTimeoutSeconds": 1, "allowedTools": ["Bash"],
         });
         let template = self.api.post("/api/agents/templates", template).await.expect(201).body;
@@ -162,12 +159,15 @@ impl Story {
         self.server.sidecars().into_iter().find(|sidecar| sidecar.run == run).unwrap()
     }
 
-    async fn brake_when(&self, brake: &Value, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let look = async || Some(self.api.get(&path(brake, "")).await.expect(200).body).filter(&is);
-        self.api.session("none").until_within(PATIENCE, what, look).await
+    async fn until_confirmed(&self, brake: &Value, count: usize) -> Value {
+        let look = async || {
+            let view = self.api.get(&path(brake, "")).await.expect(200).body;
+            (view["confirmedCount"] == count).then_some(view)
+        };
+        self.api.session("none").until_within(PATIENCE, &format!("{count} confirmations"), look).await
     }
 
-    /// The log of decisions, oldest first.
+    /// The decision log of the project, oldest first.
     async fn log(&self) -> Vec<Value> {
         let path = format!("/api/projects/{}/decision-log", self.project["id"].as_str().unwrap());
         let mut log = self.api.all(&path).await;
@@ -193,69 +193,69 @@ async fn owner_controls_four_agents_of_a_project() {
     let Some(story) = Story::begin().await else { return };
     let quiet = json!({ "HOME": story.home.path(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" });
     let native = story.spawn("native", json!({}), None).await;
-    let claude = story.spawn("claude", json!({ "environment": quiet }), None).await;
+    let claude = story.spawn("claude", json!({ "env": quiet }), None).await;
     let acp = story.spawn("acp", json!({ "env": quiet }), None).await;
-    let scripted = story.spawn_sleepy(&scripted()).await;
+    let scripted = story.spawn_hibernating(&scripted()).await;
 
-    a_risky_command_is_modified(&story, &native).await;
-    trust_changes_what_is_asked(&story, &claude).await;
-    an_approval_of_a_sleeping_agent_is_a_grant(&story, &scripted).await;
-    a_stricter_mode_holds_for_the_next_write(&story, &native).await;
+    deletion_is_modified(&story, &native).await;
+    approval_raises_trust(&story, &claude).await;
+    approval_of_a_hibernated_agent_is_a_grant(&story, &scripted).await;
+    stricter_mode_holds_for_the_next_write(&story, &native).await;
     let deletion = brake_stops_all_four(&story, [&scripted, &native, &claude, &acp]).await;
     release_resumes_what_the_brake_stopped(&story, [&scripted, &native, &claude, &acp], &deletion).await;
     log_explains_each_step(&story, [&scripted, &native, &claude, &acp]).await;
 }
 
-/// `ls` runs; the deletion is asked, and the owner restricts it.
-async fn a_risky_command_is_modified(story: &Story, native: &Agent) {
+/// `ls` runs. The deletion waits for a decision, and the owner restricts it to a subfolder.
+async fn deletion_is_modified(story: &Story, native: &Agent) {
     let removal = native.asked("rm -rf build").await;
     let modified = json!({ "resolutionType": "modify", "modifiedInput": { "command": "rm -rf build/old" } });
     resolve(&story.api, &removal, modified).await;
     let folder = story.server.work_folder().join("native/build");
     let is_done = async || (!folder.join("old").exists()).then_some(());
     native.session.until_within(PATIENCE, "the modified command", is_done).await;
-    assert!(folder.join("kept.o").exists(), "the command of the owner ran, not that of the agent");
+    assert!(folder.join("kept.o").exists(), "the modified command ran");
 }
 
-/// An action that is not trivial is asked below a trust of 70. The approval moves the trust above it, and the next one runs.
-async fn trust_changes_what_is_asked(story: &Story, claude: &Agent) {
+/// Below a trust of 70, an action that is not trivial waits for a decision. The approval raises the trust to 70, and the next action runs.
+async fn approval_raises_trust(story: &Story, claude: &Agent) {
     approve(claude, &claude.asked(": env?").await).await;
-    claude.until_trusted(70.0).await;
+    claude.until_trust(70.0).await;
     story.model.open("trusted");
     let two = async || (claude.session.tool_calls().await.len() == 2).then_some(());
     claude.session.until_within(PATIENCE, "the next call", two).await;
     claude.session.until("no question", |view| view["pendingRequests"] == json!([])).await;
 }
 
-async fn an_approval_of_a_sleeping_agent_is_a_grant(story: &Story, scripted: &Agent) {
+async fn approval_of_a_hibernated_agent_is_a_grant(story: &Story, scripted: &Agent) {
     let removal = scripted.asked("remove").await;
     scripted.session.until("hibernation", |view| view["hibernated"] == true).await;
     let resolve = format!("/api/decisions/{}/resolve", removal["id"].as_str().unwrap());
     let approved = story.api.post(&resolve, json!({ "resolutionType": "approve" })).await.expect(200).body;
     assert_eq!((&approved["state"], &approved["delivery"]), (&json!("resolved"), &json!("message")));
     scripted.session.until_said("The script works.").await;
-    assert_eq!(scripted.session.view().await["currentRun"]["ordinal"], 2, "it woke for the grant");
+    assert_eq!(scripted.session.view().await["currentRun"]["ordinal"], 2, "another process uses the grant");
 }
 
-async fn a_stricter_mode_holds_for_the_next_write(story: &Story, native: &Agent) {
+async fn stricter_mode_holds_for_the_next_write(story: &Story, native: &Agent) {
     story.api.put("/api/control-mode", json!({ "mode": "orchestrator" })).await.expect(200);
     story.model.open("write");
     let write = native.asked("notes.md").await;
     let file = story.server.work_folder().join("native/notes.md");
-    assert!(!file.exists(), "it waits");
+    assert!(!file.exists(), "the write waits for a decision");
     approve(native, &write).await;
     let is_written = async || file.exists().then_some(());
     native.session.until_within(PATIENCE, "the file", is_written).await;
 }
 
-/// One agent ignores its command until it is repeated, and the sidecar of another one is suspended by its machine. Returns the decision
-/// that is suspended meanwhile.
+/// One agent ignores its pause until it is repeated, and the sidecar of another one is frozen (`SIGSTOP`). Returns the decision that the
+/// brake suspends.
 async fn brake_stops_all_four(story: &Story, [scripted, native, claude, acp]: [&Agent; 4]) -> Value {
     story.model.open("ask");
     let deletion = acp.asked("rm -rf dist").await;
     claude.session.post("/pause", json!({})).await.expect(202);
     claude.session.until_told(&["pause_ack"]).await;
-    // It pauses before its next call.
+    // The agent pauses before its next call.
     story.model.open("claude");
     claude.session.until_status("Paused").await;
     let frozen = story.sidecar(&native.session.view().await);
@@ -265,12 +265,12 @@ async fn brake_stops_all_four(story: &Story, [scripted, native, claude, acp]: [&
     let body = json!({ "scope": scope, "reason": "It deletes the wrong files" });
     let brake = story.api.post("/api/brake", body).await.expect(202).body;
     assert_eq!(brake["sessionCount"], 4);
-    let three = story.brake_when(&brake, "three of four", |it| it["confirmedCount"] == 3).await;
+    let three = story.until_confirmed(&brake, 3).await;
     assert_eq!(three["progress"], "3 of 4 confirmed");
     let seen = by_session(&three);
-    assert_ne!(seen[&native.session.id]["stage"], "confirmed", "it is suspended: {three:#}");
+    assert_ne!(seen[&native.session.id]["stage"], "confirmed", "its sidecar is frozen: {three:#}");
     assert_eq!(seen[&scripted.session.id]["escalated"], json!(false), "the repeated command reached it");
-    let all = story.brake_when(&brake, "all four", |it| it["confirmedCount"] == 4).await;
+    let all = story.until_confirmed(&brake, 4).await;
     assert_eq!(by_session(&all)[&native.session.id]["escalated"], true, "its process was ended: {all:#}");
 
     let suspended = async || {
@@ -284,7 +284,7 @@ async fn brake_stops_all_four(story: &Story, [scripted, native, claude, acp]: [&
     deletion
 }
 
-/// The agent that its owner had paused stays paused. The one that waited for her waits again.
+/// The agent that its owner had paused stays paused. The agent that waited for a decision waits again.
 async fn release_resumes_what_the_brake_stopped(
     story: &Story,
     [scripted, native, claude, acp]: [&Agent; 4],
@@ -339,7 +339,7 @@ async fn log_explains_each_step(story: &Story, [scripted, native, claude, acp]: 
                 ["Bash", "allow", "neverEscalate"]
             ]),
         ),
-        // It decides on its own that listing files needs no permission.
+        // The agent itself decides that listing files needs no permission.
         (acp, json!([["Bash", "ask", "alwaysEscalate"]])),
     ];
     for (agent, verdicts) in expected {
@@ -347,9 +347,9 @@ async fn log_explains_each_step(story: &Story, [scripted, native, claude, acp]: 
     }
     let look = async || {
         let log = story.log().await;
-        let brakes = log.iter().filter(|it| it["type"] == "brake").count();
-        let decisions = log.iter().filter(|it| it["type"] == "decision").count();
-        (brakes == 2 && decisions == 5).then_some(log)
+        let count = |kind: &str| log.iter().filter(|it| it["type"] == kind).count();
+        let is_whole = (count("brake"), count("decision"), count("trust")) == (2, 5, 9);
+        is_whole.then_some(log)
     };
     let log = native.session.until_within(PATIENCE, "the whole log", look).await;
     let of = |kind: &str, field: &str| -> Vec<Value> {
@@ -358,8 +358,35 @@ async fn log_explains_each_step(story: &Story, [scripted, native, claude, acp]: 
     assert_eq!(of("decision", "resolutionType"), ["modify", "approve", "approve", "approve", "approve"]);
     assert_eq!(of("control_mode", "to"), ["orchestrator"]);
     assert_eq!(of("brake", "action"), ["pulled", "released"]);
-    let verdict_ids = of("verdict", "verdictId");
-    for decision in log.iter().filter(|it| it["type"] == "decision") {
-        assert!(verdict_ids.contains(&decision["verdictId"]), "no verdict explains {decision}");
+    trust_follows_the_decisions(&log, [scripted, native, claude, acp]);
+}
+
+fn trust_follows_the_decisions(log: &[Value], [scripted, native, claude, acp]: [&Agent; 4]) {
+    let (approved, modified, braked) =
+        ("human_approves_tool_call", "human_modifies_tool_args", "human_overrides_via_brake");
+    let expected = [
+        (scripted, vec![approved, braked]),
+        (native, vec![modified, approved, braked]),
+        (claude, vec![approved, braked]),
+        (acp, vec![braked, approved]),
+    ];
+    for (agent, outcomes) in expected {
+        let of_agent = log.iter().filter(|it| it["type"] == "trust" && it["agentId"] == agent.id.as_str());
+        let seen: Vec<_> = of_agent.map(|it| it["change"]["outcome"].clone()).collect();
+        assert_eq!(seen, outcomes, "{}", agent.session.id);
     }
+    // Each verdict that asks has one decision, which has one change of trust.
+    for asked in log.iter().filter(|it| it["type"] == "verdict" && it["verdict"] == "ask") {
+        let decision = only(log, "decision", "/verdictId", &asked["verdictId"]);
+        let trust = only(log, "trust", "/change/decisionId", &decision["decisionId"]);
+        assert_eq!((&decision["agentId"], &trust["agentId"]), (&asked["agentId"], &asked["agentId"]));
+    }
+}
+
+/// The only entry with this type and reference.
+fn only<'a>(log: &'a [Value], kind: &str, pointer: &str, id: &Value) -> &'a Value {
+    let found: Vec<_> =
+        log.iter().filter(|it| it["type"] == kind && it.pointer(pointer) == Some(id)).collect();
+    let [entry] = found[..] else { panic!("{kind} {pointer} {id}: {found:#?}") };
+    entry
 }

@@ -1,8 +1,8 @@
-//! The story of two agents of different SDKs in two workstreams: one builds on the result of the other, their work collides, and one
-//! is killed (S2, "Knowledge Store", "Coherence Monitoring", "Crash recovery").
+//! Two agents with different adapters in two workstreams: one uses an artifact of the other, both report the same file, and one is killed
+//! and continues (S2, "Knowledge Store", "Coherence Monitoring", "Crash recovery").
 //!
-//! Every process is real; only the models are scripted. Functions in the cloud cannot reach those, so the story needs the embedded
-//! server.
+//! All processes are real; the models are scripted. Functions in the cloud cannot reach the scripted model, so this test needs the
+//! embedded server. It is skipped where Claude Code is not installed (`tests/agents` installs it).
 
 use pilothouse_api::briefing::{Briefing, BriefingSection};
 use pilothouse_model_server::{Conversation, ModelServer, Script, Step};
@@ -14,7 +14,7 @@ use crate::agents_claude;
 
 const PRICES: &str = "A pot costs 25 euros.\n";
 
-/// The models. Gates hold the steps that depend on the owner.
+/// The models of both agents. Gates hold the steps that depend on the owner.
 fn models(folder: &std::path::Path) -> Script {
     let conversation =
         |name: &str, steps| Conversation { name: name.into(), steps, ..Conversation::default() };
@@ -50,7 +50,7 @@ struct Story {
 }
 
 impl Story {
-    /// `None` without Claude Code.
+    /// `None` if Claude Code is not installed.
     async fn begin() -> Option<Self> {
         let claude = agents_claude::binary()?;
         let home = tempfile::tempdir().unwrap();
@@ -106,17 +106,17 @@ impl Story {
 async fn agents_share_results_collide_and_recover() {
     let Some(story) = Story::begin().await else { return };
     let quiet = json!({ "HOME": story.home.path(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" });
-    let writer = story.spawn("Writer", "claude", "docs", &["api"], json!({ "environment": quiet })).await;
+    let writer = story.spawn("Writer", "claude", "docs", &["api"], json!({ "env": quiet })).await;
     story.until_asked("claude", 0).await;
     let builder = story.spawn("Builder", "native", "api", &[], json!({})).await;
-    let artifact = an_agent_publishes_an_artifact(&story, &builder).await;
-    the_other_learns_of_it_and_uses_it(&story, &writer, &artifact).await;
-    the_collision_is_an_issue_before_the_review(&story, &writer).await;
-    a_killed_agent_continues_by_policy(&story, &builder).await;
-    the_briefing_reports_it(&story, &writer).await;
+    let artifact = builder_reports_an_artifact(&story, &builder).await;
+    writer_receives_the_artifact_and_uses_it(&story, &writer, &artifact).await;
+    conflict_is_an_issue_before_the_review(&story, &writer).await;
+    killed_agent_continues_by_policy(&story, &builder).await;
+    briefing_reports_the_work(&story, &writer).await;
 }
 
-async fn an_agent_publishes_an_artifact(story: &Story, builder: &Session) -> Value {
+async fn builder_reports_an_artifact(story: &Story, builder: &Session) -> Value {
     builder.until_said("The prices are reported.").await;
     builder.until_status("Idle").await;
     let listed = story.api.get("/api/artifacts").await.expect(200).body["items"].clone();
@@ -124,8 +124,8 @@ async fn an_agent_publishes_an_artifact(story: &Story, builder: &Session) -> Val
     listed[0].clone()
 }
 
-/// The model call of the writer is under way: its next point for messages is after it.
-async fn the_other_learns_of_it_and_uses_it(story: &Story, writer: &Session, artifact: &Value) {
+/// The injection arrives during a model call of the writer, and is delivered after the call.
+async fn writer_receives_the_artifact_and_uses_it(story: &Story, writer: &Session, artifact: &Value) {
     let id = artifact["id"].as_str().unwrap();
     story.api.post(&format!("/api/artifacts/{id}/approve"), json!({})).await.expect(200);
     story.model.set("artifact", id);
@@ -134,11 +134,14 @@ async fn the_other_learns_of_it_and_uses_it(story: &Story, writer: &Session, art
         let events: Vec<Value> = story.api.all(&writer.path("/events")).await;
         events.iter().any(|it| it.to_string().contains("message_ack")).then_some(())
     };
-    writer.until_within(PATIENCE, "the injection at the sidecar", sent).await;
+    writer.until_within(PATIENCE, "the acknowledged injection", sent).await;
     story.model.open("approved");
     let messages = writer.until_messages("the injection", |all| all.iter().any(injected)).await;
-    let told = messages.iter().find(|it| injected(it)).unwrap()["content"].as_str().unwrap().to_owned();
-    assert!(told.contains("\"prices.md\", version 1, of the workstream api was approved"), "{told}");
+    let injection = messages.iter().find(|it| injected(it)).unwrap()["content"].as_str().unwrap().to_owned();
+    assert!(
+        injection.contains("\"prices.md\", version 1, of the workstream api was approved"),
+        "{injection}"
+    );
     writer.until_said("The guide is written.").await;
     let received = story.model.prompts().into_iter().find(|it| {
         it.conversation.as_deref() == Some("claude")
@@ -153,8 +156,8 @@ async fn the_other_learns_of_it_and_uses_it(story: &Story, writer: &Session, art
     assert_eq!(read["status"], "Success", "{read}");
 }
 
-/// Both report the same file. Layer 0 finds it with the report, before anybody has reviewed the second one.
-async fn the_collision_is_an_issue_before_the_review(story: &Story, writer: &Session) {
+/// Both agents report the same file. Layer 0 finds the conflict with the second report, before a person reviews the artifact.
+async fn conflict_is_an_issue_before_the_review(story: &Story, writer: &Session) {
     let listed = story.api.get("/api/artifacts?workstream=docs").await.expect(200).body["items"].clone();
     assert_eq!(listed[0]["state"], "pending", "{listed}");
     let look = async || {
@@ -165,10 +168,10 @@ async fn the_collision_is_an_issue_before_the_review(story: &Story, writer: &Ses
     let issue = writer.until_within(PATIENCE, "the conflict", look).await;
     assert_eq!((&issue["severity"], &issue["status"]["state"]), (&json!("high"), &json!("open")), "{issue}");
     assert_eq!(issue["affectedWorkstreams"], json!(["docs", "api"]), "{issue}");
-    // Contradictions between the texts are those of layer 2, which needs a model that reviews them.
+    // Layer 2, which finds contradictions between texts, has no model here.
 }
 
-async fn a_killed_agent_continues_by_policy(story: &Story, builder: &Session) {
+async fn killed_agent_continues_by_policy(story: &Story, builder: &Session) {
     builder.say("Look at them once more.", "Queued").await;
     story.until_asked("native", 3).await;
     let run = builder.view().await["currentRun"]["id"].clone();
@@ -182,8 +185,8 @@ async fn a_killed_agent_continues_by_policy(story: &Story, builder: &Session) {
     assert_eq!(checkpoints["items"][0]["serializedBy"], "crash_recovery", "{checkpoints}");
 }
 
-/// What was finished, what was decided without the owner and why, and what it cost. Nothing needs her, and nothing is at risk.
-async fn the_briefing_reports_it(story: &Story, writer: &Session) {
+/// The briefing lists finished work, automatic decisions with their reasons, and costs. Its sections of attention and risks are empty.
+async fn briefing_reports_the_work(story: &Story, writer: &Session) {
     writer.until_status("Idle").await;
     let path = format!("/api/projects/{}/briefing", story.project["id"].as_str().unwrap());
     let texts = |section: &BriefingSection| -> Vec<String> {

@@ -117,7 +117,8 @@ fn processes(server: &ServerProcess, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
 }
 
 /// Waits for the decision on a call with this text.
-async fn asked(session: &Session, text: &str) -> Value {
+/// Waits for a pending decision with this text, such as the command of the call.
+pub(crate) async fn asked(session: &Session, text: &str) -> Value {
     let path = format!("/api/decisions?session={}", session.id);
     let look = async || session.api.all(&path).await.into_iter().find(|it| it.to_string().contains(text));
     session.until_within(PATIENCE, text, look).await

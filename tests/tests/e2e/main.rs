@@ -70,7 +70,6 @@ mod server;
 mod skills;
 mod steering;
 mod stopping;
-mod story;
 mod stream;
 mod subagents;
 mod templates;

@@ -1,5 +1,5 @@
-//! The scenarios of S2 ("Phase 0: Mock adapter and event pipeline validation"; decision 94), each with all capabilities and with
-//! those of an SDK that lacks some. Their data is in `shared/scenarios`.
+//! The scenarios of S2 ("Phase 0: Mock adapter and event pipeline validation"; decision 94), each with all capabilities, with the
+//! capabilities of an SDK that lacks some, and with a failure. Their data is in `shared/scenarios`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::server::Server;
 
-/// Performs every step of a play, and compares what is recorded with what the play expects.
+/// Performs every step of a play, and compares the recorded events, decisions and trust with its expectations.
 async fn plays(name: &str, play: &str, profile: &str) {
     let server = Server::start(1).await;
     let file = format!("{}/../shared/scenarios/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -53,7 +53,7 @@ async fn plays(name: &str, play: &str, profile: &str) {
     }
 }
 
-/// What the stream of the project has sent, by agent.
+/// The events that the stream of the project has sent, by agent.
 #[derive(Debug, Default)]
 struct Stream {
     types: BTreeMap<ProjectAgentId, BTreeSet<T>>,
@@ -120,10 +120,10 @@ async fn has_decisions(api: &Api, agent: ProjectAgentId, expected: &Expectation)
         .iter()
         .map(|it| {
             let is_review = it["kind"] == "output_review";
-            let what = if is_review { text(&it["kind"]) } else { text(&it["requestId"]) };
+            let subject = if is_review { text(&it["kind"]) } else { text(&it["requestId"]) };
             let is_auto = it["state"] == "auto_resolved";
-            let how = if is_auto { &it["state"] } else { &it["resolution"]["resolutionType"] };
-            (what, text(how))
+            let resolution = if is_auto { &it["state"] } else { &it["resolution"]["resolutionType"] };
+            (subject, text(resolution))
         })
         .collect();
     assert_eq!(ended, expected.decisions, "{}", expected.agent);
@@ -149,7 +149,7 @@ async fn maya_with_all_capabilities() {
     plays("maya", "main", "all").await;
 }
 
-/// A changed brief stays pending until another process starts; the stricter mode holds at once.
+/// A changed brief stays pending until another process starts; a stricter mode holds at once.
 #[tokio::test]
 async fn maya_with_the_capabilities_of_openai() {
     plays("maya", "main", "openai").await;
@@ -165,7 +165,7 @@ async fn david_with_all_capabilities() {
     plays("david", "main", "all").await;
 }
 
-/// The brake saves and ends what it cannot pause, and the brief is pending until the next process.
+/// The brake ends the processes of agents that cannot pause, and keeps their work. A changed brief is pending until the next process.
 #[tokio::test]
 async fn david_with_the_capabilities_of_claude() {
     plays("david", "main", "claude").await;
@@ -197,7 +197,7 @@ async fn rosa_with_all_capabilities() {
     plays("rosa", "main", "all").await;
 }
 
-/// The agent cannot end in an orderly way.
+/// A kill ends the process without an acknowledgement, so it is not clean.
 #[tokio::test]
 async fn rosa_with_the_capabilities_of_gemini() {
     plays("rosa", "main", "gemini").await;
@@ -213,13 +213,13 @@ async fn sam_with_all_capabilities() {
     plays("sam", "main", "all").await;
 }
 
-/// A brief that was edited is pending until another process starts.
+/// A changed brief is pending until another process starts.
 #[tokio::test]
 async fn sam_with_the_capabilities_of_claude() {
     plays("sam", "main", "claude").await;
 }
 
 #[tokio::test]
-async fn sam_with_a_decision_that_is_late() {
+async fn sam_with_a_decision_that_times_out() {
     plays("sam", "timeout", "claude").await;
 }

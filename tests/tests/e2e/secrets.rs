@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::leaks::files;
 
 const KEY: &str = "sk-ant-the-key-of-this-search";
-/// Must be found in no place but the agent's own.
+/// Only the agent's own files may contain it.
 const SECRET: &str = "hunter2-correct-horse-battery";
 
 async fn project(server: &ServerProcess) -> String {
@@ -85,7 +85,7 @@ async fn secret_reaches_the_agent_and_no_record() {
     for place in places {
         assert!(found.keys().any(|path| path.ends_with(place)), "{place} is searched");
     }
-    assert!(found.values().any(|text| has(text, "it is [secret]")), "the output was recorded without it");
+    assert!(found.values().any(|text| has(text, "it is [secret]")), "the recorded output has no secret");
     for (place, text) in &found {
         for form in [SECRET.to_owned(), BASE64_STANDARD.encode(SECRET)] {
             assert!(!has(text, &form), "{form} is in {}", place.display());
@@ -100,7 +100,7 @@ async fn agent_without_its_secret_fails_with_its_name() {
     let server = ServerProcess::start_with(1, &[("PILOTHOUSE_SECRETS", path.to_str().unwrap())]).await;
     let shop = project(&server).await;
     let script = json!({ "script": { "steps": [{ "say": "never said" }] } });
-    // It names no project, and this server serves several owners.
+    // The secret names no project, and this server serves several owners.
     keep_secrets(&path, &json!({ "shop/deploy": SECRET }));
     let session = spawn(&server, &shop, "script", script).await;
     session.until_status("Failed").await;

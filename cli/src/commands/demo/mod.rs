@@ -30,7 +30,7 @@ const BUDGET_SCRIPT: &str = include_str!("../../../assets/demo-budget.json");
 /// Starts a server in a temporary folder, plays two agents (no model is called, nothing is spent), and runs and prints the
 /// commands that you would type. Takes less than a minute. The exit code is 1 if a step failed.
 ///
-/// With `--scenario`, plays a project with several agents instead: what a person decides, and what the agents do meanwhile.
+/// With `--scenario`, plays a project with several agents instead: their work, and the decisions of a person.
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Play this scenario of a project: maya, david, priya, rosa, sam, or a file (.json)
@@ -39,7 +39,7 @@ pub struct Demo {
     /// Play a failure of the scenario: guardrail, crash, malformed, error or timeout
     #[arg(long, value_name = "NAME", requires = "scenario")]
     pub failure: Option<String>,
-    /// What the agents can do: all, openai, claude, gemini or minimal
+    /// The capabilities of the agents: all, openai, claude, gemini or minimal
     #[arg(long, value_name = "PROFILE", requires = "scenario", default_value = "all")]
     pub capabilities: String,
     /// Divide the times of the agents

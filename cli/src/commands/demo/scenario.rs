@@ -7,6 +7,7 @@ use std::time::Duration;
 use pilothouse_api::project_stream::{ProjectMessageBody, StateSync};
 use pilothouse_client::{Client, ProjectWatch, ProjectWatchEvent};
 use pilothouse_scenarios::{Scenario, ScenarioPlayer, Settings, Step};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::narrator::Narrator;
@@ -15,21 +16,21 @@ use crate::error::CliError;
 use crate::output;
 use crate::output::project_stream::{Names, message};
 
-/// How long something may take that the agents do. They may take their time at speed 1.
+/// The time limit for each wait for the agents, which are slow at speed 1.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How long events are shown after a step.
+/// The time during which events are shown after a step.
 const AFTER_STEP: Duration = Duration::from_millis(400);
 /// The name of the play without a failure.
 const MAIN: &str = "main";
 
-/// What to play, and how.
+/// The options of the command.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) scenario: Scenario,
     pub(super) failure: Option<String>,
     pub(super) capabilities: String,
     pub(super) speed: f64,
-    /// Whether each step waits for a key.
+    /// Whether each step waits for Enter.
     pub(super) is_stepped: bool,
 }
 
@@ -71,7 +72,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Performs a step, and prints what happens during it and shortly after.
+    /// Performs a step, and prints the events during it and shortly after it.
     async fn show_during(
         &mut self,
         narrator: &Narrator,
@@ -115,6 +116,8 @@ async fn wait_for_enter() -> Result<(), CliError> {
         return Err(CliError::Usage("`--step` needs a terminal, where you press Enter for each step".into()));
     }
     write("\n[Enter] ")?;
-    let read = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    let (sender, read) = oneshot::channel();
+    // A blocking task of the runtime would delay the end of the program after Ctrl-C until Enter.
+    std::thread::spawn(move || sender.send(std::io::stdin().read_line(&mut String::new())));
     read.await.map_err(|e| CliError::Failed(e.to_string()))?.map(drop).map_err(CliError::Output)
 }

@@ -1,4 +1,4 @@
-//! Requests to the model that the deployment is configured with.
+//! Sends requests to the model that reviews coherence issues.
 
 use async_trait::async_trait;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
@@ -27,7 +27,7 @@ impl HttpModelTransport {
         for (name, value) in &request.headers {
             http_request.headers_mut().try_insert(*name, value.clone())?;
         }
-        let response = self.0.respond(http_request).await?;
+        let response = self.0.exchange(http_request).await?;
         let status = response.status().as_u16();
         let bytes = to_bytes(Body::new(response.into_body()), MAX_RESPONSE_BYTES).await?;
         Ok(ModelResponse { status, body: String::from_utf8_lossy(&bytes).into_owned() })

@@ -45,7 +45,8 @@ pub struct AuditCoherence {
 }
 
 /// Responds with 200 and the result. Issues that exist already are not raised again. An audit finds similar texts: duplicates and
-/// overlapping work. It cannot find contradictions or gaps. If the server has a model, that reviews the open issues without a review.
+/// overlapping work. It cannot find contradictions or gaps. If the server has a model, the audit also requests the review of open issues
+/// without one.
 async fn audit_coherence(
     State(app): State<App>,
     command: CommandContext,
@@ -68,7 +69,7 @@ async fn audit_coherence(
     }))
 }
 
-/// Requests the reviews of issues that were found before the audit and have none. Returns their number.
+/// Requests the review of issues that were detected before the audit and have none. Returns the number of requests.
 async fn request_reviews(
     app: &App,
     project: &Project,
@@ -96,7 +97,7 @@ async fn request_reviews(
     }
 }
 
-/// Returns whether the issue needed the request.
+/// Requests the review of an issue. Returns whether it needed the request.
 async fn request_review(app: &App, id: CoherenceIssueId, cause: &Cause) -> Result<bool, Problem> {
     let load = async || Ok::<_, Problem>(app.store.any_aggregate::<CoherenceIssue>(id).await?);
     let decide = |loaded: Option<LoadedAggregate<CoherenceIssue>>, ctx: &mut DomainContext<'_>| {

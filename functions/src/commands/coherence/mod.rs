@@ -17,7 +17,7 @@ use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{CoherenceIssueId, DomainContext};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 
-/// An issue with the decision about it, if a model confirmed it.
+/// An issue with its decision, if a model confirmed it.
 struct IssueState {
     issue: LoadedAggregate<CoherenceIssue>,
     decision: Option<Loaded<FreeDecision>>,
@@ -39,7 +39,7 @@ impl IssueState {
     }
 }
 
-/// Changes the status of an issue at the current tick of its project. The decision about it is cancelled in the same commit.
+/// Changes the status of an issue at the current tick of its project. The same commit cancels its decision.
 async fn change(
     app: &App,
     command: &CommandContext,

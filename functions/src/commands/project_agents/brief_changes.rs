@@ -1,5 +1,5 @@
-//! Some fields of a brief (S2 `Partial<AgentBrief>`): changes to the brief of an agent, defaults of a template, and what a new agent adds
-//! to these. Fields that are omitted keep their values, `null` clears an optional field.
+//! Some fields of a brief (S2 `Partial<AgentBrief>`): changes to the brief of an agent, defaults of a template, and the fields of a new
+//! agent, which precede these defaults. Omitted fields keep their values, `null` clears an optional field.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ impl BriefChanges {
     /// The brief of a new agent, with the defaults of its template.
     ///
     /// # Errors
-    /// [`Problem::Invalid`] names every field that has no valid value, with its path below `root`.
+    /// [`Problem::Invalid`] names every invalid field, with its path below `root`.
     pub fn over_defaults(&self, defaults: &Map<String, Value>, root: &str) -> Result<BriefInput, Problem> {
         Ok(self.merged_into(defaults.clone()).map_err(|violations| below(root, violations))?)
     }

@@ -53,7 +53,7 @@ pub struct BriefInput {
     /// Rules on tool calls that no approval overrides. Default: none.
     #[deserr(default)]
     pub guardrail_policy: Option<GuardrailPolicyInput>,
-    /// Which work the agent may delegate: subagents, and handoffs to other agents. Default: the adapter decides.
+    /// Limits of delegation to subagents and other agents. Default: those of the adapter.
     #[deserr(default)]
     pub delegation_policy: Option<DelegationPolicy>,
     /// Limits of the agent's conversation. Default: those of the session.

@@ -8,6 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::unit_of_work::Decision;
+use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
@@ -22,9 +23,10 @@ pub const FUNCTION: HttpFunction =
     .input::<BriefChanges>()
     .output::<AgentView>(&[200]);
 
-/// An agent with its current session.
+/// An agent with its changed brief and its current session.
 struct UpdateState {
     agent: LoadedAggregate<ProjectAgent>,
+    brief: AgentBrief,
     project: Project,
     session: LoadedConversation,
 }
@@ -50,24 +52,21 @@ async fn update_brief(
             let labels = &session.conversation.session.settings().labels;
             app.check_workspace(&command.owner, labels, &brief, "").await?;
         }
-        Ok(UpdateState { agent, project, session })
+        Ok(UpdateState { agent, brief, project, session })
     };
-    let decide =
-        |state: UpdateState, ctx: &mut DomainContext<'_>| decide(&app, &command, &changes, state, ctx);
+    let decide = |state: UpdateState, ctx: &mut DomainContext<'_>| decide(&app, &command, state, ctx);
     app.unit_of_work().run_command(&command, load, decide).await
 }
 
 fn decide(
     app: &App,
     command: &CommandContext,
-    changes: &BriefChanges,
-    UpdateState { mut agent, project, mut session }: UpdateState,
+    UpdateState { mut agent, brief, project, mut session }: UpdateState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<Decision<CommandResponse>, Problem> {
     command.check_version(agent.version)?;
     project.ensure_open()?;
-    let before = agent.value.brief().clone();
-    let brief = changes.over(&before)?.checked(&project, "")?;
+    let before = agent.value.brief();
     if brief.workstream != before.workstream {
         return Err(Problem::invalid("workstream", "of an agent cannot be changed; spawn another agent"));
     }

@@ -53,7 +53,7 @@ async fn list_decisions(
         state.is_none_or(|state| decision.status() == state)
             && kind.is_none_or(|kind| decision.kind() == kind)
             && session.is_none_or(|session| decision.session_id() == Some(session))
-            && project.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.project_id == id))
+            && project.is_none_or(|id| decision.project_id() == Some(id))
             && agent.is_none_or(|id| decision.project.as_ref().is_some_and(|of| of.agent_id == id))
     };
     let (store, of) = (&app.store, &owner);

@@ -99,8 +99,8 @@ impl OpenDecisions {
     async fn load(app: &App, owner: &UserId) -> Result<Self, Problem> {
         let mut by_project: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
         let count = |decision: Decision| {
-            if let Some(project) = &decision.project {
-                *by_project.entry(project.project_id).or_default().entry(decision.rank().0).or_default() += 1;
+            if let Some(project) = decision.project_id() {
+                *by_project.entry(project).or_default().entry(decision.rank().0).or_default() += 1;
             }
         };
         let has_more = app.first_open_decisions(owner, count).await?;

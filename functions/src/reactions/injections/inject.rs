@@ -1,5 +1,7 @@
 //! Decides on the injection of one agent, and commits it with the agent's session.
 
+use std::collections::BTreeSet;
+
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
@@ -24,7 +26,7 @@ use crate::knowledge::snapshot::{agents_in_scope, position_of, snapshot_of};
 #[derive(Clone, Copy)]
 pub(super) enum Trigger<'a> {
     Event(&'a InjectionReason),
-    /// An event in some workstreams. The agent may not be allowed to read them.
+    /// Events in some workstreams. The agent may not be allowed to read them.
     InWorkstreams {
         project: &'a Project,
         reasons: &'a [(&'a WorkstreamId, InjectionReason)],
@@ -34,17 +36,20 @@ pub(super) enum Trigger<'a> {
     Due,
 }
 
-impl<'a> Trigger<'a> {
-    /// The event, if the agent may know it.
-    fn reason(self, agent: &ProjectAgent) -> Option<&'a InjectionReason> {
+impl Trigger<'_> {
+    /// The events that the agent may know and that its policy includes. An event in several workstreams counts in the first readable one.
+    fn reasons(self, agent: &ProjectAgent, policy: &ContextInjectionPolicy) -> Vec<InjectionReason> {
         match self {
-            Self::Event(reason) => Some(reason),
+            Self::Event(reason) if policy.includes(reason) => vec![reason.clone()],
+            Self::Event(_) | Self::Due => Vec::new(),
             Self::InWorkstreams { reasons, .. } => {
                 let scope = KnowledgeScope::of_brief(agent.brief());
-                let mut reasons = reasons.iter();
-                reasons.find_map(|(workstream, reason)| scope.may_read(workstream).then_some(reason))
+                let mut events = BTreeSet::new();
+                let readable = reasons.iter().filter(|(workstream, _)| scope.may_read(workstream));
+                let included = readable.map(|(_, reason)| reason).filter(|reason| policy.includes(reason));
+                included.filter(|reason| events.insert(reason.event())).cloned().collect()
             }
-            Self::ProjectBriefChanged(_) | Self::Due => None,
+            Self::ProjectBriefChanged(_) => vec![InjectionReason::BriefChanged {}],
         }
     }
 }
@@ -126,19 +131,14 @@ impl InjectionState {
         }
         let Some(mut agent) = app.store.any_aggregate::<ProjectAgent>(id).await? else { return Ok(None) };
         let project = match trigger {
-            Trigger::InWorkstreams { project, .. } => {
-                if trigger.reason(&agent.value).is_none() {
-                    return Ok(None);
-                }
-                project.clone()
-            }
+            Trigger::InWorkstreams { project, .. } => project.clone(),
             _ => match app.store.any_aggregate::<Project>(agent.value.project_id()).await? {
                 Some(project) => project.value,
                 None => return Ok(None),
             },
         };
-        let policy = agent.value.injection_policy(&project);
-        if trigger.reason(&agent.value).is_some_and(|reason| !policy.includes(reason)) {
+        let reasons = trigger.reasons(&agent.value, &agent.value.injection_policy(&project));
+        if reasons.is_empty() && !is_deadline {
             return Ok(None);
         }
         let Some(session) = app.store.conversation(agent.value.current_session_id()).await? else {
@@ -159,30 +159,31 @@ impl InjectionState {
         let ledger_before = ledger.value.clone();
         let mut state =
             Self { agent, agent_events, project, session, ledger, ledger_before, knowledge: None };
-        state.plan(app, trigger, now).await?;
+        state.plan(app, (!is_deadline).then_some(reasons), now).await?;
         Ok(Some(state))
     }
 
-    /// Decides whether the agent receives knowledge now, and reads it.
-    async fn plan(&mut self, app: &App, trigger: Trigger<'_>, now: Timestamp) -> Result<(), Problem> {
+    /// Decides whether the agent receives knowledge now, and reads it. `events` is `None` at the deadline of the agent.
+    async fn plan(
+        &mut self,
+        app: &App,
+        events: Option<Vec<InjectionReason>>,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
         let policy = self.agent.value.injection_policy(&self.project);
         let conversation = &self.session.conversation;
         let mut agents = None;
-        let (kind, reasons) = match trigger {
-            Trigger::Event(_) | Trigger::InWorkstreams { .. } => {
-                (InjectionKind::Delta, trigger.reason(&self.agent.value).into_iter().cloned().collect())
+        let (kind, reasons) = if let Some(events) = events {
+            (InjectionKind::Delta, events)
+        } else {
+            let works = AgentStatus::of(&conversation.session) == AgentStatus::Running;
+            if works {
+                agents = Some(agents_in_scope(app, &self.project, &self.agent.value).await?);
             }
-            Trigger::ProjectBriefChanged(_) => (InjectionKind::Delta, vec![InjectionReason::BriefChanged {}]),
-            Trigger::Due => {
-                let works = AgentStatus::of(&conversation.session) == AgentStatus::Running;
-                if works {
-                    agents = Some(agents_in_scope(app, &self.project, &self.agent.value).await?);
-                }
-                let position = agents.as_deref().map(|agents| position_of(&self.agent.value, agents));
-                match self.ledger.value.take_due(&policy, position, now) {
-                    Some(due) => due,
-                    None => return Ok(()),
-                }
+            let position = agents.as_deref().map(|agents| position_of(&self.agent.value, agents));
+            match self.ledger.value.take_due(&policy, position, now) {
+                Some(due) => due,
+                None => return Ok(()),
             }
         };
         let misses_brief = takes_brief(&self.agent.value, &conversation.session);
@@ -283,7 +284,7 @@ fn takes_brief(agent: &ProjectAgent, session: &AgentSession) -> bool {
     agent.brief_sync(session) == BriefSync::Pending && session.capabilities().is_none_or(|can| can.hot_reload)
 }
 
-/// The most important one.
+/// The priority of the most important reason.
 fn priority_of(reasons: &[InjectionReason]) -> InjectionPriority {
     let priorities = reasons.iter().map(InjectionReason::priority);
     priorities.min().unwrap_or(InjectionPriority::Supplementary)

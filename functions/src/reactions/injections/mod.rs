@@ -58,7 +58,7 @@ const fn resolves_decision(event: &SessionEvent) -> bool {
     )
 }
 
-/// Whether the work of an agent is completed.
+/// Whether the event completes the work of an agent.
 const fn completes(event: &SessionEvent) -> bool {
     matches!(event, SessionEvent::Approved { .. } | SessionEvent::Closed {})
 }
@@ -88,33 +88,34 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
         };
         outcome = outcome.and(done);
     }
-    if entry.events.iter().any(resolves_decision) {
-        outcome = outcome.and(decision_resolved(app, membership).await);
-    }
-    if entry.events.iter().any(completes) {
-        outcome = outcome.and(agent_completed(app, membership).await);
+    let is_resolved = entry.events.iter().any(resolves_decision);
+    let is_completed = entry.events.iter().any(completes);
+    if is_resolved || is_completed {
+        outcome = outcome.and(inform_others(app, membership, is_resolved, is_completed).await);
     }
     outcome
 }
 
-/// Informs the agents that may read the workstream of a decision. The agent that asked receives the answer itself.
-async fn decision_resolved(app: &App, membership: &ProjectMembership) -> Result<(), Problem> {
+/// Informs the other agents that may read the workstream of an agent of a decision about it, and of the completion of its work. The
+/// approval of an output is both.
+async fn inform_others(
+    app: &App,
+    membership: &ProjectMembership,
+    is_resolved: bool,
+    is_completed: bool,
+) -> Result<(), Problem> {
     let readers = Readers::load(app, membership.project_id, Some(membership.agent_id)).await?;
     let Some(readers) = readers else { return Ok(()) };
-    let workstream = membership.workstream.clone();
-    readers.inject(app, &[(&membership.workstream, InjectionReason::DecisionResolved { workstream })]).await
-}
-
-/// Informs the other agents that may read the workstream of an agent whose work is completed.
-async fn agent_completed(app: &App, membership: &ProjectMembership) -> Result<(), Problem> {
-    let Some(agent) = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await? else {
-        return Ok(());
-    };
-    let readers = Readers::load(app, membership.project_id, Some(membership.agent_id)).await?;
-    let Some(readers) = readers else { return Ok(()) };
-    let (role, workstream) = (agent.value.brief().role.clone(), membership.workstream.clone());
-    let reason = InjectionReason::AgentCompleted { role, workstream };
-    readers.inject(app, &[(&membership.workstream, reason)]).await
+    let workstream = &membership.workstream;
+    let mut reasons = Vec::new();
+    if is_resolved {
+        reasons.push((workstream, InjectionReason::DecisionResolved { workstream: workstream.clone() }));
+    }
+    if is_completed && let Some(agent) = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await? {
+        let (role, workstream_id) = (agent.value.brief().role.clone(), workstream.clone());
+        reasons.push((workstream, InjectionReason::AgentCompleted { role, workstream: workstream_id }));
+    }
+    readers.inject(app, &reasons).await
 }
 
 /// Informs the agents that may read an affected workstream, except the agent that flagged the issue.
@@ -195,7 +196,7 @@ impl Readers {
         Ok((!agents.is_empty()).then_some(Self { project, agents }))
     }
 
-    /// Each agent receives the reason of the first workstream that it may read.
+    /// Informs each agent of the events in workstreams that it may read.
     async fn inject(&self, app: &App, reasons: &[(&WorkstreamId, InjectionReason)]) -> Result<(), Problem> {
         each(app, &self.agents, Trigger::InWorkstreams { project: &self.project, reasons }).await
     }

@@ -88,7 +88,7 @@ impl App {
             DecisionSubject::BrakeRelease { brake_id, .. } => {
                 brakes.iter().any(|brake| brake.id == *brake_id)
             }
-            _ => decision.project.as_ref().is_some_and(|of| of.project_id == project.id()),
+            _ => decision.project_id() == Some(project.id()),
         };
         let has_more = self.first_open_decisions(project.owner_id(), |decision| {
             if is_of_project(&decision) {

@@ -50,7 +50,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Whether the same request will be refused again: it is wrong, or the key is.
+    /// Whether the same request will be refused again, because it or the key is wrong.
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::Refused { status: 400..=407 | 409..=428 | 430..=499, .. })
     }
@@ -196,16 +196,16 @@ fn read_message(body: &str) -> Result<Answer, ModelError> {
         output_tokens: u64,
     }
     let Message { content, usage } = serde_json::from_str(body).map_err(|error| protocol(&error))?;
-    let called = content.iter().find_map(|block| match block {
+    let of_tool = content.iter().find_map(|block| match block {
         Block::ToolUse { input } => Some(input.to_string()),
         Block::Text { .. } | Block::Other => None,
     });
-    let said = || {
+    let of_text = || {
         content.iter().find_map(|block| match block {
             Block::Text { text } => Some(text.clone()),
             Block::ToolUse { .. } | Block::Other => None,
         })
     };
-    let text = called.or_else(said).unwrap_or_default();
+    let text = of_tool.or_else(of_text).unwrap_or_default();
     Ok(Answer { text, tokens: TokenUse { input: usage.input_tokens, output: usage.output_tokens } })
 }

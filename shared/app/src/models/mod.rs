@@ -1,4 +1,4 @@
-//! A model that the control plane itself asks: it reviews coherence issues (decision 91). The server is configured with one endpoint.
+//! The model of the control plane, which reviews coherence issues (decision 91). The server is configured with one endpoint.
 //!
 //! | module | contents |
 //! |---|---|
@@ -23,14 +23,14 @@ pub struct ModelRequest {
     pub body: String,
 }
 
-/// The response of an endpoint, whatever its status is.
+/// The response of an endpoint, with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelResponse {
     pub status: u16,
     pub body: String,
 }
 
-/// There was no complete response in time. The text is for logs.
+/// The endpoint sent no complete response in time. The text is for logs.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoResponse(pub String);

@@ -1,4 +1,4 @@
-//! The endpoint of the model, from the environment. The key is not part of it: each host reads that from its own place.
+//! The endpoint of the model, from the environment. Each host reads the key from a place of its own.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub struct ModelPrice {
 }
 
 impl Default for ModelPrice {
-    /// Those of the class of models that S2 calculates with.
+    /// The prices that S2 uses in its estimates.
     fn default() -> Self {
         Self { input: Usd::whole(3), output: Usd::whole(15) }
     }
@@ -56,7 +56,7 @@ impl fmt::Debug for ModelKey {
     }
 }
 
-/// Everything that is wrong, each a sentence without its full stop.
+/// Every violation, each a sentence without its full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct InvalidModelSettings(pub Vec<String>);
@@ -65,7 +65,7 @@ impl ModelSettings {
     /// Reads the settings; `None` if the server has no model.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// Every violation.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, InvalidModelSettings> {
         let text = |name: &str| {
             variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())

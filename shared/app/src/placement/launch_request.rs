@@ -12,7 +12,7 @@ pub(super) fn worker_labels(labels: &BTreeMap<String, String>) -> BTreeMap<Strin
         .collect()
 }
 
-/// The launch of the session's run, with what the current brief of its agent needs. `None` if the session has no run.
+/// The launch of the session's run, with the requirements and secrets of its agent's current brief. `None` if the session has no run.
 pub async fn launch_request(
     store: &Store,
     session: &AgentSession,

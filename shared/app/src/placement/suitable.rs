@@ -16,11 +16,11 @@ const PAGE: usize = 100;
 const MAX_DESCRIBED: usize = 5;
 
 impl App {
-    /// Refuses a brief whose requirements no place satisfies. A worker that is away counts, because runs wait for it. `labels` are those
-    /// of the session. Responds with warnings about a brief without requirements.
+    /// Refuses a brief whose requirements no place satisfies. Unreachable workers count, because runs wait for them. `labels` are those of
+    /// the session. Returns warnings about a brief without requirements.
     ///
     /// # Errors
-    /// [`Problem::Invalid`] names what each place lacks. `root` is the path of the brief.
+    /// [`Problem::Invalid`] names the unmet requirements of each place. `root` is the path of the brief.
     pub async fn check_workspace(
         &self,
         owner: &UserId,
@@ -49,19 +49,22 @@ impl App {
             base_image: None,
         };
         let lacking = self.lacking(owner, labels, &needed).await?;
-        Ok(lacking.into_iter().map(|lacking| {
-            format!("the brief has no `workspaceRequirements`; its tools and role suggest {names}, and no worker has them: {lacking}")
-        }).collect())
+        let warning = |lacking: String| {
+            format!(
+                "the brief has no `workspaceRequirements`; its tools and role suggest {names}, and no worker has them: {lacking}"
+            )
+        };
+        Ok(lacking.map(warning).into_iter().collect())
     }
 
-    /// What each place lacks. `None` if one satisfies the requirements.
+    /// The unmet requirements of each place. `None` if a place satisfies all.
     async fn lacking(
         &self,
         owner: &UserId,
         labels: &BTreeMap<String, String>,
         needed: &WorkspaceRequirements,
     ) -> Result<Option<String>, Problem> {
-        let labels: BTreeMap<_, _> = super::launch_request::worker_labels(labels);
+        let labels = super::launch_request::worker_labels(labels);
         let needs = RunNeeds { owner, labels: &labels, workspace: Some(needed) };
         let mut described = Vec::new();
         if let Some(offer) = self.runtime.workspace().filter(|_| labels.is_empty()) {

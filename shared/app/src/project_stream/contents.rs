@@ -87,7 +87,7 @@ fn logged(event: &RawEvent, payload: Value) -> C {
     C::RawProvider { event_type: event.name().to_owned(), payload }
 }
 
-/// Adapters report under these names what fails and what is denied. `detail` has what S2 distinguishes.
+/// Adapters report errors and denials as notices with these names. `detail` has their fields in S2.
 fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
     let given = |field: &str| detail.and_then(|detail| detail.get(field));
     match name {
@@ -101,7 +101,7 @@ fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
             let traits = ErrorTraits {
                 severity: serde_json::from_value(read("severity")).unwrap_or(Severity::Medium),
                 recoverable: read("recoverable").as_bool().unwrap_or(true),
-                // A shim names categories of its own, too.
+                // Shims may send other categories than those of S2.
                 category: serde_json::from_value(read("category")).unwrap_or(ErrorCategory::Internal),
             };
             C::Error { message, traits }

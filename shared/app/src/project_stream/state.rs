@@ -76,9 +76,7 @@ impl App {
     ) -> Result<(Vec<DecisionView>, bool), Problem> {
         let mut pending = Vec::new();
         let has_more = self.first_open_decisions(owner, |decision| {
-            if decision.status() == DecisionStatus::Pending
-                && decision.project.as_ref().is_some_and(|project| project.project_id == id)
-            {
+            if decision.status() == DecisionStatus::Pending && decision.project_id() == Some(id) {
                 pending.push(DecisionView::of(&decision));
             }
         });

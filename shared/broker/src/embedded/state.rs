@@ -34,11 +34,11 @@ pub(super) struct PickedMessage {
     pub(super) group: Arc<str>,
     /// Including this receive.
     pub(super) receives: u32,
-    /// Of a message that is only in memory.
+    /// `None` if the message is stored.
     pub(super) body: Option<Arc<str>>,
 }
 
-/// A message that is only in memory, with all that a row of the file needs.
+/// A message that is only in memory, with the values of its rows.
 pub(super) struct Unstored {
     pub(super) id: i64,
     pub(super) group: Arc<str>,
@@ -74,7 +74,7 @@ struct Queue {
 
 struct Message {
     group: Arc<str>,
-    /// Of a message that is only in memory.
+    /// `None` if the message is stored.
     body: Option<Arc<str>>,
     receives: u32,
     /// In the timers until this time has come.
@@ -172,7 +172,7 @@ impl State {
         ids.iter().filter_map(unstored).collect()
     }
 
-    /// The messages that are only in memory, of the groups of the messages `ids`.
+    /// The messages of the groups of `ids` that are only in memory.
     pub(super) fn unstored_in_groups_of(&self, number: i64, ids: &[i64]) -> Vec<Unstored> {
         let Some(queue) = self.queues.get(&number) else { return Vec::new() };
         let groups: BTreeSet<_> = ids.iter().filter_map(|id| Some(&queue.messages.get(id)?.group)).collect();
@@ -190,7 +190,7 @@ impl State {
         self.queues.get(&number).and_then(of).unwrap_or(false)
     }
 
-    /// Separates messages that are only in memory from stored ones.
+    /// Returns the messages that are only in memory, and the others.
     pub(super) fn split(&self, number: i64, ids: &[i64]) -> (Vec<i64>, Vec<i64>) {
         let Some(queue) = self.queues.get(&number) else { return (Vec::new(), Vec::new()) };
         ids.iter().partition(|id| queue.unstored.contains(id))

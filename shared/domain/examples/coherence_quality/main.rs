@@ -47,7 +47,7 @@ fn main() {
     show("layer 0, duplicates", Quality::of_found(equal(), DUPLICATES));
     show("layer 0, duplicates and overlap", Quality::of_found(equal(), RELATED));
     let Thresholds { promotion, advisory } =
-        ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default());
+        ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default());
     show("layer 1 above promotion, duplicates", Quality::of(&reported, DUPLICATES, promotion));
     show("layer 1 above advisory, duplicates and overlap", Quality::of(&reported, RELATED, advisory));
     show("layer 1 above advisory, overlap alone", Quality::of(&reported, &[Label::Overlap], advisory));

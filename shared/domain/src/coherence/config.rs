@@ -35,28 +35,20 @@ impl Similarity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct CoherenceMonitorConfig {
-    /// A scan for similar texts follows the one before after so many ticks: 1 to 100,000.
+    /// The ticks between two scans for similar texts: 1 to 100,000.
     pub layer1_scan_interval_ticks: u64,
-    /// From this similarity of embeddings on, a pair is reviewed by the model. Only the lexical engine exists, so the value has no effect
-    /// yet, except as the start of the feedback loop.
+    /// From this similarity on, a pair of texts is an issue of medium severity, which a model reviews.
     pub layer1_promotion_threshold: Similarity,
-    /// From this similarity of embeddings on, a pair is an issue of low severity. It has no effect yet.
+    /// From this similarity on, a pair of texts is an issue of low severity.
     pub layer1_advisory_threshold: Similarity,
-    /// As `layer1PromotionThreshold`, for the lexical engine, which compares words and needs no model.
-    pub lexical_promotion_threshold: Similarity,
-    /// As `layer1AdvisoryThreshold`, for the lexical engine.
-    pub lexical_advisory_threshold: Similarity,
     /// The most artifacts that a scan compares: 1 to 500. In a larger project it compares nothing.
     pub layer1_max_artifacts_per_scan: usize,
-    /// The model of embeddings. It has no effect yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub embedding_model: Option<ModelId>,
-    /// The most reviews by the model in an hour: 0 to 1,000. Candidates wait for the next hour.
+    /// The most reviews by the model in an hour: 0 to 1,000. Further issues wait.
     pub layer2_max_reviews_per_hour: u32,
     /// The model of reviews. Absent: the model that the server is configured with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer2_model: Option<ModelId>,
-    /// Whether a model reviews issues, if the server is configured with one. Otherwise, nobody confirms them but people.
+    /// Whether a model reviews issues, if the server is configured with one. Otherwise, only people confirm them.
     pub enable_layer2: bool,
     /// Whether and how the results of reviews change the promotion threshold.
     pub feedback_loop: CoherenceFeedbackLoopConfig,
@@ -67,15 +59,15 @@ pub struct CoherenceMonitorConfig {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct CoherenceFeedbackLoopConfig {
     pub enabled: bool,
-    /// Reviews of so many hours count: 1 to 168.
+    /// The length of the window in which reviews count: 1 to 168 hours.
     pub false_positive_window_hours: u32,
     /// The threshold rises by this if more than half of the reviews were false positives.
     pub threshold_adjust_step_up: Similarity,
     /// The threshold falls by this if fewer than a tenth of the reviews were false positives.
     pub threshold_adjust_step_down: Similarity,
-    /// The lowest threshold of embeddings. The threshold of the lexical engine changes by as much as that of embeddings.
+    /// The lowest promotion threshold after an adjustment.
     pub threshold_clamp_min: Similarity,
-    /// The highest threshold of embeddings.
+    /// The highest promotion threshold after an adjustment.
     pub threshold_clamp_max: Similarity,
     /// With fewer reviews, the threshold stays: 1 to 1,000.
     pub min_reviews_for_adjustment: u32,
@@ -88,8 +80,6 @@ pub enum InvalidCoherenceConfig {
     Interval,
     #[error("layer1AdvisoryThreshold must not exceed layer1PromotionThreshold")]
     Advisory,
-    #[error("lexicalAdvisoryThreshold must not exceed lexicalPromotionThreshold")]
-    LexicalAdvisory,
     #[error("layer1MaxArtifactsPerScan must be from 1 to {MAX_ARTIFACTS}")]
     Artifacts,
     #[error("layer2MaxReviewsPerHour must be at most {}", CoherenceMonitorConfig::MAX_REVIEWS)]
@@ -106,16 +96,14 @@ pub enum InvalidCoherenceConfig {
 }
 
 impl Default for CoherenceMonitorConfig {
-    /// S2's defaults; the thresholds of the lexical engine were chosen on labelled pairs (`docs/benchmarks.md`).
+    /// S2's defaults, except for the thresholds: S2's 0.85 and 0.70 are for embeddings. Those of the lexical engine were chosen on labelled
+    /// pairs (`docs/benchmarks.md`).
     fn default() -> Self {
         Self {
             layer1_scan_interval_ticks: 10,
-            layer1_promotion_threshold: Similarity::percent(85),
-            layer1_advisory_threshold: Similarity::percent(70),
-            lexical_promotion_threshold: Similarity::percent(52),
-            lexical_advisory_threshold: Similarity::percent(32),
+            layer1_promotion_threshold: Similarity::percent(52),
+            layer1_advisory_threshold: Similarity::percent(32),
             layer1_max_artifacts_per_scan: MAX_ARTIFACTS,
-            embedding_model: None,
             layer2_max_reviews_per_hour: 10,
             layer2_model: None,
             enable_layer2: true,
@@ -125,14 +113,15 @@ impl Default for CoherenceMonitorConfig {
 }
 
 impl Default for CoherenceFeedbackLoopConfig {
+    /// S2's defaults, except for the bounds, which are as far from the promotion threshold as S2's 0.75 and 0.95 from 0.85.
     fn default() -> Self {
         Self {
             enabled: false,
             false_positive_window_hours: 24,
             threshold_adjust_step_up: Similarity::percent(2),
             threshold_adjust_step_down: Similarity::percent(1),
-            threshold_clamp_min: Similarity::percent(75),
-            threshold_clamp_max: Similarity::percent(95),
+            threshold_clamp_min: Similarity::percent(42),
+            threshold_clamp_max: Similarity::percent(62),
             min_reviews_for_adjustment: 20,
         }
     }
@@ -154,7 +143,6 @@ impl CoherenceMonitorConfig {
         let checks = [
             ((1..=Self::MAX_INTERVAL).contains(&self.layer1_scan_interval_ticks), I::Interval),
             (self.layer1_advisory_threshold <= self.layer1_promotion_threshold, I::Advisory),
-            (self.lexical_advisory_threshold <= self.lexical_promotion_threshold, I::LexicalAdvisory),
             ((1..=MAX_ARTIFACTS).contains(&self.layer1_max_artifacts_per_scan), I::Artifacts),
             (self.layer2_max_reviews_per_hour <= Self::MAX_REVIEWS, I::Reviews),
             (

@@ -6,11 +6,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::{CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, Similarity};
+use super::config::{CoherenceMonitorConfig, Similarity};
 use super::similarity::Thresholds;
 use crate::{CoherenceIssueId, Timestamp, Usd};
 
-/// One item for each project. A review begins and ends with a change of it, so that no pair is reviewed twice at the same time.
+/// One item for each project. A review begins and ends with a change of it, so that no issue is reviewed twice at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReviewLedger {
@@ -19,7 +19,7 @@ pub struct ReviewLedger {
     running: BTreeMap<CoherenceIssueId, Timestamp>,
     /// Results for similar texts, the latest last.
     outcomes: VecDeque<ReviewOutcome>,
-    /// The change of the promotion threshold, in thousandths.
+    /// The sum of the adjustments of the promotion threshold, in thousandths.
     threshold_change: i32,
     usage: ReviewUse,
 }
@@ -31,7 +31,7 @@ struct ReviewOutcome {
     is_false_positive: bool,
 }
 
-/// The reviews so far, and their cost.
+/// The reviews of a project so far, and their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReviewUse {
@@ -112,41 +112,32 @@ impl ReviewLedger {
         } else {
             return;
         };
-        let base = i32::from(config.layer1_promotion_threshold.thousandths());
-        self.threshold_change = clamped(base + self.threshold_change + step, feedback) - base;
+        let configured = i32::from(config.layer1_promotion_threshold.thousandths());
+        let min = feedback.threshold_clamp_min;
+        let max = feedback.threshold_clamp_max.max(min);
+        let adjusted = configured + self.threshold_change + step;
+        let adjusted = adjusted.clamp(min.thousandths().into(), max.thousandths().into());
+        self.threshold_change = adjusted - configured;
         self.outcomes.clear();
     }
 
-    /// The change of the promotion threshold, in thousandths; 0 while the feedback loop is off.
-    pub fn threshold_change(&self, config: &CoherenceMonitorConfig) -> i32 {
-        if config.feedback_loop.enabled { self.threshold_change } else { 0 }
+    /// The thresholds of a scan: the configured ones, with the adjustments while the feedback loop is on.
+    pub fn thresholds(&self, config: &CoherenceMonitorConfig) -> Thresholds {
+        let advisory = config.layer1_advisory_threshold;
+        Thresholds { promotion: self.promotion(config).as_f64(), advisory: advisory.as_f64() }
     }
 
-    /// The thresholds of the lexical engine after the adjustments.
-    pub fn lexical_thresholds(&self, config: &CoherenceMonitorConfig) -> Thresholds {
-        let promotion = config.lexical_promotion_threshold;
-        self.adjusted(promotion, config.lexical_advisory_threshold, config)
-    }
-
-    fn adjusted(
-        &self,
-        promotion: Similarity,
-        advisory: Similarity,
-        config: &CoherenceMonitorConfig,
-    ) -> Thresholds {
-        let changed = i32::from(promotion.thousandths()) + self.threshold_change(config);
-        let changed = changed.clamp(advisory.thousandths().into(), 1000);
-        let changed = u16::try_from(changed).map_or(promotion, Similarity::from_thousandths);
-        Thresholds { promotion: changed.as_f64(), advisory: advisory.as_f64() }
+    fn promotion(&self, config: &CoherenceMonitorConfig) -> Similarity {
+        let configured = config.layer1_promotion_threshold;
+        if !config.feedback_loop.enabled {
+            return configured;
+        }
+        let adjusted = i32::from(configured.thousandths()) + self.threshold_change;
+        let adjusted = adjusted.clamp(config.layer1_advisory_threshold.thousandths().into(), 1000);
+        u16::try_from(adjusted).map_or(configured, Similarity::from_thousandths)
     }
 
     pub const fn usage(&self) -> ReviewUse {
         self.usage
     }
-}
-
-/// The bounds are thresholds of embeddings. A configured threshold outside of them stays until an adjustment.
-fn clamped(threshold: i32, feedback: &CoherenceFeedbackLoopConfig) -> i32 {
-    let (min, max) = (feedback.threshold_clamp_min, feedback.threshold_clamp_max);
-    threshold.clamp(min.thousandths().into(), max.max(min).thousandths().into())
 }

@@ -33,7 +33,7 @@ pub use finding::{Detected, Finding, IssueSource, StructuralCheck, flagged_issue
 pub use ledger::{ReviewLedger, ReviewStart, ReviewUse};
 pub use review::{
     IssueReview, RelevantDecision, ReviewCandidate, ReviewFailure, ReviewRequest, ReviewResult,
-    ReviewedAgent, ReviewedArtifact, WorkstreamBrief,
+    ReviewedArtifact, WorkstreamBrief,
 };
 pub use score::{CoherenceScore, CoherenceTrend, OpenIssues, ScoredIssue};
 pub use status::{CoherenceState, CoherenceStatus};
@@ -69,7 +69,7 @@ impl CoherenceIssue {
     pub const MAX_TITLE: usize = 200;
     /// Most artifacts, workstreams and agents that an issue names, each.
     pub const MAX_AFFECTED: usize = 20;
-    /// How often a model is asked that cannot be reached.
+    /// Most attempts to reach the model.
     pub const MAX_REVIEW_ATTEMPTS: u32 = 5;
 
     /// Creates the issue of a finding.
@@ -187,12 +187,12 @@ impl CoherenceIssue {
         }
     }
 
-    /// Whether a model can review the issue, and none has yet.
+    /// Whether the issue is open and lacks a review.
     pub fn needs_review(&self) -> bool {
         self.status == CoherenceStatus::Open && self.lacks_review()
     }
 
-    /// Whether the finding is one that a model reviews, and none has judged it.
+    /// Whether models review findings of this kind, and none has judged this one.
     pub const fn lacks_review(&self) -> bool {
         let is_reviewed =
             matches!(self.review, Some(IssueReview::Confirmed { .. } | IssueReview::FalsePositive { .. }));
@@ -232,17 +232,11 @@ impl CoherenceIssue {
             return Vec::new();
         }
         let at = ctx.now;
-        let ReviewResult { confirmed, category, severity, explanation, .. } = result;
+        let ReviewResult { confirmed, category, severity, explanation, suggested_resolution, .. } = result;
         self.review = Some(if confirmed {
             self.finding.category = category.unwrap_or(self.finding.category);
             self.finding.severity = severity.unwrap_or(self.finding.severity);
-            IssueReview::Confirmed {
-                at,
-                model,
-                explanation,
-                suggested_resolution: result.suggested_resolution,
-                notify_agent_ids: result.notify_agent_ids,
-            }
+            IssueReview::Confirmed { at, model, explanation, suggested_resolution }
         } else {
             self.status = CoherenceStatus::Dismissed { by: None, at, reason: None };
             self.ended_tick = Some(tick);
@@ -252,7 +246,7 @@ impl CoherenceIssue {
         vec![CoherenceEvent::Reviewed { project_id: self.project_id, confirmed, category, severity }]
     }
 
-    /// Records that a review failed. One that waits for a higher spending cap is no attempt, and is recorded once.
+    /// Records that a review failed. Waiting for a higher spending cap is no attempt, and is recorded once.
     pub fn record_review_failure(
         &mut self,
         failure: ReviewFailure,
@@ -269,7 +263,7 @@ impl CoherenceIssue {
         vec![CoherenceEvent::ReviewFailed { project_id: self.project_id, failure }]
     }
 
-    /// Failures of the review in a row.
+    /// The number of failed attempts in a row.
     pub const fn failed_reviews(&self) -> u32 {
         match self.review {
             Some(IssueReview::Failed { attempts, .. }) => attempts,

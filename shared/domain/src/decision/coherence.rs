@@ -1,4 +1,4 @@
-//! What becomes of a coherence issue that a model confirmed (S2, "LLM-based deep review"; decision 91).
+//! The outcomes of a coherence issue that a model confirmed (S2, "LLM-based deep review"; decision 91).
 
 use super::DecisionOption;
 use super::recovery::described;
@@ -7,7 +7,7 @@ use crate::names::named;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoherenceOutcome {
     Resolve,
-    /// A person works on it.
+    /// It is real and waits for its resolution.
     KeepOpen,
     Dismiss,
 }

@@ -17,7 +17,6 @@ use crate::coherence::{CoherenceIssue, IssueReview};
 use crate::effect::{ActionKind, Severity};
 use crate::text::Feedback;
 use crate::trust::Rate;
-use crate::value::ProjectMembership;
 use crate::{
     AgentSession, Aggregate as _, BrakeId, CoherenceIssueId, DecisionId, ProjectAgent, ProjectAgentId,
     SessionChainId, Timestamp,
@@ -162,8 +161,8 @@ impl FreeDecision {
         id_of(issue.uuid(), &format!("review/{reviewed_at}"))
     }
 
-    /// The decision about an issue that a model confirmed as severe; `None` for others. `agent` is the affected agent, if there is one.
-    pub fn coherence_review(issue: &CoherenceIssue, agent: Option<ProjectMembership>) -> Option<Self> {
+    /// The decision about an issue that a model confirmed with a high or critical severity; `None` for others.
+    pub fn coherence_review(issue: &CoherenceIssue) -> Option<Self> {
         let finding = issue.finding();
         let Some(IssueReview::Confirmed { at, explanation, suggested_resolution, .. }) = issue.review()
         else {
@@ -174,6 +173,7 @@ impl FreeDecision {
         }
         let subject = DecisionSubject::CoherenceReview {
             issue_id: issue.id(),
+            project_id: issue.project_id(),
             issue_title: finding.title.clone(),
             category: finding.category,
             explanation: explanation.clone(),
@@ -186,7 +186,7 @@ impl FreeDecision {
             id: Self::coherence_review_of(issue.id(), *at),
             owner_id: issue.owner_id().clone(),
             session: None,
-            project: agent,
+            project: None,
             subject,
             severity: Some(finding.severity),
             blast_radius: None,

@@ -169,7 +169,7 @@ impl BrakeActor {
 impl DecisionLogEntry {
     /// The entry for a decision of a project that somebody or a timeout took. Its delivery and its cancellation are not logged.
     pub fn of_decision(decision: &Decision) -> Option<Self> {
-        let project = decision.project.as_ref()?;
+        let project_id = decision.project_id()?;
         let at = match &decision.state {
             DecisionState::Resolving { ruling }
             | DecisionState::Resolved { ruling, delivery: None | Some(ResolutionDelivery::Message) }
@@ -190,8 +190,8 @@ impl DecisionLogEntry {
         let ruling = decision.state.ruling();
         Some(Self {
             owner_id: decision.owner_id.clone(),
-            project_id: project.project_id,
-            agent_id: Some(project.agent_id),
+            project_id,
+            agent_id: decision.project.as_ref().map(|of| of.agent_id),
             session_id: decision.session_id(),
             at,
             logged: LoggedDecision::Decision {

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `coherence` | what becomes of an issue that a model confirmed |
+//! | `coherence` | the outcomes of an issue that a model confirmed |
 //! | `free` | decisions without a session that guards them |
 //! | `log` | the decision log of a project |
 //! | `operation` | which operation leads from which status of a free decision to which |
@@ -72,7 +72,7 @@ pub enum DecisionKind {
     HandoffFailed,
     /// Whether an agent of a project may perform one kind of action without asking.
     Autonomy,
-    /// What becomes of a coherence issue that a model confirmed.
+    /// The outcome of a coherence issue that a model confirmed.
     CoherenceReview,
 }
 

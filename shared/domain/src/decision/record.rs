@@ -9,7 +9,7 @@ use super::{DecisionKind, DecisionSubject, DecisionTimeout, OrphanStage, Resolut
 use crate::effect::{BlastRadius, Severity};
 use crate::names::named;
 use crate::value::ProjectMembership;
-use crate::{AgentSessionId, BrakeId, DecisionId, RunId, Timestamp, UserId};
+use crate::{AgentSessionId, BrakeId, DecisionId, ProjectId, RunId, Timestamp, UserId};
 
 /// A decision that waits for a person, or did.
 ///
@@ -197,7 +197,7 @@ pub enum CancelReason {
     ChainEnded,
     /// A brake, a lower approval rate or a changed policy withdrew the proposal of the agent.
     ProposalWithdrawn,
-    /// The coherence issue was settled in another way.
+    /// A command settled the coherence issue.
     IssueSettled,
 }
 
@@ -218,6 +218,14 @@ impl Decision {
 
     pub fn session_id(&self) -> Option<AgentSessionId> {
         self.session.as_ref().map(|session| session.session_id)
+    }
+
+    /// The project of its agent or of its coherence issue.
+    pub fn project_id(&self) -> Option<ProjectId> {
+        match &self.subject {
+            DecisionSubject::CoherenceReview { project_id, .. } => Some(*project_id),
+            _ => self.project.as_ref().map(|of| of.project_id),
+        }
     }
 
     /// The types of resolution that the decision takes while it waits. A call that nothing waits for any more cannot be changed, and what

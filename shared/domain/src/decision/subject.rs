@@ -12,7 +12,7 @@ use crate::trust::{ApprovalCounts, Rate};
 use crate::value::{
     AskedVerdict, FailureReason, OptionAssessment, OptionProposal, Question, SessionOutput, ToolApproval,
 };
-use crate::{ArtifactId, BrakeId, CoherenceIssueId, OutputId, SessionChainId, ToolCallId};
+use crate::{ArtifactId, BrakeId, CoherenceIssueId, OutputId, ProjectId, SessionChainId, ToolCallId};
 
 /// What is to be decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,7 +93,9 @@ pub enum DecisionSubject {
     /// A model confirmed that work of different agents does not fit together (decision 91).
     CoherenceReview {
         issue_id: CoherenceIssueId,
-        /// The issue in a line.
+        /// The project of the issue.
+        project_id: ProjectId,
+        /// The title of the issue.
         issue_title: String,
         /// The kind of problem between the parts.
         category: CoherenceCategory,
@@ -103,7 +105,7 @@ pub enum DecisionSubject {
         suggested_resolution: Option<String>,
         affected_workstreams: Vec<WorkstreamId>,
         affected_artifact_ids: Vec<ArtifactId>,
-        /// What can become of the issue.
+        /// The outcomes for the issue.
         options: Vec<DecisionOption>,
     },
 }

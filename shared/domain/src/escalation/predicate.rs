@@ -83,11 +83,11 @@ impl EscalationPredicate {
     }
 
     /// Whether it depends on the workstreams that a call affects.
-    pub fn names_workstreams(&self) -> bool {
+    pub fn depends_on_workstreams(&self) -> bool {
         match self {
             Self::AffectsMultipleWorkstreams { .. } => true,
-            Self::And { rules } | Self::Or { rules } => rules.iter().any(Self::names_workstreams),
-            Self::Not { rule } => rule.names_workstreams(),
+            Self::And { rules } | Self::Or { rules } => rules.iter().any(Self::depends_on_workstreams),
+            Self::Not { rule } => rule.depends_on_workstreams(),
             Self::Confidence { .. } | Self::BlastRadius { .. } | Self::TrustScore { .. } => false,
         }
     }

@@ -38,8 +38,8 @@ impl EscalationProtocol {
     pub const MAX_DESCRIPTION: usize = 500;
 
     /// Whether a rule depends on the workstreams that a call affects.
-    pub fn names_workstreams(&self) -> bool {
-        self.escalate_when.iter().any(|rule| rule.predicate.names_workstreams())
+    pub fn depends_on_workstreams(&self) -> bool {
+        self.escalate_when.iter().any(|rule| rule.predicate.depends_on_workstreams())
     }
 
     /// **The default protocol of each mode**, by S2's examples.

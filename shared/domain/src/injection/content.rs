@@ -35,8 +35,8 @@ pub struct Composed {
 
 struct Item {
     key: String,
-    /// The part of the item whose change causes an injection. Of an agent's status, that is only the completion of its work, because
-    /// other statuses change with each turn.
+    /// The part of the item whose change causes an injection. It has no status of an agent except `completed`, because other statuses
+    /// change with each turn.
     state: String,
     line: String,
 }
@@ -178,7 +178,6 @@ fn items_of(snapshot: &KnowledgeSnapshot) -> Vec<Item> {
     for it in &snapshot.active_agents {
         let agent = format!("agent \"{}\" of the workstream {}", it.role, it.workstream);
         let line = format!("- The {agent} is {}; id {}", it.status, it.id);
-        // Other statuses change with each turn.
         let state = if it.status == AgentStatus::Completed { format!("{agent}, completed") } else { agent };
         items.push(Item { key: format!("agent {}", it.id), line, state });
     }

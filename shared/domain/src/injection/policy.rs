@@ -136,7 +136,7 @@ impl std::fmt::Display for InjectionReason {
             Self::DecisionResolved { workstream } => {
                 write!(f, "A person made a decision about the workstream {workstream}.")
             }
-            // The title may name what the agent may not read.
+            // Without the title, which may name artifacts that the agent may not read.
             Self::CoherenceIssue { severity, category, workstream } => {
                 write!(f, "A coherence issue ({severity}, {category}) concerns the workstream {workstream}.")
             }
@@ -199,10 +199,18 @@ impl ContextInjectionPolicy {
     pub fn of_mode(mode: ControlMode) -> Self {
         use ReactiveEvent as E;
         let (minutes, staleness, severity, events) = match mode {
-            ControlMode::Orchestrator => {
-                let approvals = [E::ArtifactApproved, E::ArtifactChanged, E::DecisionResolved];
-                (10, 5, Severity::High, [&approvals[..], &[E::BrakeReleased, E::CoherenceIssue]].concat())
-            }
+            ControlMode::Orchestrator => (
+                10,
+                5,
+                Severity::High,
+                vec![
+                    E::ArtifactApproved,
+                    E::ArtifactChanged,
+                    E::DecisionResolved,
+                    E::BrakeReleased,
+                    E::CoherenceIssue,
+                ],
+            ),
             ControlMode::Adaptive => {
                 (20, 10, Severity::High, vec![E::ArtifactApproved, E::DecisionResolved, E::BrakeReleased])
             }

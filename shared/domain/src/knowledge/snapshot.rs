@@ -266,7 +266,7 @@ impl DecisionSubject {
             Self::CrashRecovery { .. } => "Recovery of an agent that failed".to_owned(),
             Self::HandoffFailed { .. } => "Work that cannot be handed over".to_owned(),
             Self::Autonomy { .. } => "Autonomy of an agent".to_owned(),
-            // The title of the issue may name what an agent may not read.
+            // Without the title, which may name artifacts that the agent may not read.
             Self::CoherenceReview { category, .. } => format!("Coherence of results: {category}"),
         }
     }

@@ -215,7 +215,7 @@ impl ProjectAccount {
         self.cap
     }
 
-    /// What all agents have drawn: their spend, slices that they have not used yet, and the cost of coherence reviews.
+    /// The draws of all agents (their spend, and slices that they have not used yet) and the cost of coherence reviews.
     pub fn drawn_usd(&self) -> Usd {
         self.draws.values().map(|draw| draw.drawn_usd).sum::<Usd>() + self.reviews_usd
     }

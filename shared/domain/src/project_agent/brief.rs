@@ -46,7 +46,7 @@ pub struct AgentBrief {
     /// Rules on tool calls that no approval overrides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardrail_policy: Option<GuardrailPolicy>,
-    /// Which work the agent may delegate; `None` leaves it to the adapter.
+    /// Limits of delegation; `None` leaves them to the adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation_policy: Option<DelegationPolicy>,
     /// Limits of the agent's conversation.

@@ -1,4 +1,4 @@
-//! Which work an agent may delegate (S2 `AgentBrief.delegationPolicy`; decision 92).
+//! The limits of delegation by an agent (S2 `AgentBrief.delegationPolicy`; decision 92).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::brief::is_name;
 
-/// Which work an agent may delegate. Its sidecar enforces the policy; the agent cannot read it.
+/// The limits of delegation by an agent. Its sidecar enforces the policy; the agent cannot read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
@@ -17,7 +17,7 @@ pub struct DelegationPolicy {
     /// Names of subagents, or ids of other agents, to which it may delegate; `null` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_handoffs: Option<Vec<String>>,
-    /// How deep subagents may be nested. A subagent of the agent itself has the depth 1.
+    /// The greatest depth of nested subagents. A subagent of the agent itself has the depth 1.
     #[serde(default = "DelegationPolicy::default_depth")]
     #[schemars(range(max = 10))]
     pub max_depth: u32,
@@ -43,13 +43,13 @@ pub enum DelegationViolation {
 /// Work that an agent is about to delegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation<'a> {
-    /// To a subagent of the depth, with the names by which it is known.
+    /// To a subagent with these names, at this depth.
     Subagent { names: &'a [&'a str], depth: u32 },
-    /// All of it, to another agent with these names.
+    /// To another agent with these names, which takes over all work.
     Handoff { names: &'a [&'a str] },
 }
 
-/// Why work may not be delegated, as a sentence for the agent.
+/// The reason of a refused delegation, as a sentence for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DelegationDenied {
     #[error("This agent may not start subagents.")]
@@ -59,7 +59,7 @@ pub enum DelegationDenied {
     #[error("This agent may delegate only to: {}.", .0.join(", "))]
     Recipient(Vec<String>),
     #[error("This agent may not delegate to another agent.")]
-    Nobody,
+    Handoffs,
 }
 
 impl DelegationPolicy {
@@ -113,7 +113,7 @@ impl DelegationPolicy {
             Delegation::Handoff { names } => names,
         };
         match &self.allowed_handoffs {
-            Some(allowed) if allowed.is_empty() => Err(DelegationDenied::Nobody),
+            Some(allowed) if allowed.is_empty() => Err(DelegationDenied::Handoffs),
             Some(allowed) if !allowed.iter().any(|allowed| names.contains(&allowed.as_str())) => {
                 Err(DelegationDenied::Recipient(allowed.clone()))
             }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!((child(&listed, "reviewer", 1), handoff(&listed, &["x", "id-7"])), (Ok(()), Ok(())));
         let only = Err(DelegationDenied::Recipient(vec!["reviewer".into(), "id-7".into()]));
         assert_eq!((child(&listed, "other", 1), handoff(&listed, &[])), (only.clone(), only));
-        assert_eq!(handoff(&policy(false, Some(&[]), 0), &["a"]), Err(DelegationDenied::Nobody));
+        assert_eq!(handoff(&policy(false, Some(&[]), 0), &["a"]), Err(DelegationDenied::Handoffs));
         assert!(listed.offers("reviewer") && !listed.offers("other") && !none.offers("reviewer"));
     }
 }

@@ -6,7 +6,7 @@
 //! | `brief` | what the agent is, may do, and must follow |
 //! | `crash` | its crashes, and the decision about the latest one |
 //! | `context_use` | the knowledge that it received while it worked |
-//! | `delegation`, `session_policy` | which work the agent may delegate, and the limits of its conversation |
+//! | `delegation`, `session_policy` | the limits of delegation and of the conversation |
 //! | `secret` | the secrets that the agent needs, by name |
 //! | `workspace` | requirements on the workspace of the agent |
 //! | `mcp` | the MCP servers of a brief |

@@ -19,19 +19,19 @@ pub struct SecretRef {
     /// The key of the secret on the worker or in the secret of the task.
     #[schemars(length(min = 1, max = 200), pattern("^[A-Za-z0-9_./-]+$"))]
     pub vault_key: String,
-    /// Who may receive the secret.
+    /// The agents that may receive the secret.
     #[serde(default)]
     pub scope: SecretScope,
 }
 
-/// Who may receive a secret.
+/// The agents that may receive a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretScope {
-    /// Agents that the secret names.
+    /// Agents that the stored secret lists.
     #[default]
     Agent,
-    /// All agents of projects that the secret names.
+    /// All agents of the projects that the stored secret lists.
     Project,
 }
 
@@ -57,7 +57,7 @@ pub enum SecretViolation {
     Key { max: usize },
 }
 
-/// Variables that decide which programs and libraries run, or where files are.
+/// Variables that select programs, libraries or folders.
 const RESERVED: [&str; 16] = [
     "PATH",
     "HOME",

@@ -18,15 +18,15 @@ pub struct SessionPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1_000, max = 10_000_000))]
     pub context_budget_tokens: Option<u64>,
-    /// What becomes of earlier messages.
+    /// The treatment of earlier messages.
     pub history_policy: HistoryPolicy,
-    /// With `recent_n`: how many of the latest turns the agent keeps. Default: 50.
+    /// With `recent_n`: the number of the latest turns that the agent keeps. Default: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub history_n: Option<u32>,
 }
 
-/// What becomes of earlier messages of a conversation.
+/// The treatment of earlier messages of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryPolicy {
@@ -48,7 +48,7 @@ pub enum SessionPolicyViolation {
 }
 
 impl SessionPolicy {
-    /// S2.
+    /// The default of S2.
     pub const DEFAULT_RECENT: u32 = 50;
 
     /// Names every violation, with its field.

@@ -12,10 +12,10 @@ use crate::names::named;
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
 pub struct WorkspaceRequirements {
-    /// Folders of the working directory that the agent sees. If there are any, it sees no others of them.
+    /// The folders of the working directory that the agent can use. Without any, it can use the whole directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<WorkspaceMount>,
-    /// What the agent can use there.
+    /// Capabilities that the agent needs.
     #[serde(default)]
     pub capabilities: BTreeSet<SandboxCapability>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,13 +51,13 @@ pub struct ResourceLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64, max = 16_777_216))]
     pub disk_mb: Option<u32>,
-    /// How long a run may take. Its agent is ended then.
+    /// The longest time of a run. The sidecar then ends the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1_000, max = 2_592_000_000_u64))]
     pub timeout_ms: Option<u64>,
 }
 
-/// What an agent can use in the place where it runs.
+/// A capability of the place where an agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxCapability {
@@ -66,7 +66,7 @@ pub enum SandboxCapability {
     /// A headless browser.
     Browser,
     Git,
-    /// Docker inside of the place.
+    /// Docker inside the place.
     Docker,
     NetworkExternal,
     /// No network but the control plane.
@@ -84,14 +84,14 @@ named!(SandboxCapability {
     Gpu => "gpu",
 });
 
-/// What a worker offers to agents.
+/// The workspace that a worker offers to agents.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceOffer {
-    /// What agents can use there.
+    /// Capabilities that agents can use.
     #[serde(default)]
     pub capabilities: BTreeSet<SandboxCapability>,
-    /// Which parts of the requirements it applies besides the capabilities.
+    /// Parts of the requirements that the worker applies, besides the capabilities.
     #[serde(default)]
     pub applies: BTreeSet<WorkspacePart>,
 }
@@ -125,7 +125,7 @@ pub enum WorkspaceViolation {
     Image { max: usize },
 }
 
-/// What a place lacks.
+/// A requirement that a place does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnmetRequirement {
     #[error("it does not announce the capability `{0}`")]
@@ -192,7 +192,7 @@ impl WorkspaceRequirements {
         found
     }
 
-    /// What a place lacks for an agent with these requirements.
+    /// The requirements that a place with this offer does not meet.
     pub fn unmet(&self, offer: &WorkspaceOffer) -> Vec<UnmetRequirement> {
         let limits = self.resource_limits.unwrap_or_default();
         let missing = self.capabilities.difference(&offer.capabilities).copied();
@@ -244,22 +244,21 @@ mod tests {
 
     use super::*;
 
-    #[allow(clippy::needless_pass_by_value)] // reads better at the call
-    fn requirements(json: Value) -> WorkspaceRequirements {
-        serde_json::from_value(json).unwrap()
+    fn requirements(json: &Value) -> WorkspaceRequirements {
+        WorkspaceRequirements::deserialize(json).unwrap()
     }
 
     #[test]
     fn every_violation_of_a_workspace_is_named() {
         let mount =
             |host: &str, sandbox: &str| json!({ "hostPath": host, "sandboxPath": sandbox, "readOnly": true });
-        let good = requirements(json!({
+        let good = requirements(&json!({
             "mounts": [mount("src", "/w/src"), mount(".", "/w")], "capabilities": ["terminal"],
             "resourceLimits": { "cpuCores": 2, "memoryMb": 4096, "diskMb": 64, "timeoutMs": 1000 },
             "baseImage": "example.com/agents:1@sha256:0",
         }));
         assert_eq!(good.check(), []);
-        let wrong = requirements(json!({
+        let wrong = requirements(&json!({
             "mounts": [mount("/etc", "/"), mount("a/../..", "w"), mount("a", "/w/x"), mount("b", "/w/x/")],
             "capabilities": ["network_external", "network_internal_only"],
             "resourceLimits": { "cpuCores": 0, "memoryMb": 1, "diskMb": 1, "timeoutMs": 1 },
@@ -283,14 +282,14 @@ mod tests {
             ]
         );
         let many: Vec<_> = (0..21).map(|n| mount("a", &format!("/m{n}"))).collect();
-        let many = requirements(json!({ "mounts": many }));
+        let many = requirements(&json!({ "mounts": many }));
         assert_eq!(many.check(), [("mounts".to_owned(), WorkspaceViolation::TooMany { max: 20 })]);
     }
 
     #[test]
-    fn place_that_lacks_something_is_told_apart() {
+    fn unmet_requirements_of_a_place_are_named() {
         use UnmetRequirement as U;
-        let needs = requirements(json!({
+        let needs = requirements(&json!({
             "mounts": [{ "hostPath": "src", "sandboxPath": "/src", "readOnly": true }],
             "capabilities": ["terminal", "gpu"],
             "resourceLimits": { "memoryMb": 512, "diskMb": 100 },
@@ -304,7 +303,7 @@ mod tests {
         let all = json!({ "capabilities": ["terminal", "gpu"],
             "applies": ["mounts", "base_image", "cpu_and_memory", "disk"] });
         assert_eq!(needs.unmet(&offer(all)), []);
-        let timed = requirements(json!({ "resourceLimits": { "timeoutMs": 1000 } }));
+        let timed = requirements(&json!({ "resourceLimits": { "timeoutMs": 1000 } }));
         assert_eq!(timed.unmet(&WorkspaceOffer::default()), [], "each sidecar ends its run in time");
     }
 

@@ -115,7 +115,9 @@ impl EventClass {
 
             E::Failed { failure_reason, .. } => Self::of_failure(*failure_reason),
             E::RunUnreachable { .. } => Self::error(Severity::Medium, true, ErrorCategory::Timeout),
-            E::QuotaExceeded { .. } | E::ModelUnavailable { .. } => Self::error(Severity::Medium, true, ErrorCategory::Provider),
+            E::QuotaExceeded { .. } | E::ModelUnavailable { .. } => {
+                Self::error(Severity::Medium, true, ErrorCategory::Provider)
+            }
             E::BudgetExhausted { .. } | E::DiskFull { .. } => {
                 Self::error(Severity::High, true, ErrorCategory::Internal)
             }

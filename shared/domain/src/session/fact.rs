@@ -69,7 +69,7 @@ pub enum AgentFact {
     /// The model of the agent does not answer, and the agent waits.
     ModelUnavailable {
         message: Option<String>,
-        /// When to try again, if the agent can tell.
+        /// The time of the next attempt, if the agent reported it.
         retry_at: Option<Timestamp>,
     },
     /// Counts of the deliverables by status (S4).

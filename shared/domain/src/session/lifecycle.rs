@@ -60,8 +60,8 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release. The process of an agent
-    /// of a project that cannot pause is ended (S2, "Capability-gated lifecycle semantics"; decision 94).
+    /// Running → Pausing (S0 8.4 `RequestPause`). A session that a brake paused stays Paused after the release. If an agent of
+    /// a project cannot pause, its process is ended instead (S2, "Capability-gated lifecycle semantics"; decision 94).
     pub fn request_pause(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         if self.keep_held() {
             return Ok(vec![SessionEvent::HoldKept {}]);

@@ -1,5 +1,5 @@
-//! Exhausted quotas, unavailable models and model calls beyond the budget (S4; decisions 32, 39). The agent waits, and the session pauses until the
-//! same turn can continue.
+//! Exhausted quotas, unavailable models and model calls beyond the budget (S4; decisions 32, 39, 93). The agent waits, and the session
+//! pauses until the same turn can continue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -46,7 +46,7 @@ pub struct ResolvedSession {
     pub execution_mode: ExecutionMode,
 }
 
-/// Why a request and its template do not make a session.
+/// A request and its template do not specify a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IncompleteSpec {
     /// The cap is missing or not valid.

@@ -23,14 +23,14 @@ fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
 #[test]
 fn lexical_engine_finds_duplicates_and_some_overlap() {
     let measured = measure(Half::Reported);
-    let lexical = ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default());
-    let duplicates = Quality::of(&measured, &[Label::Duplicate], lexical.promotion);
+    let thresholds = ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default());
+    let duplicates = Quality::of(&measured, &[Label::Duplicate], thresholds.promotion);
     assert!(duplicates.precision >= 0.91 && duplicates.recall >= 1.0, "{duplicates:?}");
     let related = [Label::Duplicate, Label::Overlap];
-    let related = Quality::of(&measured, &related, lexical.advisory);
+    let related = Quality::of(&measured, &related, thresholds.advisory);
     assert!(related.precision >= 0.76 && related.recall >= 0.71, "{related:?}");
     let unrelated = measured.iter().filter(|(label, _)| *label == Label::Unrelated);
-    assert!(unrelated.clone().all(|(_, similarity)| *similarity < lexical.advisory));
+    assert!(unrelated.clone().all(|(_, similarity)| *similarity < thresholds.advisory));
 }
 
 /// Texts that contradict each other are as similar as texts about the same work, so that no threshold separates them.

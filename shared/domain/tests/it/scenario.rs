@@ -245,12 +245,12 @@ pub(crate) fn new_brake(n: u8, scope: BrakeScope, behavior: BrakeBehavior) -> Ne
     }
 }
 
-/// A new session with a cap of one dollar, and an owner with one slot.
 /// The defaults of a session that the script adapter drives.
 pub(crate) fn settings() -> SessionSettings {
     SessionSettings::new(AdapterName::script())
 }
 
+/// A new session with a cap of one dollar, and an owner with one slot.
 impl Scenario {
     pub(crate) fn new() -> Self {
         Self::with(settings())

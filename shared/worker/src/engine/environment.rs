@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use pilothouse_wire::launch::RESERVED_PREFIX;
+
 /// Variables that a sidecar inherits from the server.
 pub const INHERITED: [&str; 33] = [
     "PATH",
@@ -40,6 +42,14 @@ pub const INHERITED: [&str; 33] = [
     ACP_CLAUDE,
 ];
 
+/// The variables of which one is enough for the native agent to call a model.
+pub fn model_variables() -> impl Iterator<Item = &'static str> {
+    let is_enough = |name: &&str| {
+        name.ends_with("_API_KEY") || ["AWS_BEARER_TOKEN_BEDROCK", "OLLAMA_HOST", MODELS].contains(name)
+    };
+    INHERITED.into_iter().filter(is_enough)
+}
+
 /// Path of a file with additional model providers.
 pub const MODELS: &str = "PILOTHOUSE_MODELS";
 
@@ -49,10 +59,7 @@ pub const CLAUDE: &str = "PILOTHOUSE_CLAUDE";
 /// Path of Claude Code's Agent Client Protocol agent, for the adapter `acp`.
 pub const ACP_CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
 
-/// Prefix of the server's own variables. A sidecar gets only those in [`FOR_SIDECARS`].
-pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
-
-/// The server's own variables that are meant for sidecars.
+/// Variables with [`RESERVED_PREFIX`] that sidecars get from the server or worker.
 pub const FOR_SIDECARS: [&str; 3] = [MODELS, CLAUDE, ACP_CLAUDE];
 
 #[derive(Clone, PartialEq, Eq, Default)]

@@ -120,7 +120,7 @@ impl Inner {
         let beginning = if let Ok(Some(exit)) = run.dir.exit() {
             RunStart::Ended(exit)
         } else if is_stopped {
-            RunStart::Ended(exit::without_process("the run was is_stopped before it started".to_owned()))
+            RunStart::Ended(exit::without_process("the run was stopped before it started".to_owned()))
         } else {
             let command = self.config.secrets.of_launch(request).and_then(|secrets| {
                 let mut command = match &self.config.containers {

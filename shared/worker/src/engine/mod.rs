@@ -9,7 +9,7 @@
 //! | `adoption` | finds the runs of an earlier worker |
 //! | `registry` | the active runs and their phases |
 //! | `process`, [`containers`] | sidecars as child processes, or in containers |
-//! | [`workspace`] | what the worker offers to agents, and the mounts and limits of their containers |
+//! | [`workspace`] | the workspace that the worker offers to agents, and the mounts and limits of their containers |
 //! | `run_dir`, `retention` | the directory of a run, and its removal |
 //! | `run_lock`, `session_lock` | the locks that show what lives |
 //! | `drain`, `exit` | publishes what a sidecar left; describes how it ended |
@@ -21,6 +21,7 @@ pub mod config;
 pub mod confinement_support;
 pub mod containers;
 pub mod environment;
+pub mod secrets;
 pub mod worker;
 pub mod workspace;
 
@@ -34,6 +35,5 @@ mod registry;
 mod retention;
 mod run_dir;
 mod run_lock;
-pub mod secrets;
 mod session_lock;
 mod supervisor;

@@ -1,4 +1,4 @@
-//! The secrets that a worker has for agents (decision 92). A sidecar gets those that its launch names, in a variable of its own.
+//! The secrets that a worker has for agents (decision 92). A sidecar gets the secrets that its launch names, in one variable.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ use pilothouse_wire::secrets::{Secret, SecretStore};
 /// Prefix of variables of the worker that are secrets for agents: `PILOTHOUSE_AGENT_SECRET_deploy_token` has the key `deploy_token`.
 pub const VARIABLE_PREFIX: &str = "PILOTHOUSE_AGENT_SECRET_";
 
-/// Where a worker finds secrets of agents.
+/// The places of secrets on a worker: a file, and the variables with [`VARIABLE_PREFIX`].
 #[derive(Debug, Clone, Default)]
 pub struct WorkerSecrets {
     /// A JSON file of secrets by key, which is read for each launch that needs one.

@@ -1,24 +1,28 @@
-//! What a worker offers to agents, and how it applies what they need (decision 92).
+//! The workspace that a worker offers to agents, and the mounts and limits of their containers (decision 92).
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pilothouse_domain::project_agent::{
     ResourceLimits, SandboxCapability, WorkspaceMount, WorkspaceOffer, WorkspacePart, WorkspaceRequirements,
 };
 
-/// The offer of this machine: a shell, the network, programs that are installed, and `more`. `containers`: sidecars run in containers.
-/// Owners may choose the image unless the worker is `shared`.
+use super::process::is_program;
+
+/// The offer of this machine: a shell, the network, an installed git, and `more`.
+///
+/// With `containers`, it includes mounts, limits, and the choice of the image, unless the worker is `shared` by several owners.
 pub fn detected(
     more: impl IntoIterator<Item = SandboxCapability>,
     containers: bool,
     shared: bool,
 ) -> WorkspaceOffer {
     let mut capabilities = BTreeSet::from([SandboxCapability::Terminal, SandboxCapability::NetworkExternal]);
-    // The image of a container decides what is installed.
-    if !containers && is_installed("git") {
+    // The programs of a container are those of its image.
+    if !containers && is_installed("git", &std::env::var_os("PATH").unwrap_or_default()) {
         capabilities.insert(SandboxCapability::Git);
     }
     capabilities.extend(more);
@@ -30,13 +34,13 @@ pub fn detected(
     WorkspaceOffer { capabilities, applies }
 }
 
-fn is_installed(program: &str) -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+/// Whether a folder of `path`, a value of the variable `PATH`, has an executable file with this name.
+pub fn is_installed(program: &str, path: &OsStr) -> bool {
+    std::env::split_paths(path).any(|folder| is_program(&folder.join(program)))
 }
 
-/// Adds the mounts of the working directory and the limits to the arguments of a container. Without mounts, the agent sees the whole
-/// directory.
+/// Adds the mounts of the working directory and the limits to the arguments of a container. Without mounts, the whole directory is
+/// mounted.
 pub(super) fn apply(
     command: &mut Command,
     working_directory: &Path,
@@ -48,7 +52,7 @@ pub(super) fn apply(
         command.arg("--mount").arg(mount(working_directory, working_directory));
     } else {
         if mounts.iter().all(|mount| Path::new(&mount.sandbox_path) != working_directory) {
-            // Its agent begins there, and sees nothing but its mounts.
+            // The agent starts in the working directory, and has access to its mounts only.
             command.arg("--tmpfs").arg(working_directory);
         }
         for WorkspaceMount { host_path, sandbox_path, read_only } in mounts {
@@ -70,8 +74,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// The folder behind a path of the working directory. A link that leads outside of the directory is refused: an agent can make one.
-fn inside(working_directory: &Path, host_path: &str) -> io::Result<std::path::PathBuf> {
+/// Resolves a path of the working directory. Refuses a link that leads outside of the directory, because agents can create links.
+fn inside(working_directory: &Path, host_path: &str) -> io::Result<PathBuf> {
     let path = working_directory.join(host_path);
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let (root, folder) =

@@ -19,10 +19,10 @@ pub struct ModelInfo {
     /// Whether the model can think before it answers.
     pub thinking: bool,
     /// The levels of thinking that the model accepts, besides none.
-    pub lowest: ThinkingLevel,
-    pub highest: ThinkingLevel,
-    /// Whether nobody named the limits of the model, so that they are assumed.
-    pub assumed: bool,
+    pub lowest_thinking: ThinkingLevel,
+    pub highest_thinking: ThinkingLevel,
+    /// Whether the limits of the model are unknown, so that defaults apply.
+    pub limits_assumed: bool,
 }
 
 impl ModelInfo {
@@ -36,7 +36,7 @@ impl ModelInfo {
         match level {
             _ if !self.thinking => ThinkingLevel::Off,
             ThinkingLevel::Off => ThinkingLevel::Off,
-            level => level.max(self.lowest).min(self.highest),
+            level => level.max(self.lowest_thinking).min(self.highest_thinking),
         }
     }
 }

@@ -131,7 +131,7 @@ impl ProviderConfig {
         self.returns_thoughts.unwrap_or(self.api.returns_thoughts())
     }
 
-    /// Whether the provider's models run on a machine of the owner, which nobody charges.
+    /// Whether the provider's models run on a machine of the owner and cost nothing.
     fn is_local(&self) -> bool {
         self.api == Api::Ollama && self.api_key.is_none()
     }
@@ -296,25 +296,25 @@ impl ModelRegistry {
 
     /// The models whose provider has a key, in order.
     pub fn available(&self) -> impl Iterator<Item = &ModelInfo> {
-        self.models.iter().filter(|model| self.has_key(&model.provider))
+        self.models.iter().filter(|model| self.is_available(&model.provider))
     }
 
     /// Finds the available model for `provider/id` or for an id alone. Accepts an unlisted model from the named
-    /// provider, or from the only one with a key, because providers add models all the time.
+    /// provider, or from the only available one, because providers add models all the time.
     pub fn resolve(&self, name: &str) -> Result<ModelInfo, RegistryError> {
         if let Some((provider, id)) = name.split_once('/')
             && let Some(provider) = self.provider(provider)
         {
             let known = self.find(&provider.name, id).cloned();
-            return self.with_key(known.unwrap_or_else(|| self.unlisted(&provider.name, id)));
+            return self.if_available(known.unwrap_or_else(|| self.unlisted(&provider.name, id)));
         }
         let mut same = self.models.iter().filter(|model| model.id == name);
         let first = same.clone().next();
-        if let Some(model) = same.find(|model| self.has_key(&model.provider)).or(first) {
-            return self.with_key(model.clone());
+        if let Some(model) = same.find(|model| self.is_available(&model.provider)).or(first) {
+            return self.if_available(model.clone());
         }
-        let mut keyed = self.providers.iter().filter(|provider| self.has_key(&provider.name));
-        match (keyed.next(), keyed.next()) {
+        let mut available = self.providers.iter().filter(|provider| self.is_available(&provider.name));
+        match (available.next(), available.next()) {
             (Some(only), None) => Ok(self.unlisted(&only.name, name)),
             _ => Err(RegistryError::Unknown(name.into())),
         }
@@ -356,12 +356,12 @@ impl ModelRegistry {
         self.provider(provider).map_or_else(|| assumed(provider, id), |provider| unlisted(provider, id))
     }
 
-    fn has_key(&self, provider: &str) -> bool {
+    fn is_available(&self, provider: &str) -> bool {
         self.provider(provider).is_some_and(ProviderConfig::is_available)
     }
 
-    fn with_key(&self, model: ModelInfo) -> Result<ModelInfo, RegistryError> {
-        if self.has_key(&model.provider) { Ok(model) } else { Err(RegistryError::NoKey(model.provider)) }
+    fn if_available(&self, model: ModelInfo) -> Result<ModelInfo, RegistryError> {
+        if self.is_available(&model.provider) { Ok(model) } else { Err(RegistryError::NoKey(model.provider)) }
     }
 }
 
@@ -386,23 +386,24 @@ fn assumed(provider: &str, id: &str) -> ModelInfo {
         price: None,
         vision: true,
         thinking: false,
-        lowest: ThinkingLevel::Minimal,
-        highest: ThinkingLevel::Max,
-        assumed: true,
+        lowest_thinking: ThinkingLevel::Minimal,
+        highest_thinking: ThinkingLevel::Max,
+        limits_assumed: true,
     }
 }
 
 fn configured(config: &ModelConfig, base: ModelInfo) -> ModelInfo {
-    let (lowest, highest) = config.thinking_levels.unwrap_or((base.lowest, base.highest));
+    let levels = (base.lowest_thinking, base.highest_thinking);
+    let (lowest_thinking, highest_thinking) = config.thinking_levels.unwrap_or(levels);
     ModelInfo {
         context_window: config.context_window.unwrap_or(base.context_window),
         max_output_tokens: config.max_output_tokens.unwrap_or(base.max_output_tokens),
         price: config.price.or(base.price),
         vision: config.vision.unwrap_or(base.vision),
         thinking: config.thinking.unwrap_or(base.thinking),
-        lowest,
-        highest,
-        assumed: base.assumed && config.context_window.is_none(),
+        lowest_thinking,
+        highest_thinking,
+        limits_assumed: base.limits_assumed && config.context_window.is_none(),
         ..base
     }
 }
@@ -512,7 +513,7 @@ mod tests {
             ("openai/brand-new", true),
             ("openrouter/anthropic/claude-opus-4.5", false),
         ] {
-            assert_eq!(registry.resolve(model).unwrap().assumed, assumed, "{model}");
+            assert_eq!(registry.resolve(model).unwrap().limits_assumed, assumed, "{model}");
         }
         let routed = registry.resolve("openrouter/anthropic/claude-opus-4.5").unwrap();
         assert_eq!(

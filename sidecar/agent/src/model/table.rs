@@ -65,9 +65,9 @@ impl Row {
             price: self.price(),
             vision: self.can('v'),
             thinking: self.can('t'),
-            lowest: if self.can('m') { ThinkingLevel::Minimal } else { ThinkingLevel::Low },
-            highest: if self.can('x') { ThinkingLevel::Max } else { ThinkingLevel::High },
-            assumed: false,
+            lowest_thinking: if self.can('m') { ThinkingLevel::Minimal } else { ThinkingLevel::Low },
+            highest_thinking: if self.can('x') { ThinkingLevel::Max } else { ThinkingLevel::High },
+            limits_assumed: false,
         }
     }
 }

@@ -77,7 +77,7 @@ impl RunLoop {
         }
         append_omission(&mut state.tree, content).map_err(SessionError::from)?;
         // Some providers demand the thoughts of a turn in which a model thinks.
-        self.thoughtless |= content == OmittedContent::Thoughts;
+        self.thinking_disabled |= content == OmittedContent::Thoughts;
         let error = error.to_owned();
         self.shared.events.emit(SessionEvent::ContentOmitted { content, error });
         Ok(true)
@@ -122,7 +122,7 @@ impl RunLoop {
             system: self.turn_system.clone(),
             messages,
             tools: Arc::clone(&self.shared.specs),
-            thinking: if self.thoughtless { ThinkingLevel::Off } else { state.thinking },
+            thinking: if self.thinking_disabled { ThinkingLevel::Off } else { state.thinking },
             max_output_tokens: model.max_output_tokens,
         };
         (request, model)

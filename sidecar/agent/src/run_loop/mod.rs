@@ -75,7 +75,7 @@ pub(crate) struct RunLoop {
     window: Window,
     background: Option<Background>,
     /// Whether the model does not think, because its provider rejected its thoughts.
-    thoughtless: bool,
+    thinking_disabled: bool,
     /// The system prompt of this run.
     system: String,
     /// The system prompt of this turn.
@@ -92,7 +92,7 @@ impl RunLoop {
             turns: 0,
             window: Window::default(),
             background: None,
-            thoughtless: false,
+            thinking_disabled: false,
             turn_system,
             system,
         }

@@ -141,9 +141,9 @@ impl Default for ContextSettings {
 pub struct RetryPolicy {
     /// Doubles with each retry, with jitter.
     pub base_delay: Duration,
-    /// Limits the delay, but not one that the provider requests.
+    /// Longest delay, except one that the provider requests.
     pub max_delay: Duration,
-    /// How long a call is retried.
+    /// The time during which a call is retried.
     pub patience: Duration,
     /// `None`: only `patience` limits the retries.
     pub max_retries: Option<u32>,

@@ -195,7 +195,7 @@ async fn local_server_needs_no_key() {
         (name == "OLLAMA_HOST").then(|| server.base_url().trim_start_matches("http://").to_owned())
     });
     let local = registry.resolve("ollama/qwen3").unwrap();
-    assert!(local.assumed && local.price.is_some());
+    assert!(local.limits_assumed && local.price.is_some());
     let line = Line { model: GenaiModel::new(Arc::new(registry)), server };
     let asked = ModelRequest { provider: "ollama".into(), ..request("qwen3", vec![user("go")]) };
     assert_eq!(line.ask(asked).await.unwrap().1.text(), "hi");

@@ -61,7 +61,7 @@ impl Translator {
         self.calls.clear();
         self.subagents.end_foreground(why, out);
         out.push(event);
-        out.signals.push(Signal::OutOfQuota);
+        out.signals.push(Signal::WaitsForModel);
     }
 }
 

@@ -28,7 +28,7 @@ pub enum Signal {
     TurnEnded(TurnEnd),
     /// The quota of the runtime's subscription is exceeded, or its model does not answer. The turn stays open until it
     /// is resumed.
-    OutOfQuota,
+    WaitsForModel,
     /// A compaction that the adapter requested has ended; the reason if it failed.
     Compacted(Option<String>),
 }

@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 use self::turns::{enclosing_turn, ends_agent};
 use super::format::Crash;
 use super::meters;
+use super::profile::Capability;
 use super::program::{Body, Instruction};
 use super::source::{Source, at_speed};
 use super::state::{State, StateFile};
@@ -194,7 +195,7 @@ impl Player {
         let cut_off = enclosing_turn(&program, state.position);
         match cut_off {
             // The run ended within the turn. The rest becomes a new turn.
-            Some(_) if source.profile.supports_resume => {
+            Some(_) if source.profile.supports(Capability::Resume) => {
                 inserted.push_back(Instruction::TurnStart { inserted: false });
             }
             Some(start) => state.position = start,
@@ -239,7 +240,7 @@ impl Player {
         })
     }
 
-    /// Publishes what the profile of the script leaves of the capabilities.
+    /// Publishes the capabilities of the agent, if it lacks some.
     async fn emit_capabilities(&self) -> Result<(), SpoolError> {
         let maximum = super::maximum(self.authorizer.is_some());
         let capabilities = self.source.profile.limit(maximum);
@@ -260,7 +261,9 @@ impl Player {
                 // The interrupt's handler has already moved the position.
                 Ok(()) | Err(PlayerExit::Interrupted) => {}
                 // The stop is not acknowledged, as with an SDK that has no hook for it.
-                Err(PlayerExit::Over) if self.commands.is_closed() && !self.source.profile.supports_kill => {
+                Err(PlayerExit::Over)
+                    if self.commands.is_closed() && !self.source.profile.supports(Capability::Kill) =>
+                {
                     std::process::exit(0)
                 }
                 Err(PlayerExit::Over) => return Ok(()),

@@ -384,13 +384,14 @@ impl Fake {
         Self::fail(id, "429 Too Many Requests");
     }
 
-    /// Its provider rejects the prompt, and the agent ends afterwards.
+    /// Its provider rejects the prompt. The agent ends when the test has created the file `end` in its folder.
     fn give_up(id: &Value) -> ! {
         Self::write(
             &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "503 unavailable"}}),
         );
-        // The client handles the error before it sees the end of the process.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        while std::fs::remove_file("end").is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         exit(3)
     }
 

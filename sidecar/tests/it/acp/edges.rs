@@ -85,6 +85,7 @@ async fn turn_that_waits_for_its_model_can_be_interrupted() {
 async fn agent_that_ends_while_it_waits_for_its_model_starts_again() {
     let stage = Stage::playing("", "give-up").await;
     stage.event("model_unavailable").await;
+    std::fs::write(workspace(&stage.folders).join("end"), "").unwrap();
     stage.gateway.sees("notice agent_ended").await;
     let resume = stage.gateway.send(Command::Resume {});
     stage.gateway.acknowledged(resume, "done").await;

@@ -37,7 +37,6 @@ async fn verdict_selects_the_option_that_allows_or_rejects_once() {
 async fn agent_with_a_forbidden_subagent_is_ended() {
     let to_reviewer = |begin: &mut Begin| begin.config.policies = delegating_to("reviewer");
     let stage = Stage::governed([Verdict::Allow], "delegate painter", to_reviewer).await;
-    stage.gateway.sees("session_end").await;
     let end = stage.event("session_end").await;
     assert_eq!(end["isError"], true);
     let why = end["message"].as_str().unwrap();

@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) brakes: Vec<Brake>,
     pub(super) queues: Vec<QueueName>,
     pub(super) depths: Vec<(&'static str, Depth)>,
-    /// Journal entries whose messages the relay does not know to be done.
+    /// Journal entries after the position of the relay.
     pub(super) unrelayed: Vec<String>,
     pub(super) dead_letters: Vec<DeadLetter>,
     /// Keys of parked envelopes.

@@ -31,8 +31,8 @@ fn at<T>(millis: i64, decide: impl FnOnce(&DomainContext<'_>) -> T) -> T {
     decide(&DomainContext::new(Timestamp::from_millis(millis), Deadlines::default(), &mut ids))
 }
 
-fn lexical() -> Thresholds {
-    ReviewLedger::default().lexical_thresholds(&CoherenceMonitorConfig::default())
+fn thresholds() -> Thresholds {
+    ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default())
 }
 
 fn owner() -> UserId {
@@ -397,7 +397,7 @@ fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> ComparedArtifact
 }
 
 fn pairs_of(artifacts: &[ComparedArtifact]) -> Vec<Vec<ArtifactId>> {
-    let Scan::Done(found) = scan(project(), artifacts, lexical()) else { panic!("too many") };
+    let Scan::Done(found) = scan(project(), artifacts, thresholds()) else { panic!("too many") };
     found.into_iter().map(|it| it.finding.affected_artifact_ids).collect()
 }
 
@@ -426,8 +426,8 @@ fn only_changed_artifacts_are_compared_with_the_others() {
 #[test]
 fn scan_of_too_many_artifacts_compares_nothing() {
     let many: Vec<_> = (0..=MAX_ARTIFACTS as u128).map(|n| compared(n, "api", true, TOTALS)).collect();
-    assert_eq!(scan(project(), &many, lexical()), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
-    assert!(matches!(scan(project(), &many[1..], lexical()), Scan::Done(_)));
+    assert_eq!(scan(project(), &many, thresholds()), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
+    assert!(matches!(scan(project(), &many[1..], thresholds()), Scan::Done(_)));
 }
 
 #[test]

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_domain::coherence::similarity::Thresholds;
 use pilothouse_domain::coherence::{
     CoherenceCategory, CoherenceEvent as E, CoherenceFeedbackLoopConfig, CoherenceIssue,
     CoherenceMonitorConfig, CoherenceState, Finding, InvalidCoherenceConfig as I, IssueReview, IssueSource,
     ReviewCandidate, ReviewFailure, ReviewLedger, ReviewRequest, ReviewResult, ReviewStart, ReviewUse,
-    ReviewedAgent, ReviewedArtifact, Similarity, StructuralCheck,
+    ReviewedArtifact, Similarity, StructuralCheck,
 };
 use pilothouse_domain::decision::{
     CoherenceOutcome, FreeDecision, ProposedResolution, Resolution, ResolutionType,
 };
 use pilothouse_domain::effect::Severity;
-use pilothouse_domain::text::{AgentRole, Feedback, ModelId, WorkstreamId};
+use pilothouse_domain::text::{Feedback, ModelId, WorkstreamId};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{
     ArtifactId, CoherenceIssueId, Deadlines, DomainContext, ProjectAgentId, ProjectId, Timestamp, Usd, UserId,
@@ -82,7 +83,6 @@ fn result(confirmed: bool, severity: Severity) -> ReviewResult {
         severity: confirmed.then_some(severity),
         explanation: "One counts cents, the other dollars.".to_owned(),
         suggested_resolution: Some("Count cents.".to_owned()),
-        notify_agent_ids: vec![agent()],
     }
 }
 
@@ -97,18 +97,13 @@ fn request() -> ReviewRequest {
         artifact_contents: BTreeMap::new(),
         relevant_decisions: Vec::new(),
         workstream_briefs: Vec::new(),
-        agents: vec![ReviewedAgent {
-            id: agent(),
-            role: AgentRole::parse("Builder").unwrap(),
-            workstream: WorkstreamId::parse("api").unwrap(),
-        }],
     }
 }
 
 fn answer(changes: &Value) -> String {
     let mut result = json!({
         "candidateId": issue_id(1), "confirmed": true, "category": "contradiction", "severity": "high",
-        "explanation": "They differ.", "suggestedResolution": null, "notifyAgentIds": [agent()],
+        "explanation": "They differ.", "suggestedResolution": null,
     });
     for (field, value) in changes.as_object().unwrap() {
         result[field] = value.clone();
@@ -129,13 +124,13 @@ fn valid_answer_is_read_with_or_without_a_fence() {
 
 #[test]
 fn invalid_answer_names_every_violation() {
-    let other = json!({ "candidateId": issue_id(2), "severity": null, "explanation": " ", "notifyAgentIds": [issue_id(9)] });
+    let other = json!({ "candidateId": issue_id(2), "category": null, "severity": null, "explanation": " " });
     let violations = request().read_answer(&answer(&other)).unwrap_err().join("; ");
     for part in [
         "none of the candidates",
+        "category is required",
         "severity is required",
         "explanation must not be empty",
-        "none of the agents",
         "has no result",
     ] {
         assert!(violations.contains(part), "{violations}");
@@ -249,22 +244,23 @@ fn failed_review_leaves_the_issue_unconfirmed() {
 fn severe_confirmed_issue_becomes_a_decision() {
     for (severity, opens) in [(Severity::Medium, false), (Severity::High, true), (Severity::Critical, true)] {
         let (issue, _) = reviewed(issue(), result(true, severity));
-        let decision = FreeDecision::coherence_review(&issue, None);
+        let decision = FreeDecision::coherence_review(&issue);
         assert_eq!(decision.is_some(), opens, "{severity}");
         if let Some(decision) = decision {
             assert_eq!(decision.decision().severity, Some(severity));
+            assert_eq!(decision.decision().project_id(), Some(issue.project_id()));
             assert_eq!(decision.decision().id, FreeDecision::coherence_review_of(issue_id(1), time(20)));
         }
     }
-    assert!(FreeDecision::coherence_review(&issue(), None).is_none(), "nobody confirmed it");
+    assert!(FreeDecision::coherence_review(&issue()).is_none(), "it is not confirmed");
     let (dismissed, _) = reviewed(issue(), result(false, Severity::High));
-    assert!(FreeDecision::coherence_review(&dismissed, None).is_none());
+    assert!(FreeDecision::coherence_review(&dismissed).is_none());
 }
 
 #[test]
 fn decision_about_an_issue_takes_an_option_with_a_reason() {
     let (issue, _) = reviewed(issue(), result(true, Severity::High));
-    let decision = FreeDecision::coherence_review(&issue, None).unwrap();
+    let decision = FreeDecision::coherence_review(&issue).unwrap();
     let proposed = |option: &str| ProposedResolution {
         resolution_type: ResolutionType::ChooseOption,
         chosen_option_id: Some(option.to_owned()),
@@ -313,41 +309,49 @@ fn learning(enabled: bool) -> CoherenceMonitorConfig {
     CoherenceMonitorConfig { feedback_loop, ..CoherenceMonitorConfig::default() }
 }
 
-/// The promotion threshold of the lexical engine after reviews, in thousandths.
-fn promotion_after(ledger: &mut ReviewLedger, config: &CoherenceMonitorConfig, results: &[bool]) -> i32 {
+/// The thresholds after reviews, one each minute.
+fn thresholds_after(
+    ledger: &mut ReviewLedger,
+    config: &CoherenceMonitorConfig,
+    results: &[bool],
+) -> Thresholds {
     for (minute, is_false_positive) in (0..).zip(results) {
         ledger.learn(*is_false_positive, config, time(minute * MINUTE));
     }
-    ledger.threshold_change(config)
+    ledger.thresholds(config)
+}
+
+const fn promotion(promotion: f64) -> Thresholds {
+    Thresholds { promotion, advisory: 0.32 }
 }
 
 #[test]
 fn threshold_follows_the_rate_of_false_positives() {
     let config = learning(true);
     let mostly = |wrong: usize| -> Vec<bool> { (0..20).map(|n| n < wrong).collect() };
-    for (wrong, change) in [(11, 20), (10, 0), (2, 0), (1, -10), (0, -10)] {
-        let mut ledger = ReviewLedger::default();
-        assert_eq!(promotion_after(&mut ledger, &config, &mostly(wrong)), change, "{wrong} of 20");
+    for (wrong, adjusted) in [(11, 0.54), (10, 0.52), (2, 0.52), (1, 0.51), (0, 0.51)] {
+        let thresholds = thresholds_after(&mut ReviewLedger::default(), &config, &mostly(wrong));
+        assert_eq!(thresholds, promotion(adjusted), "{wrong} of 20");
     }
     let mut ledger = ReviewLedger::default();
-    assert_eq!(promotion_after(&mut ledger, &config, &mostly(11)[..19]), 0, "too few");
-    let thresholds = |ledger: &ReviewLedger| ledger.lexical_thresholds(&config).promotion;
-    promotion_after(&mut ledger, &config, &mostly(20));
-    assert!((thresholds(&ledger) - 0.54).abs() < 1e-9, "0.52 and a step");
-    for _ in 0..20 {
-        promotion_after(&mut ledger, &config, &mostly(20));
+    assert_eq!(thresholds_after(&mut ledger, &config, &mostly(11)[..19]), promotion(0.52), "too few");
+    let mut ledger = ReviewLedger::default();
+    for (wrong, bound) in [(20, 0.62), (0, 0.42)] {
+        for _ in 0..30 {
+            thresholds_after(&mut ledger, &config, &mostly(wrong));
+        }
+        assert_eq!(ledger.thresholds(&config), promotion(bound));
     }
-    assert_eq!(ledger.threshold_change(&config), 100, "0.85 rises to 0.95 at most");
-    assert_eq!(ledger.threshold_change(&learning(false)), 0);
+    assert_eq!(ledger.thresholds(&learning(false)), promotion(0.52), "the feedback loop is off");
+    let advisory = CoherenceMonitorConfig { layer1_advisory_threshold: Similarity::percent(50), ..config };
+    assert_eq!(ledger.thresholds(&advisory), Thresholds { promotion: 0.5, advisory: 0.5 });
 }
 
 #[test]
 fn threshold_stays_while_the_feedback_loop_is_off() {
     let mut ledger = ReviewLedger::default();
-    let all_wrong = [true; 100];
-    assert_eq!(promotion_after(&mut ledger, &learning(false), &all_wrong), 0);
-    let old = ReviewLedger::default();
-    assert_eq!(old.lexical_thresholds(&learning(true)), old.lexical_thresholds(&learning(false)));
+    thresholds_after(&mut ledger, &learning(false), &[true; 100]);
+    assert_eq!(ledger.thresholds(&learning(true)), promotion(0.52));
 }
 
 #[test]
@@ -357,12 +361,11 @@ fn settings_have_the_defaults_of_the_specification() {
     assert_eq!(config.check(), Ok(()));
     let shown = serde_json::to_value(&config).unwrap();
     let expected = json!({
-        "layer1ScanIntervalTicks": 10, "layer1PromotionThreshold": 0.85, "layer1AdvisoryThreshold": 0.7,
-        "lexicalPromotionThreshold": 0.52, "lexicalAdvisoryThreshold": 0.32, "layer1MaxArtifactsPerScan": 500,
-        "layer2MaxReviewsPerHour": 10, "enableLayer2": true,
+        "layer1ScanIntervalTicks": 10, "layer1PromotionThreshold": 0.52, "layer1AdvisoryThreshold": 0.32,
+        "layer1MaxArtifactsPerScan": 500, "layer2MaxReviewsPerHour": 10, "enableLayer2": true,
         "feedbackLoop": {
             "enabled": false, "falsePositiveWindowHours": 24, "thresholdAdjustStepUp": 0.02,
-            "thresholdAdjustStepDown": 0.01, "thresholdClampMin": 0.75, "thresholdClampMax": 0.95,
+            "thresholdAdjustStepDown": 0.01, "thresholdClampMin": 0.42, "thresholdClampMax": 0.62,
             "minReviewsForAdjustment": 20,
         },
     });
@@ -373,27 +376,17 @@ fn settings_have_the_defaults_of_the_specification() {
 fn invalid_settings_are_all_named() {
     let config = CoherenceMonitorConfig {
         layer1_scan_interval_ticks: 0,
-        layer1_advisory_threshold: Similarity::percent(90),
-        lexical_advisory_threshold: Similarity::percent(60),
+        layer1_advisory_threshold: Similarity::percent(53),
         layer1_max_artifacts_per_scan: 501,
         layer2_max_reviews_per_hour: 1001,
         feedback_loop: CoherenceFeedbackLoopConfig {
             false_positive_window_hours: 0,
-            threshold_clamp_min: Similarity::percent(96),
+            threshold_clamp_min: Similarity::percent(63),
             min_reviews_for_adjustment: 0,
             ..CoherenceFeedbackLoopConfig::default()
         },
         ..CoherenceMonitorConfig::default()
     };
-    let all = [
-        I::Interval,
-        I::Advisory,
-        I::LexicalAdvisory,
-        I::Artifacts,
-        I::Reviews,
-        I::Window,
-        I::Clamp,
-        I::MinReviews,
-    ];
+    let all = [I::Interval, I::Advisory, I::Artifacts, I::Reviews, I::Window, I::Clamp, I::MinReviews];
     assert_eq!(config.check(), Err(all.to_vec()));
 }
