@@ -120,7 +120,8 @@ function curve(from: Place, to: Place, head: number): string {
   const y = ({ row }: Place) => head + row * ROW + BOX / 2
   const left = (place: Place) => place.column * (COLUMN + GAP)
   const right = (place: Place) => left(place) + COLUMN
-  const [isBackward, isForward] = [to.column < from.column, to.column > from.column]
+  const isBackward = to.column < from.column
+  const isForward = to.column > from.column
   const [x1, x2] = [isBackward ? left(from) : right(from), isForward ? left(to) : right(to)]
   const bend = (isBackward ? -1 : 1) * (GAP / 2)
   const end = isBackward || isForward ? x2 - bend : x2 + bend
