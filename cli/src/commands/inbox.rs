@@ -62,12 +62,18 @@ pub enum How {
         /// Also allow all further calls like this one, until the session ends or the control mode becomes stricter
         #[arg(long)]
         always: bool,
+        /// Why; the project can require it for a tool
+        #[arg(long, short, value_name = "TEXT")]
+        rationale: Option<String>,
     },
     /// Allow a tool call with another input
     Modify {
         /// The input as JSON, such as '{"command": "ls"}'
         #[arg(value_name = "JSON")]
         input: String,
+        /// Why; the project can require it for a tool
+        #[arg(long, short, value_name = "TEXT")]
+        rationale: Option<String>,
     },
     /// Reject a plan, a tool call, an output or the release of a brake
     Reject {
@@ -178,14 +184,17 @@ async fn find(ctx: &Context, given: &str) -> Result<DecisionView, CliError> {
 impl How {
     fn resolution(self, decision: &DecisionView, ctx: &Context) -> Result<ResolveDecision, CliError> {
         Ok(match self {
-            Self::Approve { always } => {
-                ResolveDecision { always_approve: always, ..ResolveDecision::new(ResolutionType::Approve) }
-            }
-            Self::Modify { input } => {
+            Self::Approve { always, rationale } => ResolveDecision {
+                always_approve: always,
+                rationale,
+                ..ResolveDecision::new(ResolutionType::Approve)
+            },
+            Self::Modify { input, rationale } => {
                 let input = serde_json::from_str(&input)
                     .map_err(|error| CliError::Usage(format!("the input is not JSON: {error}")))?;
                 ResolveDecision {
                     modified_input: Some(input),
+                    rationale,
                     ..ResolveDecision::new(ResolutionType::Modify)
                 }
             }

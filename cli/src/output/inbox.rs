@@ -213,10 +213,13 @@ fn numbered(options: &[DecisionOption], recommended: Option<&str>, style: Style)
 }
 
 fn hint(decision: &DecisionView, short: &str) -> String {
+    let needs_reason = decision.subject.verdict().is_some_and(|verdict| verdict.requires_rationale);
     let how = decision.resolutions.iter().map(|resolution| match resolution {
         ResolutionType::Answer => "answer \"…\"",
         ResolutionType::ChooseOption => "choose NUMBER",
+        ResolutionType::Approve if needs_reason => "approve --rationale \"…\"",
         ResolutionType::Approve => "approve",
+        ResolutionType::Modify if needs_reason => "modify '{…}' --rationale \"…\"",
         ResolutionType::Modify => "modify '{…}'",
         ResolutionType::Reject if decision.session.is_none() => "reject",
         ResolutionType::Reject => "reject --rationale \"…\"",
@@ -248,13 +251,15 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
             format!("answered: {}", texts.join("; "))
         }
         Resolution::ChooseOption { chosen_option_id, rationale } => {
-            let why = rationale.as_deref().map(|why| format!(" ({})", line(why, 80))).unwrap_or_default();
-            format!("option {} chosen{why}", line(chosen_option_id, 40))
+            format!("option {} chosen{}", line(chosen_option_id, 40), because(rationale.as_deref()))
         }
-        Resolution::Approve { always_approve: false } => "approved".to_owned(),
-        Resolution::Approve { always_approve: true } => "approved for the whole session".to_owned(),
-        Resolution::Modify { modified_input } => {
-            format!("approved with the input {}", line(&modified_input.to_string(), 120))
+        Resolution::Approve { always_approve, rationale } => {
+            let scope = if *always_approve { " for the whole session" } else { "" };
+            format!("approved{scope}{}", because(rationale.as_deref()))
+        }
+        Resolution::Modify { modified_input, rationale } => {
+            let input = line(&modified_input.to_string(), 120);
+            format!("approved with the input {input}{}", because(rationale.as_deref()))
         }
         Resolution::Reject { rationale: None } => "rejected".to_owned(),
         Resolution::Dismiss => "dismissed".to_owned(),
@@ -262,6 +267,10 @@ pub fn outcome(state: &DecisionState, now: Timestamp) -> Option<String> {
     };
     let by = resolver(&ruling.resolved_by);
     Some(format!("{what} {by} {}{note}", time::ago(ruling.resolved_at, now)))
+}
+
+fn because(rationale: Option<&str>) -> String {
+    rationale.map(|why| format!(" ({})", line(why, 80))).unwrap_or_default()
 }
 
 const fn delivered(delivery: Option<ResolutionDelivery>) -> &'static str {

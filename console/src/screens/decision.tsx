@@ -177,10 +177,12 @@ function resolutionText(resolution: Resolution): string {
       return `answered ${resolution.answers.map(({ answer }) => `“${answer}”`).join(', ')}`
     case 'choose_option':
       return `chose ${resolution.chosenOptionId}`
-    case 'approve':
-      return resolution.alwaysApprove === true ? 'approved this and all like it' : 'approved'
+    case 'approve': {
+      const approved = resolution.alwaysApprove === true ? 'approved this and all like it' : 'approved'
+      return resolution.rationale == null ? approved : `${approved}: ${resolution.rationale}`
+    }
     case 'modify':
-      return 'approved with another input'
+      return resolution.rationale == null ? 'approved with another input' : `approved with another input: ${resolution.rationale}`
     case 'reject':
       return resolution.rationale == null ? 'rejected' : `rejected: ${resolution.rationale}`
     case 'dismiss':
@@ -252,23 +254,26 @@ export function DecisionCard({
     if (!resolve.isPending) resolve.mutate(resolution)
   }
   const options = 'options' in decision ? decision.options : []
-  const needsReason = decision.kind === 'option' && decision.assessment?.requiresRationale === true
+  const needsReason =
+    (decision.kind === 'option' && decision.assessment?.requiresRationale === true) ||
+    (decision.kind === 'tool_approval' && decision.verdict?.requiresRationale === true)
   const [reason, setReason] = useState('')
-  const canChoose = can('choose_option') && !(needsReason && reason.trim() === '')
+  const lacksReason = needsReason && reason.trim() === ''
+  const rationale = reason.trim() === '' ? {} : { rationale: reason.trim() }
+  const canChoose = can('choose_option') && !lacksReason
   const choose = (chosenOptionId: string) => {
-    decide({
-      resolutionType: 'choose_option',
-      chosenOptionId,
-      ...(reason.trim() === '' ? {} : { rationale: reason.trim() }),
-    })
+    decide({ resolutionType: 'choose_option', chosenOptionId, ...rationale })
+  }
+  const approve = (always: boolean) => {
+    decide({ resolutionType: 'approve', ...(always ? { alwaysApprove: true } : {}), ...rationale })
   }
   // The approval of a call of an agent that has ended creates no grant for later calls.
   const canAlways = decision.state === 'pending' && can('approve') && decision.kind === 'tool_approval' && decision.project != null
   const actions = [
-    { can: can('approve'), label: 'Approve', key: 'a', run: () => { decide({ resolutionType: 'approve' }) } },
-    { can: canAlways, label: 'Approve all like it', key: 'A', run: () => { decide({ resolutionType: 'approve', alwaysApprove: true }) } },
+    { can: can('approve') && !lacksReason, label: 'Approve', key: 'a', run: () => { approve(false) } },
+    { can: canAlways && !lacksReason, label: 'Approve all like it', key: 'A', run: () => { approve(true) } },
     { can: can('reject'), label: 'Reject', key: 'r', run: () => { setMode('reject') } },
-    { can: can('modify'), label: 'Change the input', key: 'm', run: () => { setMode('modify') } },
+    { can: can('modify') && !lacksReason, label: 'Change the input', key: 'm', run: () => { setMode('modify') } },
     { can: can('dismiss'), label: 'Dismiss', key: 'd', run: () => { decide({ resolutionType: 'dismiss' }) } },
     { can: can('answer'), label: 'Answer in your own words', key: 't', run: () => { setMode('answer') } },
     ...options.slice(0, 9).map(({ id, label }, at) => ({
@@ -358,20 +363,19 @@ export function DecisionCard({
             )}
           </p>
         )}
+        {needsReason && isOpen && (
+          <Field label={decision.kind === 'option' ? 'Your reason (required)' : 'Your reason (required to approve)'}>
+            <input
+              className={s.input}
+              value={reason}
+              onChange={({ target }) => {
+                setReason(target.value)
+              }}
+            />
+          </Field>
+        )}
         {can('choose_option') && (
-          <>
-            {needsReason && (
-              <Field label="Your reason (required)">
-                <input
-                  className={s.input}
-                  value={reason}
-                  onChange={({ target }) => {
-                    setReason(target.value)
-                  }}
-                />
-              </Field>
-            )}
-            <ul className={c.options}>
+          <ul className={c.options}>
               {options.map(({ id, label, description, tradeoffs }, at) => (
                 <li key={id}>
                   <button
@@ -393,7 +397,6 @@ export function DecisionCard({
                 </li>
               ))}
             </ul>
-          </>
         )}
         {decision.kind === 'question' && can('answer') && <Answers decision={decision} decide={decide} />}
         {decision.kind === 'option' && can('answer') && mode !== 'answer' && (
@@ -424,9 +427,9 @@ export function DecisionCard({
             {can('approve') && (
               <Button
                 look="primary"
-                disabled={resolve.isPending}
+                disabled={resolve.isPending || lacksReason}
                 onClick={() => {
-                  decide({ resolutionType: 'approve' })
+                  approve(false)
                 }}
               >
                 {decision.kind === 'brake_release' ? 'Release the brake' : 'Approve'} {hasKeys && <kbd>a</kbd>}
@@ -434,9 +437,9 @@ export function DecisionCard({
             )}
             {canAlways && (
               <Button
-                disabled={resolve.isPending}
+                disabled={resolve.isPending || lacksReason}
                 onClick={() => {
-                  decide({ resolutionType: 'approve', alwaysApprove: true })
+                  approve(true)
                 }}
               >
                 Approve all like it {hasKeys && <kbd>A</kbd>}
@@ -444,6 +447,7 @@ export function DecisionCard({
             )}
             {can('modify') && (
               <Button
+                disabled={lacksReason}
                 onClick={() => {
                   setMode('modify')
                 }}
@@ -493,7 +497,7 @@ export function DecisionCard({
               setMode(undefined)
             }}
             onSubmit={(modifiedInput) => {
-              decide({ resolutionType: 'modify', modifiedInput })
+              decide({ resolutionType: 'modify', modifiedInput, ...rationale })
             }}
           />
         )}

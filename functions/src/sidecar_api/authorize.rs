@@ -175,7 +175,8 @@ async fn authorize_call(
         logged: LoggedDecision::verdict(
             verdict_id,
             (granted.id, granted.tool),
-            (classification.effects, granted.input_hash),
+            (classification.effects, classification.requires_rationale),
+            granted.input_hash,
             verdict,
             (mode.mode(), mode.revision()),
         ),

@@ -234,7 +234,11 @@ impl Problem {
         match self {
             Self::Invalid(_)
             | Self::Pool(PoolError::InvalidMaximum { .. })
-            | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. })
+            | Self::Session(
+                SessionError::InvalidBudget(_)
+                | SessionError::AnswersMissing { .. }
+                | SessionError::RationaleMissing,
+            )
             | Self::Template(
                 TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
             )
@@ -295,7 +299,7 @@ impl Problem {
             Self::Session(error @ SessionError::InvalidBudget(_)) => {
                 vec![Violation { field: "capUsd".to_owned(), message: error.to_string() }]
             }
-            Self::Session(error @ SessionError::AnswersMissing { .. }) => {
+            Self::Session(error @ (SessionError::AnswersMissing { .. } | SessionError::RationaleMissing)) => {
                 vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
             }
             Self::Template(error @ TemplateError::AutoContinue(_)) => {

@@ -170,6 +170,34 @@ async fn protocols_and_patterns_of_a_project_change_verdicts() {
     assert_eq!(updated["escalation"].get("adaptive"), None);
 }
 
+/// A project can require a reason for each approval of a tool's calls. It is kept with the decision.
+#[tokio::test]
+async fn approval_of_a_tool_needs_the_reason_that_its_project_requires() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let patterns = json!([{ "name": "mail", "toolPattern": "send_*", "actionKind": "network", "requiresRationale": true,
+        "defaultSeverity": "high", "defaultBlastRadius": "small", "defaultConfidence": 0.9 }]);
+    let shop =
+        json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }], "toolPatterns": patterns });
+    let shop = api.post("/api/projects", shop).await.expect(201).body;
+    let plays = script(&[turn(&[call("send", "send_mail", &json!({})), say("Done.")])]);
+    let (_, session) = spawned(&server, &shop, "Builder", &plays).await;
+    let asked = asked_about(&session, "send").await;
+    assert_eq!(asked["verdict"]["requiresRationale"], true);
+    let decision = format!("/api/decisions/{}", asked["id"].as_str().unwrap());
+    let silent = api.post(&format!("{decision}/resolve"), json!({ "resolutionType": "approve" })).await;
+    assert_eq!(silent.expect(422).violated(), ["rationale"]);
+    let answers = json!([{ "question": asked["question"], "answer": asked["allow"] }]);
+    let answer = json!({ "requestId": "send", "answers": answers });
+    let silent = api.post(&format!("/api/agents/sessions/{}/answer", session.id), answer).await;
+    assert_eq!(silent.expect(422).violated(), ["answers"]);
+    let why = json!({ "resolutionType": "approve", "rationale": "The customer asked for it" });
+    resolve(&api, &asked, why).await;
+    session.until_said("Done.").await;
+    let resolution = &api.get(&decision).await.expect(200).body["resolution"];
+    assert_eq!(resolution["rationale"], "The customer asked for it");
+}
+
 pub(crate) fn bash(id: &str, command: &str, result: &str) -> Value {
     json!({ "tool": { "id": id, "name": "Bash", "input": { "command": command }, "result": result } })
 }

@@ -36,6 +36,26 @@ fn because<T>(why: impl Into<String>) -> Result<T, NoResolution> {
     Err(NoResolution::Because(why.into()))
 }
 
+/// The reason of a resolution, if the agent or the project requires one.
+async fn required_reason(
+    decision: &DecisionView,
+    input: &mut impl Input,
+) -> Result<Option<String>, NoResolution> {
+    let is_required = match &decision.subject {
+        DecisionSubject::Option { assessment, .. } => {
+            assessment.as_ref().is_some_and(|assessment| assessment.requires_rationale)
+        }
+        subject => subject.verdict().is_some_and(|verdict| verdict.requires_rationale),
+    };
+    if !is_required {
+        return Ok(None);
+    }
+    match input.line("Why? (Esc goes back) ").await? {
+        Some(why) if !why.trim().is_empty() => Ok(Some(why.trim().to_owned())),
+        _ => because("Nothing was decided."),
+    }
+}
+
 /// The resolution of `decision` by a key.
 pub(super) async fn resolution(
     decision: &DecisionView,
@@ -58,7 +78,10 @@ pub(super) async fn resolution(
         Answer::Approve { always: true } if !can_always(decision) => {
             return because("Only a tool call of a project's agent can always be approved.");
         }
-        Answer::Approve { always } => ResolveDecision { always_approve: always, ..resolution },
+        Answer::Approve { always } => {
+            let rationale = required_reason(decision, input).await?;
+            ResolveDecision { always_approve: always, rationale, ..resolution }
+        }
         Answer::Reject => {
             let Some(why) = input.line("Why not? (Enter rejects, Esc goes back) ").await? else {
                 return because("Nothing was decided.");
@@ -67,23 +90,19 @@ pub(super) async fn resolution(
             ResolveDecision { rationale: (!why.is_empty()).then(|| why.to_owned()), ..resolution }
         }
         Answer::Modify => {
-            ResolveDecision { modified_input: Some(modified(decision, input).await?), ..resolution }
+            let modified_input = Some(modified(decision, input).await?);
+            let rationale = required_reason(decision, input).await?;
+            ResolveDecision { modified_input, rationale, ..resolution }
         }
         Answer::Choose(at) => {
             let Some(options) = decision.subject.options() else { return because("There is no option.") };
-            let assessment = match &decision.subject {
-                DecisionSubject::Option { assessment, .. } => assessment.as_deref(),
-                _ => None,
-            };
             let Some(chosen) = options.get(at) else { return because("There is no such option.") };
-            let mut rationale = None;
-            if assessment.is_some_and(|it| it.requires_rationale) {
-                let Some(why) = input.line("Why? (Esc goes back) ").await? else {
-                    return because("Nothing was decided.");
-                };
-                rationale = Some(why.trim().to_owned());
+            let chosen_option_id = Some(chosen.id.clone());
+            ResolveDecision {
+                chosen_option_id,
+                rationale: required_reason(decision, input).await?,
+                ..resolution
             }
-            ResolveDecision { chosen_option_id: Some(chosen.id.clone()), rationale, ..resolution }
         }
         Answer::Dismiss => resolution,
         Answer::Text => {
@@ -126,11 +145,15 @@ async fn modified(decision: &DecisionView, input: &mut impl Input) -> Result<Val
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_domain::decision::ResolutionType;
+    use pilothouse_domain::decision::{DecisionSubject, ResolutionType};
     use serde_json::json;
 
     use super::{Answer, Input, NoResolution, resolution};
     use crate::output::fixtures::decision;
+
+    fn effect() -> serde_json::Value {
+        json!({ "actionKind": "execute", "severity": "medium", "blastRadius": "small", "confidence": 0.9 })
+    }
 
     struct Typed(Option<&'static str>);
 
@@ -160,6 +183,24 @@ mod tests {
             (rejected.resolution_type, rejected.rationale.as_deref()),
             (ResolutionType::Reject, Some("too much"))
         );
+    }
+
+    #[tokio::test]
+    async fn approval_asks_for_the_reason_that_the_project_requires() {
+        let mut call = call();
+        let DecisionSubject::ToolApproval { approval, .. } = &mut call.subject else { unreachable!() };
+        approval.verdict = serde_json::from_value(json!({
+            "verdictId": "00000000-0000-0000-0000-000000000009", "tool": "Bash", "requiresRationale": true,
+            "rule": { "type": "modeDefault", "mode": "adaptive" }, "effect": effect(), "effects": [effect()],
+        }))
+        .unwrap();
+        let approve = Answer::Approve { always: false };
+        for silent in [None, Some(" ")] {
+            let refused = resolution(&call, approve, &mut Typed(silent)).await;
+            assert!(matches!(refused, Err(NoResolution::Because(_))), "{silent:?}");
+        }
+        let approved = resolution(&call, approve, &mut Typed(Some("as agreed"))).await.unwrap();
+        assert_eq!(approved.rationale.as_deref(), Some("as agreed"));
     }
 
     #[tokio::test]

@@ -127,6 +127,10 @@ pub struct ToolPatternInput {
     pub default_blast_radius: BlastRadius,
     /// How sure this is, from 0 to 1.
     pub default_confidence: Confidence,
+    /// Whether a person who allows a call must give a reason. Default: false.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub requires_rationale: bool,
 }
 
 /// The patterns of a project.
@@ -141,7 +145,7 @@ pub fn tool_patterns(patterns: &[ToolPatternInput]) -> Result<ToolClassification
         default_severity: input.default_severity,
         default_blast_radius: input.default_blast_radius,
         default_confidence: input.default_confidence,
-        requires_rationale: false,
+        requires_rationale: input.requires_rationale,
     };
     ToolClassifications::new(patterns.iter().map(pattern).collect()).map_err(|wrong| {
         let violation = |violation: PatternViolation| Violation {

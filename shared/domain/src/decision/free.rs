@@ -300,7 +300,7 @@ impl FreeDecision {
                 .chosen_option_id
                 .clone()
                 .map(|chosen_option_id| Resolution::ChooseOption { chosen_option_id, rationale }),
-            ResolutionType::Approve => Some(Resolution::Approve { always_approve: false }),
+            ResolutionType::Approve => Some(Resolution::Approve { always_approve: false, rationale }),
             ResolutionType::Modify => None,
             ResolutionType::Reject => Some(Resolution::Reject { rationale }),
             ResolutionType::Dismiss => Some(Resolution::Dismiss),

@@ -55,6 +55,9 @@ pub enum LoggedDecision {
         /// Hash of the arguments as JSON with sorted keys: SHA-256 in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input_hash: Option<String>,
+        /// Whether an approval must give a reason.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        requires_rationale: bool,
         /// Guardrails that warn or log, and applied.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<String>,
@@ -213,7 +216,8 @@ impl LoggedDecision {
     pub fn verdict(
         verdict_id: VerdictId,
         (tool_call_id, tool): (ToolCallId, String),
-        (effects, input_hash): (Effects, String),
+        (effects, requires_rationale): (Effects, bool),
+        input_hash: String,
         verdict: Verdict,
         (mode, mode_revision): (ControlMode, ModeRevision),
     ) -> Self {
@@ -227,6 +231,7 @@ impl LoggedDecision {
             effect,
             effects,
             input_hash: Some(input_hash),
+            requires_rationale,
             notices,
             mode,
             mode_revision,
@@ -245,6 +250,7 @@ impl LoggedDecision {
                 effect,
                 effects,
                 input_hash,
+                requires_rationale,
                 ..
             } if tool_call_id == call => Some(AskedVerdict {
                 verdict_id: *verdict_id,
@@ -253,6 +259,7 @@ impl LoggedDecision {
                 effect: *effect,
                 effects: effects.clone(),
                 input_hash: input_hash.clone(),
+                requires_rationale: *requires_rationale,
             }),
             Self::Verdict { .. }
             | Self::Decision { .. }

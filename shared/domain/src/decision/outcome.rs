@@ -11,10 +11,12 @@ impl TrustOutcome {
         use DecisionSubject as S;
         use Resolution as R;
         match (subject, resolution) {
-            (S::ToolApproval { .. }, R::Approve { always_approve: false }) => {
+            (S::ToolApproval { .. }, R::Approve { always_approve: false, .. }) => {
                 Some(Self::HumanApprovesToolCall)
             }
-            (S::ToolApproval { .. }, R::Approve { always_approve: true }) => Some(Self::HumanApprovesAlways),
+            (S::ToolApproval { .. }, R::Approve { always_approve: true, .. }) => {
+                Some(Self::HumanApprovesAlways)
+            }
             (S::ToolApproval { .. }, R::Modify { .. }) => Some(Self::HumanModifiesToolArgs),
             (S::ToolApproval { .. }, R::Reject { .. }) => Some(Self::HumanRejectsToolCall),
             (S::OutputReview { .. }, R::Approve { .. }) => Some(Self::ArtifactApproved),

@@ -55,10 +55,14 @@ pub enum Resolution {
         /// Whether all further calls like it are approved for the session.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         always_approve: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rationale: Option<String>,
     },
     /// The tool call is allowed with another input.
     Modify {
         modified_input: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rationale: Option<String>,
     },
     Reject {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +73,9 @@ pub enum Resolution {
 }
 
 impl Resolution {
+    /// The approval of something once, without a reason.
+    pub const APPROVE: Self = Self::Approve { always_approve: false, rationale: None };
+
     pub const fn resolution_type(&self) -> ResolutionType {
         match self {
             Self::Answer { .. } => ResolutionType::Answer,
@@ -82,7 +89,7 @@ impl Resolution {
 
     /// Whether all further calls like the approved one are allowed for the session.
     pub const fn approves_always(&self) -> bool {
-        matches!(self, Self::Approve { always_approve: true })
+        matches!(self, Self::Approve { always_approve: true, .. })
     }
 }
 
@@ -133,6 +140,9 @@ pub struct ApprovalTerms {
     /// The input with which the call is made instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_input: Option<Value>,
+    /// Why it is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<Feedback>,
 }
 
 /// Why a resolution does not fit its decision.
@@ -158,6 +168,15 @@ pub enum OwnerDecision {
 impl ApprovalTerms {
     /// Most bytes of a changed input as JSON. The session stores it until the agent has it.
     pub const MAX_INPUT: usize = 32 * 1024;
+
+    /// The resolution with these terms.
+    pub(crate) fn resolution(&self) -> Resolution {
+        let rationale = self.rationale.as_ref().map(|why| why.as_str().to_owned());
+        match &self.modified_input {
+            Some(input) => Resolution::Modify { modified_input: input.clone(), rationale },
+            None => Resolution::Approve { always_approve: self.always, rationale },
+        }
+    }
 }
 
 impl DecisionSubject {
@@ -218,11 +237,11 @@ impl DecisionSubject {
             }
             (Self::ToolApproval { request_id, .. }, T::Approve) => OwnerDecision::AllowCall {
                 request: request_id.clone(),
-                terms: ApprovalTerms { always: always_approve, modified_input: None },
+                terms: ApprovalTerms { always: always_approve, modified_input: None, rationale },
             },
             (Self::ToolApproval { request_id, .. }, T::Modify) => OwnerDecision::AllowCall {
                 request: request_id.clone(),
-                terms: ApprovalTerms { always: false, modified_input: Some(modified_input?) },
+                terms: ApprovalTerms { always: false, modified_input: Some(modified_input?), rationale },
             },
             (Self::ToolApproval { request_id, question, approval }, T::Reject) => {
                 one(request_id, question, approval.denial(rationale.as_ref().map(Feedback::as_str)))
@@ -284,13 +303,20 @@ impl DecisionSubject {
             (T::ChooseOption, None) if assessment.is_some_and(|it| it.requires_rationale) => {
                 misfits.push(misfit("rationale", "is required by the agent that proposes the options"));
             }
+            (T::Approve | T::Modify, None)
+                if self.verdict().is_some_and(|verdict| verdict.requires_rationale) =>
+            {
+                misfits.push(misfit("rationale", "is required by the project for calls of this tool"));
+            }
+            (T::Approve | T::Modify, _) if self.verdict().is_some() => {}
             (T::ChooseOption, _) if assessment.is_some() => {}
             (T::ChooseOption, _) if matches!(self, Self::CoherenceReview { .. }) => {}
             (T::Reject, _) | (_, None) => {}
             (_, Some(_)) => {
                 misfits.push(misfit(
                     "rationale",
-                    "applies to reject, to options that an agent proposes with its reasons, and to coherence issues",
+                    "applies to reject, to tool calls of a project's agents, to options that an agent proposes with its reasons, and \
+                     to coherence issues",
                 ));
             }
         }
@@ -301,10 +327,9 @@ impl DecisionSubject {
     fn misfits_of_terms(&self, proposed: &ProposedResolution) -> Vec<Misfit> {
         use ResolutionType as T;
         let mut misfits = Vec::new();
-        let judged = matches!(self, Self::ToolApproval { approval, .. } if approval.verdict.is_some());
         if proposed.always_approve && proposed.resolution_type != T::Approve {
             misfits.push(misfit("alwaysApprove", "applies to approve only"));
-        } else if proposed.always_approve && !judged {
+        } else if proposed.always_approve && self.verdict().is_none() {
             misfits.push(misfit("alwaysApprove", "applies to tool calls of a project's agents only"));
         }
         match (proposed.resolution_type, &proposed.modified_input) {
@@ -359,9 +384,7 @@ impl DecisionSubject {
                     rationale: why.map(str::to_owned),
                 })
             }
-            Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.allow) => {
-                Resolution::Approve { always_approve: false }
-            }
+            Self::ToolApproval { approval, .. } if approval.is_allowed_by(answer) => Resolution::APPROVE,
             Self::ToolApproval { approval, .. } if answer.eq_ignore_ascii_case(&approval.deny) => {
                 Resolution::Reject { rationale: None }
             }

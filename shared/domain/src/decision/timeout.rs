@@ -192,6 +192,8 @@ pub struct TimedDecision<'a> {
     pub effects: Option<&'a Effects>,
     /// Whether the agent recommends one of its options.
     pub has_recommendation: bool,
+    /// Whether an approval of the call must give a reason, which only a person has.
+    pub requires_rationale: bool,
     /// Extensions so far.
     pub extensions: u32,
 }
@@ -291,6 +293,6 @@ impl TimedDecision<'_> {
             | DecisionKind::Autonomy
             | DecisionKind::CoherenceReview => false,
         };
-        answerable && harmless(self.severity, self.blast_radius)
+        answerable && !self.requires_rationale && harmless(self.severity, self.blast_radius)
     }
 }

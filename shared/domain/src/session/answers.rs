@@ -184,9 +184,14 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
-        let RequestKind::Question { questions, .. } = &request.kind else {
+        let RequestKind::Question { questions, approval, .. } = &request.kind else {
             return Err(SessionError::WrongKindOfRequest { expected: "question" });
         };
+        if approval.as_ref().is_some_and(|approval| {
+            approval.requires_rationale() && answers.iter().any(|given| approval.is_allowed_by(&given.answer))
+        }) {
+            return Err(SessionError::RationaleMissing);
+        }
         let missing: Vec<String> = questions
             .iter()
             .filter(|q| answers.iter().filter(|a| a.question == q.question).count() != 1)

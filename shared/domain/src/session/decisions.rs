@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, CheckpointCause, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
-    ApprovalTerms, CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout,
-    OwnerDecision, Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
+    CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout, OwnerDecision,
+    Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
 use crate::journal::DecisionChange;
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
@@ -219,11 +219,8 @@ impl AgentSession {
         let mut decision = self.requests.get(id).map(|request| self.decision_on(request))?;
         let resolution = match answer {
             RequestAnswer::Answered(answers) => decision.subject.resolution_of(answers),
-            RequestAnswer::Allowed { terms: ApprovalTerms { modified_input: Some(input), .. }, .. } => {
-                Resolution::Modify { modified_input: input.clone() }
-            }
-            RequestAnswer::Allowed { terms, .. } => Resolution::Approve { always_approve: terms.always },
-            RequestAnswer::Approved => Resolution::Approve { always_approve: false },
+            RequestAnswer::Allowed { terms, .. } => terms.resolution(),
+            RequestAnswer::Approved => Resolution::APPROVE,
             RequestAnswer::Rejected(feedback) => {
                 Resolution::Reject { rationale: Some(feedback.as_str().to_owned()) }
             }

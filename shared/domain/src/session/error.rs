@@ -39,6 +39,9 @@ pub enum SessionError {
     },
     #[error("every question of the request needs one answer; missing: {}", .missing.join(", "))]
     AnswersMissing { missing: Vec<String> },
+    /// The project requires a reason for an approval of this tool (S2, `requiresRationale`).
+    #[error("the project requires a reason for this permission: resolve its decision with a `rationale`")]
+    RationaleMissing,
     /// The maximum number of retries is reached (S0 8.4).
     #[error("the session was already retried {max} times; start a new one")]
     RetriesExhausted { max: u32 },
@@ -111,7 +114,9 @@ impl SessionError {
             Self::BudgetExhausted { .. } => "budget-exhausted",
             Self::Unmetered => "unmetered",
             Self::InvalidBudget(InvalidBudget::CapBelowSpend { .. }) => "cap-below-spend",
-            Self::InvalidBudget(_) | Self::AnswersMissing { .. } => "validation-failed",
+            Self::InvalidBudget(_) | Self::AnswersMissing { .. } | Self::RationaleMissing => {
+                "validation-failed"
+            }
             Self::TurnStarting => "turn-starting",
             Self::ReviewPending => "review-pending",
             Self::NothingToReview => "nothing-to-review",

@@ -27,9 +27,9 @@ impl Grant {
         let verdict = decision.subject.verdict()?;
         let ruling = decision.state.ruling()?;
         let input_hash = match &ruling.resolution {
-            Resolution::Approve { always_approve: false } => verdict.input_hash.clone()?,
-            Resolution::Modify { modified_input } => input_hash(modified_input),
-            Resolution::Approve { always_approve: true }
+            Resolution::Approve { always_approve: false, .. } => verdict.input_hash.clone()?,
+            Resolution::Modify { modified_input, .. } => input_hash(modified_input),
+            Resolution::Approve { always_approve: true, .. }
             | Resolution::Answer { .. }
             | Resolution::ChooseOption { .. }
             | Resolution::Reject { .. }

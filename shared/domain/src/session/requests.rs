@@ -94,7 +94,7 @@ impl RequestAnswer {
         match modified_input {
             None => Self::Answered(answers),
             Some(input) => {
-                let terms = ApprovalTerms { always: false, modified_input: Some(input.clone()) };
+                let terms = ApprovalTerms { modified_input: Some(input.clone()), ..ApprovalTerms::default() };
                 Self::Allowed { answers, terms }
             }
         }
@@ -133,7 +133,7 @@ fn call_message(decision: &Decision) -> Option<String> {
             "Your call of the tool {tool}{shown} is approved, but it was not waiting any more. Make the call again with exactly \
              the same input."
         ),
-        Resolution::Modify { modified_input } => format!(
+        Resolution::Modify { modified_input, .. } => format!(
             "Your call of the tool {tool}{shown} is approved with another input, but it was not waiting any more. Make the call \
              with exactly this input: {modified_input}"
         ),

@@ -181,7 +181,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let commit_sha = self.reviewed(Operation::ApproveOutput, output)?;
         self.transition(Operation::ApproveOutput, State::Completed)?;
-        self.record_reviewed(Resolution::Approve { always_approve: false }, ctx.now);
+        self.record_reviewed(Resolution::APPROVE, ctx.now);
         self.review.end();
         self.end(ctx);
         Ok(vec![SessionEvent::Approved { output_id: output, commit_sha }])

@@ -105,6 +105,7 @@ impl AgentSession {
             blast_radius,
             effects: decision.subject.verdict().map(|verdict| &verdict.effects),
             has_recommendation: recommended(request).is_some(),
+            requires_rationale: decision.subject.verdict().is_some_and(|verdict| verdict.requires_rationale),
             extensions: timeout.extensions,
         };
         let action = timeout.policy.on_timeout(&timed, ticks.tick);

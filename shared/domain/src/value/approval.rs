@@ -44,6 +44,9 @@ pub struct AskedVerdict {
     /// Hash of the arguments ([`super::input_hash`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_hash: Option<String>,
+    /// Whether an approval must give a reason (S2, `requiresRationale`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requires_rationale: bool,
 }
 
 impl ToolApproval {
@@ -55,6 +58,16 @@ impl ToolApproval {
     /// The answer that denies the call. The reason follows the word for no, so that a reason like `yes` does not allow the call.
     pub fn denial(&self, reason: Option<&str>) -> String {
         reason.map_or_else(|| self.deny.clone(), |reason| format!("{}: {reason}", self.deny))
+    }
+
+    /// Whether an answer allows the call.
+    pub fn is_allowed_by(&self, answer: &str) -> bool {
+        answer.eq_ignore_ascii_case(&self.allow)
+    }
+
+    /// Whether a person who allows the call must give a reason.
+    pub fn requires_rationale(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.requires_rationale)
     }
 
     /// The reason of an answer that [`Self::denial`] made.

@@ -304,7 +304,7 @@ proptest! {
         for (at, step) in (1..).zip(steps) {
             let now = Timestamp::from_millis(at);
             let was_over = decision.status().is_over();
-            let approve = Resolution::Approve { always_approve: false };
+            let approve = Resolution::APPROVE;
             match step {
                 Step::Resolve => {
                     let resolved = decision.resolve(approve, owner(), None, now).is_ok();

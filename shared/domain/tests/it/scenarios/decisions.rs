@@ -16,7 +16,15 @@ fn policy(on_timeout: OnTimeout) -> DecisionTimeoutPolicy {
 
 fn decision(kind: D, effects: Option<&Effects>) -> TimedDecision<'_> {
     let (severity, blast_radius) = (S::Low, B::Small);
-    TimedDecision { kind, severity, blast_radius, effects, has_recommendation: true, extensions: 0 }
+    TimedDecision {
+        kind,
+        severity,
+        blast_radius,
+        effects,
+        has_recommendation: true,
+        requires_rationale: false,
+        extensions: 0,
+    }
 }
 
 fn escalated(severity: S) -> A {
@@ -64,6 +72,9 @@ fn recommendations_are_taken_only_for_harmless_decisions() {
         assert_eq!(call(kind, severity, radius), escalated(S::Medium));
     }
     assert_eq!(auto(&decision(D::ToolApproval, None)), escalated(S::Medium), "nothing is known about it");
+    let harmless = Effects::one(Effect::new(K::Update, S::Low, B::Small));
+    let explained = TimedDecision { requires_rationale: true, ..decision(D::ToolApproval, Some(&harmless)) };
+    assert_eq!(auto(&explained), escalated(S::Medium), "only a person can give the reason");
     assert_eq!(auto(&decision(D::Option, None)), A::AutoResolve);
     let without = TimedDecision { has_recommendation: false, ..decision(D::Option, None) };
     assert_eq!(auto(&without), escalated(S::Medium));

@@ -24,7 +24,7 @@ fn asleep() -> Scenario {
 }
 
 pub(crate) fn approve(scenario: &mut Scenario, modified_input: Option<Value>) -> Step {
-    let terms = ApprovalTerms { always: false, modified_input };
+    let terms = ApprovalTerms { modified_input, ..ApprovalTerms::default() };
     scenario.commit(|conv, ctx| conv.resolve(OwnerDecision::AllowCall { request: call("q1"), terms }, ctx))
 }
 

@@ -6,7 +6,7 @@ use pilothouse_domain::decision::{
     ApprovalTerms, CancelReason, Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject,
     OwnerDecision, ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
-use pilothouse_domain::effect::Severity;
+use pilothouse_domain::effect::{ActionKind, Severity};
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
 };
@@ -149,10 +149,7 @@ fn newer_output_supersedes_the_review_of_the_older() {
     };
     let scenario = scenario.when(|s| s.approve(output_id));
     let approved = scenario.conv.session.changed_decisions().next().unwrap();
-    assert_eq!(
-        approved.state.ruling().map(|ruling| &ruling.resolution),
-        Some(&Resolution::Approve { always_approve: false })
-    );
+    assert_eq!(approved.state.ruling().map(|ruling| &ruling.resolution), Some(&Resolution::APPROVE));
 }
 
 #[test]
@@ -263,7 +260,7 @@ fn asks_permission(approval: ToolApproval) -> AgentFact {
 fn a_tool_call_is_allowed_with_another_input() {
     let approval = ToolApproval { modifiable: true, ..permission().1 };
     let input = json!({ "command": "ls" });
-    let terms = ApprovalTerms { always: false, modified_input: Some(input.clone()) };
+    let terms = ApprovalTerms { modified_input: Some(input.clone()), ..ApprovalTerms::default() };
     let allow = |conv: &mut Conversation, ctx: &mut DomainContext<'_>| {
         conv.resolve(OwnerDecision::AllowCall { request: call("t1"), terms: terms.clone() }, ctx)
     };
@@ -278,7 +275,7 @@ fn a_tool_call_is_allowed_with_another_input() {
     assert_eq!(received, Some(("Allow", Some(input.clone()), true)));
     let decision = scenario.conv.session.changed_decisions().next().unwrap();
     let resolution = decision.state.ruling().map(|ruling| ruling.resolution.clone());
-    assert_eq!(resolution, Some(Resolution::Modify { modified_input: input.clone() }));
+    assert_eq!(resolution, Some(Resolution::Modify { modified_input: input.clone(), rationale: None }));
 
     // An agent that sleeps gets the permission as a message.
     let mut asleep = Scenario::running().told(asks_permission(approval));
@@ -314,6 +311,45 @@ fn terms_that_do_not_fit_a_tool_call_are_named() {
     assert_eq!(fields(&subject(true), both), ["alwaysApprove", "modifiedInput"]);
     let always = ProposedResolution { always_approve: true, ..proposed(T::Approve) };
     assert_eq!(fields(&subject(true), always), ["alwaysApprove"], "the session belongs to no project");
+}
+
+/// A permission that the project allows only with a reason.
+fn explained_permission() -> ToolApproval {
+    let AgentFact::QuestionAsked { approval: Some(mut approval), .. } =
+        super::decision_timeouts::permission(ActionKind::Update, Severity::Low)
+    else {
+        unreachable!()
+    };
+    approval.modifiable = true;
+    if let Some(verdict) = &mut approval.verdict {
+        verdict.requires_rationale = true;
+    }
+    approval
+}
+
+#[test]
+fn required_reason_of_an_approval_is_recorded() {
+    let approval = explained_permission();
+    let (asked, _) = permission();
+    let subject = DecisionSubject::of_questions(call("t1"), &[asked], Some(&approval), None);
+    let modified = ProposedResolution { modified_input: Some(json!({})), ..proposed(T::Modify) };
+    for silent in [proposed(T::Approve), modified] {
+        let fields: Vec<_> = subject.decide(&silent).unwrap_err().iter().map(|misfit| misfit.field).collect();
+        assert_eq!(fields, ["rationale"], "{silent:?}");
+    }
+    assert!(subject.decide(&proposed(T::Reject)).is_ok());
+
+    let mut scenario = Scenario::running().told(asks_permission(approval));
+    let allowed = vec![Answer { question: "May it?".to_owned(), answer: "allow".to_owned() }];
+    let answer = OwnerDecision::Answer { request: call("t1"), answers: allowed };
+    assert_eq!(scenario.commit(|conv, ctx| conv.resolve(answer, ctx)), Err("validation-failed"));
+    let rationale = Some(Feedback::parse("The customer asked for it").unwrap());
+    let decided = subject.decide(&ProposedResolution { rationale, ..proposed(T::Approve) }).unwrap();
+    scenario.commit(|conv, ctx| conv.resolve(decided, ctx)).unwrap();
+    let decision = scenario.conv.session.changed_decisions().next().unwrap();
+    let resolution = decision.state.ruling().map(|ruling| ruling.resolution.clone());
+    let rationale = Some("The customer asked for it".to_owned());
+    assert_eq!(resolution, Some(Resolution::Approve { always_approve: false, rationale }));
 }
 
 #[test]
