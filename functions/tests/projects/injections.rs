@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::MessageId;
 use pilothouse_domain::queue::SessionMessage;
-use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::session::{AgentFact, UsageReport};
+use pilothouse_domain::value::{Capabilities, ContextWindowSnapshot, TokenUsage};
+use pilothouse_domain::{MessageId, MeterId, Usd};
 use pilothouse_functions::events::clock;
 use serde_json::{Value, json};
 
@@ -47,6 +47,22 @@ impl ProjectFixture {
         self.tell(AgentFact::MessageInjected(message)).await;
         self.react().await;
         pending
+    }
+
+    /// The context window of the agent has this many tokens.
+    async fn fill_context(&self, tokens: u64) {
+        let usage = TokenUsage { input_tokens: tokens, ..TokenUsage::default() };
+        let window =
+            ContextWindowSnapshot { usage, model_context_limit: 200_000, recorded_at: self.app.now() };
+        let report = UsageReport {
+            meter: MeterId::parse("m").unwrap(),
+            model: "model".to_owned(),
+            subagent: None,
+            cost: Usd::default(),
+            tokens: TokenUsage::default(),
+            context_window: Some(window),
+        };
+        self.tell(AgentFact::Used(report)).await;
     }
 
     async fn timers(&self) -> usize {
@@ -100,6 +116,25 @@ async fn next_injection_follows_after_the_cooldown() {
     fixture.advance(MINUTE * 2);
     clock::tick(&fixture.app).await.unwrap();
     assert!(fixture.pending().await.unwrap().content.as_str().contains("two.md"));
+}
+
+#[tokio::test]
+async fn injection_waits_until_the_context_budget_has_room() {
+    let fixture = ProjectFixture::working().await;
+    fixture.advance(MINUTE);
+    let policy = json!({ "historyPolicy": "full", "contextBudgetTokens": 1_000 });
+    let (status, body) = fixture.change_brief(json!({ "sessionPolicy": policy })).await;
+    assert_eq!(status, 200, "{body}");
+    fixture.react_to_agent().await;
+    fixture.deliver().await;
+    fixture.advance(MINUTE * 6);
+    fixture.fill_context(990).await;
+    fixture.approve_artifact("one.md").await;
+    assert_eq!(fixture.pending().await, None);
+    fixture.fill_context(200).await;
+    fixture.approve_artifact("two.md").await;
+    let pending = fixture.pending().await.unwrap();
+    assert!(["one.md", "two.md"].iter().all(|name| pending.content.as_str().contains(name)));
 }
 
 #[tokio::test]

@@ -250,7 +250,13 @@ impl InjectionState {
         let replaced = conversation.queue.pending_injection().map(|pending| pending.message_id);
         let reasons = ledger.reasons_with(replaced, &reasons);
         let known = ledger.known_in(session_id);
-        let Some(composed) = compose(&snapshot, kind, known, brief.as_deref(), &reasons) else {
+        let priority = priority_of(&reasons);
+        let budget = agent.brief().session_policy.and_then(|policy| policy.context_budget_tokens);
+        let room = budget.filter(|_| priority != InjectionPriority::Required).map(|budget| {
+            let window = conversation.session.metrics().context_window;
+            budget.saturating_sub(window.map_or(0, |window| window.usage.total()))
+        });
+        let Some(composed) = compose(&snapshot, kind, known, brief.as_deref(), &reasons, room) else {
             return Ok(());
         };
         if ledger.is_undelivered(session_id, &composed.known, brief_of) {
@@ -266,7 +272,7 @@ impl InjectionState {
             session_id,
             snapshot_version: snapshot.snapshot_version,
             estimated_tokens: composed.estimated_tokens,
-            priority: priority_of(&reasons),
+            priority,
             reasons,
             brief_of,
             known: composed.known,

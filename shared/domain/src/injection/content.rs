@@ -45,17 +45,20 @@ struct Item {
 const MAX_BRIEF: usize = 2_500;
 /// Characters for the last line.
 const RESERVE: usize = 120;
+/// Tokens of the last line.
+const LAST_LINE_TOKENS: u64 = 30;
 const HASH: usize = 12;
 const DECISION: &str = "decision ";
 
 /// The injection for an agent that knows `known`; `None` if it contains nothing that the agent does not know. Items that exceed the
-/// size of a message are omitted and stay unknown.
+/// size of a message, or `room` tokens of the agent's context budget, are omitted and stay unknown. A changed brief is never omitted.
 pub fn compose(
     snapshot: &KnowledgeSnapshot,
     kind: InjectionKind,
     known: Option<&KnownItems>,
     brief: Option<&str>,
     reasons: &[InjectionReason],
+    room: Option<u64>,
 ) -> Option<Composed> {
     let items = items_of(snapshot);
     let is_known = |item: &Item| known.is_some_and(|it| it.0.get(&item.key) == Some(&hash(&item.state)));
@@ -83,18 +86,26 @@ pub fn compose(
     let heading = if is_complete { "# Your project now" } else { "# What changed" };
     write_to(&mut text, format_args!("\n\n{heading}\n"));
     let mut now_known = known.cloned().unwrap_or_default();
+    let mut room = room.map(|room| room.saturating_sub(estimated_tokens(&text) + LAST_LINE_TOKENS));
+    let mut added = 0;
     for key in &closed {
-        push_line(&mut text, &format!("- The {key} is not open any more."));
-        now_known.0.remove(*key);
+        if push_line(&mut text, &mut room, &format!("- The {key} is not open any more.")) {
+            now_known.0.remove(*key);
+            added += 1;
+        }
     }
-    now_known.0.retain(|key, _| items.iter().any(|item| item.key == *key));
+    now_known.0.retain(|key, _| items.iter().any(|item| item.key == *key) || closed.contains(&key));
     let mut omitted = 0;
     for item in items.iter().filter(|item| is_complete || !is_known(item)) {
-        if push_line(&mut text, &item.line) {
+        if push_line(&mut text, &mut room, &item.line) {
+            added += 1;
             now_known.0.insert(item.key.clone(), hash(&item.state));
         } else {
             omitted += 1;
         }
+    }
+    if added == 0 && brief.is_none() {
+        return None;
     }
     if omitted > 0 {
         write_to(
@@ -112,10 +123,13 @@ fn write_to(text: &mut String, part: Arguments<'_>) {
     let _ = text.write_fmt(part);
 }
 
-/// Adds a line if it fits.
-fn push_line(text: &mut String, line: &str) -> bool {
-    let fits = text.chars().count() + 1 + line.chars().count() + RESERVE <= MessageContent::MAX;
+/// Adds a line if it fits into the message and into the `room` of the context budget.
+fn push_line(text: &mut String, room: &mut Option<u64>, line: &str) -> bool {
+    let tokens = estimated_tokens(line);
+    let fits = text.chars().count() + 1 + line.chars().count() + RESERVE <= MessageContent::MAX
+        && room.is_none_or(|room| tokens <= room);
     if fits {
+        *room = room.map(|room| room - tokens);
         text.push('\n');
         text.push_str(line);
     }

@@ -83,7 +83,7 @@ fn snapshot(artifacts: Vec<ArtifactIndexEntry>) -> KnowledgeSnapshot {
 }
 
 fn delta(snapshot: &KnowledgeSnapshot, known: Option<&KnownItems>) -> Option<Composed> {
-    compose(snapshot, InjectionKind::Delta, known, None, &[])
+    compose(snapshot, InjectionKind::Delta, known, None, &[], None)
 }
 
 #[test]
@@ -255,6 +255,7 @@ fn injection_contains_what_changed_and_nothing_twice() {
         Some(&first.known),
         None,
         &[],
+        None,
     );
     assert!(all.unwrap().content.as_str().contains("artifact 2"));
 }
@@ -268,6 +269,23 @@ fn omitted_items_follow_with_the_next_injection() {
     assert!(
         second.content.as_str().contains("artifact 40") && !second.content.as_str().contains("artifact 0\"")
     );
+}
+
+#[test]
+fn injection_fits_the_context_budget_and_the_rest_follows() {
+    let many = snapshot((0..20).map(|n| artifact(n, 1)).collect());
+    let within =
+        |known: Option<&KnownItems>, room| compose(&many, InjectionKind::Delta, known, None, &[], Some(room));
+    assert_eq!(within(None, 50), None, "there is no room for an item");
+    let first = within(None, 300).unwrap();
+    assert!(first.estimated_tokens <= 300, "{}", first.estimated_tokens);
+    assert!(
+        first.content.as_str().contains("artifact 0\"") && !first.content.as_str().contains("artifact 19")
+    );
+    let rest = within(Some(&first.known), 5_000).unwrap();
+    assert!(rest.content.as_str().contains("artifact 19") && !rest.content.as_str().contains("artifact 0\""));
+    let brief = compose(&many, InjectionKind::Delta, None, Some("Build it."), &[], Some(0)).unwrap();
+    assert!(brief.content.as_str().contains("Build it."), "a brief is always sent");
 }
 
 proptest! {
