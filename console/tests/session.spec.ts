@@ -50,6 +50,21 @@ test('a session is started, steered and controlled', { tag: '@quick' }, async ({
   await expect(main.getByText('Cancelled').first()).toBeVisible()
 })
 
+test('the text that the agent is writing is shown until it is complete', async ({ server, console: page }) => {
+  const writes = [{ draft: 'The teapot is ' }, { waitForMessage: {} }, { say: 'The teapot is in the cupboard.' }, LONG]
+  const id = await server.session('draft', [{ turn: { steps: writes } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const draft = page.getByRole('region', { name: 'Timeline' }).locator('[data-kind="Draft"]')
+  await expect(draft).toHaveText(/The agent is writing: The teapot is $/)
+  await page.reload()
+  await expect(draft).toHaveText(/The agent is writing: The teapot is $/)
+  await expectAccessible(page)
+  await page.getByRole('textbox', { name: 'Message to the agent' }).fill('Go on')
+  await page.getByRole('textbox', { name: 'Message to the agent' }).press('Control+Enter')
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('in the cupboard.')
+  await expect(draft).toHaveCount(0)
+})
+
 test('queued messages are edited, moved and promoted', async ({ server, console: page }) => {
   const id = await server.session('queue', [{ turn: { steps: [{ say: 'Busy' }, LONG] } }])
   await page.goto(`${server.url}/sessions/${id}`)

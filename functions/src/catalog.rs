@@ -124,6 +124,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &agent_api::knowledge::flag::FUNCTION,
     &agent_api::learning::FUNCTION,
     &sidecar_api::send_events::FUNCTION,
+    &sidecar_api::send_draft::FUNCTION,
     &sidecar_api::receive_commands::FUNCTION,
     &sidecar_api::delete_commands::FUNCTION,
     &sidecar_api::blobs::FUNCTION,

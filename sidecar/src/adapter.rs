@@ -17,6 +17,7 @@ use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::drafts::Drafts;
 use crate::lease::Lease;
 use crate::offline::Spend;
 use crate::process::Processes;
@@ -133,11 +134,18 @@ pub struct EventSink {
     spool: Spool,
     spend: Spend,
     filter: Option<std::sync::Arc<dyn EventFilter>>,
+    drafts: Drafts,
 }
 
 impl EventSink {
     pub fn new(spool: Spool) -> Self {
-        Self { spool, spend: Spend::default(), filter: None }
+        let drafts = Drafts::new(spool.redactor().clone());
+        Self { spool, spend: Spend::default(), filter: None, drafts }
+    }
+
+    /// The text that the agent is writing, for those who follow the session. Complete texts are events.
+    pub const fn drafts(&self) -> &Drafts {
+        &self.drafts
     }
 
     pub const fn spend(&self) -> &Spend {
@@ -147,15 +155,20 @@ impl EventSink {
     /// Returns the same sink with `filter` in front of it.
     #[must_use]
     pub fn with_filter(&self, filter: std::sync::Arc<dyn EventFilter>) -> Self {
-        Self { spool: self.spool.clone(), spend: self.spend.clone(), filter: Some(filter) }
+        Self { filter: Some(filter), ..self.clone() }
     }
 
     pub async fn emit(&self, event: RawEvent) -> Result<(), SpoolError> {
         if self.filter.is_some() {
             return self.emit_all(vec![event]).await;
         }
-        self.spend.record(&event);
+        self.record(&event);
         self.spool.append(Outgoing::event(event)?).await.map(drop)
+    }
+
+    fn record(&self, event: &RawEvent) {
+        self.spend.record(event);
+        self.drafts.record(event);
     }
 
     /// Stores several events in one transaction.
@@ -174,7 +187,7 @@ impl EventSink {
             return Ok(());
         }
         for event in &events {
-            self.spend.record(event);
+            self.record(event);
         }
         let outgoing = events.into_iter().map(Outgoing::event).collect::<Result<_, _>>()?;
         self.spool.append_all(outgoing).await.map(drop)

@@ -20,6 +20,7 @@ use crate::adapter::{
     Adapter, AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, OwnerAnswers,
     PlanDecision, Refusal, Reply,
 };
+use crate::drafts::Drafts;
 use crate::kit::agent_env;
 use crate::lease::Lease;
 use crate::listener::ack_event;
@@ -117,6 +118,11 @@ impl Host {
     /// Makes the run fail at the command that would start its agent.
     pub fn refuse_agent(&mut self, why: String) {
         self.refusal = Some(why);
+    }
+
+    /// The text that the agent is writing.
+    pub(crate) const fn drafts(&self) -> &Drafts {
+        self.events.drafts()
     }
 
     pub fn offline(&self) -> Arc<Offline> {

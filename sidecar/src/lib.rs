@@ -29,6 +29,7 @@ pub mod claude;
 pub mod clock;
 pub mod container;
 pub mod deliverables;
+pub mod drafts;
 pub mod drain;
 pub mod exit;
 pub mod faults;

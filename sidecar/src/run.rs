@@ -189,6 +189,9 @@ impl Sidecar {
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run());
         tasks.spawn(listener.run());
+        if let Broker::Gateway(gateway) = &broker {
+            tasks.spawn(host.drafts().clone().publish(gateway.clone()));
+        }
         let (sealer, beating) = (spool.sealer().clone(), connection.clone());
         let held = spool.waiting_for_space();
         tasks.spawn(async move { heartbeat::run(broker, sealer, heartbeat, &beating, faults, held).await });

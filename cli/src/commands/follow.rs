@@ -156,7 +156,7 @@ impl Printer<'_> {
                 text
             }
             StreamBody::Queue(change) => activity::queue(change, style),
-            StreamBody::Log(_) | StreamBody::CaughtUp {} => return Ok(()),
+            StreamBody::Log(_) | StreamBody::Draft(_) | StreamBody::CaughtUp {} => return Ok(()),
         };
         write(&text)
     }

@@ -20,8 +20,17 @@ export type StreamMessage = { cursor: string } & (
   | { type: 'status'; data: { status: string; event: string } }
   | { type: 'metrics'; data: { metrics: MetricsView; budget: BudgetView } }
   | { type: 'queue'; data: { event: string; messageId?: MessageId } }
+  | { type: 'draft'; data: DraftView }
   | { type: 'caught_up'; data: unknown }
 )
+
+/** A part of the text that the agent is writing. */
+export interface DraftView {
+  kind: 'text' | 'thinking'
+  /** The number of the part within the text. Part 0 has everything so far. */
+  part: number
+  text: string
+}
 
 export type InboxMessage =
   | { type: 'caught_up'; data: unknown }

@@ -1,5 +1,5 @@
 import { api, ApiProblem, data } from '../api/client'
-import type { ActivityView, SessionView, StreamMessage } from '../api/types'
+import type { ActivityView, DraftView, SessionView, StreamMessage } from '../api/types'
 import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
@@ -9,12 +9,28 @@ export interface LiveSession {
   session: SessionView | undefined
   error: unknown
   activity: readonly ActivityView[]
+  /** The text that the agent is writing. */
+  draft: Draft | undefined
   /** Whether the stream has sent everything that happened before it was opened. */
   isCaughtUp: boolean
   /** Whether entries before the first one can be loaded. */
   hasEarlier: boolean
   /** Counts messages after which the queue, or the conversation and the tool calls, are read again. */
   changes: { queue: number; records: number }
+}
+
+interface Draft {
+  kind: DraftView['kind']
+  text: string
+  /** The number of its last part. */
+  part: number
+}
+
+/** The draft after another part. A part that does not follow the last one is ignored. */
+function extended(draft: Draft | undefined, { kind, part, text }: DraftView): Draft | undefined {
+  if (part === 0) return { kind, text, part }
+  if (draft === undefined || part !== draft.part + 1) return draft
+  return { kind, text: draft.text + text, part }
 }
 
 /** How many entries of the journal are loaded at first, and by each request for earlier ones. */
@@ -35,6 +51,7 @@ export class SessionFollower {
     session: undefined,
     error: undefined,
     activity: [],
+    draft: undefined,
     isCaughtUp: false,
     hasEarlier: false,
     changes: { queue: 0, records: 0 },
@@ -47,6 +64,7 @@ export class SessionFollower {
   private incoming: ActivityView[] = []
   private changed = { queue: 0, records: 0 }
   private isNowCaughtUp = false
+  private draft: Draft | undefined
 
   constructor(readonly id: string) {}
 
@@ -87,7 +105,7 @@ export class SessionFollower {
     const path = `/ws/agents/sessions/${this.id}/stream`
     this.socket = new LiveSocket<StreamMessage>(
       `session ${this.id}`,
-      () => (this.cursor === undefined ? path : `${path}?after=${this.cursor}`),
+      () => `${path}?drafts=true${this.cursor === undefined ? '' : `&after=${this.cursor}`}`,
       (message) => {
         this.receive(message)
       },
@@ -121,6 +139,7 @@ export class SessionFollower {
     this.cursor = message.cursor
     switch (message.type) {
       case 'activity':
+        this.draft = undefined
         this.incoming.push(message.data)
         this.changed.records += 1
         if (this.state.get().isCaughtUp) this.refresh()
@@ -135,11 +154,16 @@ export class SessionFollower {
         this.changed.queue += 1
         break
       case 'status':
+        this.draft = undefined
         if (this.state.get().isCaughtUp) this.refresh()
+        break
+      case 'draft':
+        this.draft = extended(this.draft, message.data)
         break
       case 'log':
         break
       case 'caught_up':
+        this.draft = undefined
         if (this.isNowCaughtUp) {
           // A list whose request failed while the connection was lost is read again.
           this.changed.queue += 1
@@ -153,13 +177,14 @@ export class SessionFollower {
 
   /** Shows all messages that arrived since the last call at once. */
   private readonly flush = throttled(FLUSH_MS, () => {
-    const { incoming, changed } = this
+    const { incoming, changed, draft } = this
     this.incoming = []
     this.changed = { queue: 0, records: 0 }
     this.state.update((state) => ({
       ...state,
       isCaughtUp: state.isCaughtUp || this.isNowCaughtUp,
       activity: incoming.length > 0 ? [...state.activity, ...incoming] : state.activity,
+      draft,
       changes: {
         queue: state.changes.queue + changed.queue,
         records: state.changes.records + changed.records,

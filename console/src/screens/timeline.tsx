@@ -40,6 +40,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
   const lanes = useLanes(all)
   const replay = useReplay(all)
   const items = replay.shown
+  const draft = replay.isReplay ? undefined : live.draft
   const view = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
@@ -63,7 +64,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       element.scrollTop = element.scrollHeight
     }
     first.current = items[0]?.id
-  }, [items, total, virtual])
+  }, [items, total, virtual, draft])
   useEffect(() => {
     const element = view.current
     if (element === null) return
@@ -211,6 +212,18 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
             )
           })}
         </div>
+        {draft !== undefined && (
+          <div className={c.entry} data-kind="Draft">
+            <span className={s.muted}>now</span>
+            <span aria-hidden="true">✎</span>
+            <p className={draft.kind === 'thinking' ? s.muted : undefined}>
+              <span className={s.visuallyHidden}>
+                {draft.kind === 'thinking' ? 'The agent is thinking: ' : 'The agent is writing: '}
+              </span>
+              {draft.text}
+            </p>
+          </div>
+        )}
       </div>
     </div>
   )

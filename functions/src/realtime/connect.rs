@@ -4,8 +4,10 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
-use pilothouse_api::stream::{StreamBody, StreamMessage, cursor};
+use pilothouse_api::stream::{DraftView, StreamBody, StreamMessage, cursor};
 use pilothouse_app::App;
+use pilothouse_app::change_notifier::ChangeSubscription;
+use pilothouse_app::drafts::DraftSubscription;
 use pilothouse_app::error_chain;
 use pilothouse_app::function::requirements::EMBEDDED;
 use pilothouse_app::function::{HttpFunction, Verb};
@@ -14,7 +16,7 @@ use pilothouse_app::http::{Owner, Problem, Session};
 use pilothouse_app::live_stream::{messages, place};
 use pilothouse_domain::{AgentSessionId, UserId};
 
-use crate::realtime::socket::{send, wait_for_change};
+use crate::realtime::socket::{next_change, send};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("stream-connect", Verb::Get, "/ws/agents/sessions/{id}/stream", |verb| {
@@ -22,7 +24,7 @@ pub const FUNCTION: HttpFunction =
     })
     .owner()
     .summary("Follow a session live (WebSocket)")
-    .query(&["after"])
+    .query(&["after", "drafts"])
     .statuses(&[101])
     .requires(EMBEDDED);
 
@@ -40,8 +42,10 @@ async fn stream_session(
     let session = app.session_of(&owner, id).await?;
     let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
     let after = place(parameters.text("after"), &session)?;
+    let has_drafts = parameters.parsed("drafts")?.unwrap_or(false);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        if let Err(cause) = follow(&app, &owner, id, after, socket).await {
+        let drafts = has_drafts.then(|| app.drafts().subscribe(id));
+        if let Err(cause) = follow(&app, &owner, id, after, drafts, socket).await {
             tracing::debug!(session = %id, cause = %error_chain(&cause), "a live stream ended");
         }
     }))
@@ -52,6 +56,7 @@ async fn follow(
     owner: &UserId,
     id: AgentSessionId,
     after: (u64, usize),
+    mut drafts: Option<DraftSubscription>,
     mut socket: WebSocket,
 ) -> Result<(), Problem> {
     let (mut after, mut seen) = after;
@@ -77,8 +82,37 @@ async fn follow(
             send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} })
                 .await?;
         }
-        if !wait_for_change(&mut socket, &mut *changes).await? {
-            return Ok(());
+        loop {
+            match next_change(&mut socket, wake(&mut *changes, drafts.as_mut())).await? {
+                None => return Ok(()),
+                Some(Wake::Journal) => break,
+                Some(Wake::Draft(draft)) => {
+                    let draft = StreamMessage { cursor: cursor(after), body: StreamBody::Draft(draft) };
+                    send(&mut socket, &draft).await?;
+                }
+            }
         }
+    }
+}
+
+/// The event that ends a wait.
+enum Wake {
+    Journal,
+    Draft(DraftView),
+}
+
+/// Waits for the next event; `None` when the server shuts down. Entries of the journal are sent before drafts, because a draft belongs
+/// after them.
+async fn wake(changes: &mut dyn ChangeSubscription, drafts: Option<&mut DraftSubscription>) -> Option<Wake> {
+    let draft = async {
+        match drafts {
+            Some(drafts) => drafts.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        is_open = changes.changed() => is_open.then_some(Wake::Journal),
+        draft = draft => Some(Wake::Draft(draft)),
     }
 }

@@ -7,6 +7,7 @@ pub mod credentials;
 pub mod delete_commands;
 pub mod launch;
 pub mod receive_commands;
+pub mod send_draft;
 pub mod send_events;
 
 use axum::extract::FromRequestParts;

@@ -1,6 +1,7 @@
 //! The live stream (S0 8.9): activity, status, usage, queue changes and log chunks, each with a cursor.
 
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::value::DraftKind;
 use pilothouse_domain::{AgentSessionId, ProjectId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub enum StreamBody {
     Metrics(Box<UsageView>),
     /// The message queue changed.
     Queue(QueueChange),
+    /// A part of the text that the agent is writing. Sent on request (`drafts=true`) and by the embedded server only. The complete
+    /// text follows as `activity`.
+    Draft(DraftView),
     /// Everything up to the cursor has been sent; all later messages are live.
     CaughtUp {},
 }
@@ -48,6 +52,17 @@ pub struct StatusView {
     pub status: AgentSessionStatus,
     /// The domain event that caused the change.
     pub event: String,
+}
+
+/// A part of the text that the agent is writing. A client shows the parts in order from part 0 on, and discards them with the next
+/// `activity` or `status`. It ignores a part that does not follow the last one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DraftView {
+    pub kind: DraftKind,
+    /// The number of the part within the text. Part 0 has everything so far, and replaces earlier parts.
+    pub part: u32,
+    pub text: String,
 }
 
 /// The usage of a session at the time of the message.

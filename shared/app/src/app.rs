@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::change_notifier::ChangeNotifier;
 use crate::disk::DiskSpace;
+use crate::drafts::Drafts;
 use crate::integrations::Integrations;
 use crate::keyring::Keyring;
 use crate::problem::Problem;
@@ -53,6 +54,7 @@ pub struct Fleet {
 pub struct App {
     parts: Arc<Parts>,
     disk: DiskSpace,
+    drafts: Drafts,
 }
 
 impl App {
@@ -60,11 +62,15 @@ impl App {
     pub fn new(mut parts: Parts) -> Self {
         let RuntimeCapabilities { durable_workspace, lease, .. } = parts.runtime.capabilities();
         parts.deadlines = Deadlines { durable_workspace, lease, ..parts.deadlines };
-        Self { parts: Arc::new(parts), disk: DiskSpace::default() }
+        Self { parts: Arc::new(parts), disk: DiskSpace::default(), drafts: Drafts::default() }
     }
 
     pub const fn disk(&self) -> &DiskSpace {
         &self.disk
+    }
+
+    pub const fn drafts(&self) -> &Drafts {
+        &self.drafts
     }
 
     pub fn now(&self) -> Timestamp {

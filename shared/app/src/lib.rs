@@ -26,6 +26,7 @@ pub mod change_notifier;
 pub mod command;
 pub mod connections;
 pub mod disk;
+pub mod drafts;
 pub mod error;
 pub mod function;
 pub mod http;

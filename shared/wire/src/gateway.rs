@@ -8,6 +8,7 @@
 //! | `POST /internal/gateway/commands/receive` | [`ReceiveCommands`] | 200 [`ReceivedCommands`] |
 //! | `POST /internal/gateway/commands/delete` | [`DeleteCommands`] | 204 |
 //! | `PUT /internal/gateway/blobs/{sha256}` | the bytes | 204 |
+//! | `POST /internal/gateway/drafts` | [`SendDraft`] | 200 [`DraftResult`] |
 //! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: direct access to SQS and S3, in the cloud |
 //! | `POST /api/agent/sessions/{id}/authorize` | a tool call, with at most [`MAX_JUDGED_ARGUMENTS`] | 200 the verdict (decision 75) |
 //! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that has only its token |
@@ -18,6 +19,7 @@
 //! Errors: 401 (the token is invalid; do not retry), 410 (the run is over; the sidecar ends), 503 and network errors (retry).
 
 use pilothouse_domain::Timestamp;
+use pilothouse_domain::value::DraftKind;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a tool call's arguments that are judged, as JSON. A sidecar sends `{ "tooLarge": true }` for larger ones.
@@ -47,6 +49,30 @@ pub struct SendEntry {
 pub struct SendResult {
     /// Indexes of accepted entries in the request.
     pub accepted: Vec<usize>,
+}
+
+/// Sends the next part of a text that the agent is writing. It is shown to those who follow the session, and not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendDraft {
+    pub kind: DraftKind,
+    /// The number of the part within the text. Part 0 has everything so far.
+    pub part: u32,
+    /// At most [`Self::MAX_BYTES`]. Empty to ask for the followers only.
+    pub text: String,
+}
+
+impl SendDraft {
+    pub const MAX_BYTES: usize = 64 * 1024;
+}
+
+/// Who receives drafts of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DraftResult {
+    /// Changes when somebody begins to follow, and then needs everything so far. Absent while nobody follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followers: Option<u64>,
 }
 
 /// Receives commands of this run.

@@ -1,5 +1,6 @@
 //! Joins chunks of messages and thoughts to complete blocks. The protocol streams them in pieces of a few characters.
 
+use pilothouse_domain::value::DraftKind;
 use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::Value;
 
@@ -8,12 +9,6 @@ use crate::kit::json::text;
 /// An incomplete block of this size is published, so that the buffer is bounded.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Message,
-    Thought,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Option<Open>,
@@ -21,14 +16,14 @@ pub(super) struct Blocks {
 
 #[derive(Debug)]
 struct Open {
-    kind: Kind,
+    kind: DraftKind,
     message: Option<String>,
     text: String,
 }
 
 impl Blocks {
     /// Adds a chunk. Returns the blocks that are complete with it.
-    pub(super) fn push(&mut self, kind: Kind, update: &Value) -> Vec<AssistantContent> {
+    pub(super) fn push(&mut self, kind: DraftKind, update: &Value) -> Vec<AssistantContent> {
         let Some(content) = update.get("content") else { return Vec::new() };
         let mut whole = Vec::new();
         if text(content, "type") != Some("text") {
@@ -57,10 +52,10 @@ impl Blocks {
     }
 }
 
-fn block(kind: Kind, text: Content) -> AssistantContent {
+fn block(kind: DraftKind, text: Content) -> AssistantContent {
     match kind {
-        Kind::Message => AssistantContent::Text { text },
-        Kind::Thought => AssistantContent::Thinking { text },
+        DraftKind::Text => AssistantContent::Text { text },
+        DraftKind::Thinking => AssistantContent::Thinking { text },
     }
 }
 
@@ -88,10 +83,10 @@ mod tests {
     #[test]
     fn chunks_join_until_the_kind_or_the_message_changes() {
         let mut blocks = Blocks::default();
-        assert!(blocks.push(Kind::Thought, &chunk("h", "1")).is_empty());
-        assert!(blocks.push(Kind::Thought, &chunk("m", "1")).is_empty());
-        assert_eq!(said(blocks.push(Kind::Message, &chunk("a", "1"))), ["thinking hm"]);
-        assert_eq!(said(blocks.push(Kind::Message, &chunk("b", "2"))), ["text a"]);
+        assert!(blocks.push(DraftKind::Thinking, &chunk("h", "1")).is_empty());
+        assert!(blocks.push(DraftKind::Thinking, &chunk("m", "1")).is_empty());
+        assert_eq!(said(blocks.push(DraftKind::Text, &chunk("a", "1"))), ["thinking hm"]);
+        assert_eq!(said(blocks.push(DraftKind::Text, &chunk("b", "2"))), ["text a"]);
         assert_eq!(said(blocks.flush()), ["text b"]);
         assert_eq!(said(blocks.flush()), Vec::<String>::new());
     }
@@ -99,11 +94,11 @@ mod tests {
     #[test]
     fn other_content_is_separate_and_endless_text_is_split() {
         let mut blocks = Blocks::default();
-        blocks.push(Kind::Message, &chunk("see ", "1"));
+        blocks.push(DraftKind::Text, &chunk("see ", "1"));
         let picture = json!({"content": {"type": "image", "data": "", "mimeType": "image/png"}});
-        assert_eq!(blocks.push(Kind::Message, &picture).len(), 2);
+        assert_eq!(blocks.push(DraftKind::Text, &picture).len(), 2);
         let long = "x".repeat(MAX_BLOCK_BYTES + 1);
-        assert_eq!(blocks.push(Kind::Message, &chunk(&long, "1")).len(), 1);
+        assert_eq!(blocks.push(DraftKind::Text, &chunk(&long, "1")).len(), 1);
         assert_eq!(blocks.flush(), None);
     }
 }

@@ -254,6 +254,9 @@ impl Driver {
         self.take_announced();
         let denied = self.denied_subagent(&events);
         self.emit(events).await?;
+        if let Some((kind, written)) = self.translator.take_draft() {
+            self.events.drafts().write(kind, &written);
+        }
         match denied {
             Some(why) => self.end_denied_subagent(&why).await,
             None => Ok(()),

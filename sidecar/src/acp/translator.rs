@@ -3,17 +3,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pilothouse_domain::value::DraftKind;
 use pilothouse_domain::{SubAgentId, TurnId};
 use pilothouse_wire::event::{AssistantContent, RawEvent, RawTask};
 use serde_json::Value;
 
-use super::blocks::{Blocks, Kind};
+use super::blocks::Blocks;
 use super::calls::{Calls, Printed};
 use super::meter::Meter;
 use super::settings::Settings;
 use super::subagents::Subagents;
 use crate::kit::handoff;
-use crate::kit::json::text;
+use crate::kit::json::{text, text_at};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpdateMode {
@@ -32,6 +33,8 @@ pub(super) struct Translator {
     pub(super) update_mode: UpdateMode,
     turn: Option<TurnId>,
     blocks: Blocks,
+    /// The piece of the latest update, if the agent itself wrote it.
+    draft: Option<(DraftKind, String)>,
     of_subagents: BTreeMap<SubAgentId, Blocks>,
     pub(super) calls: Calls,
     subagents: Subagents,
@@ -65,6 +68,7 @@ impl Translator {
             update_mode: UpdateMode::Live,
             turn: None,
             blocks: Blocks::default(),
+            draft: None,
             of_subagents: BTreeMap::new(),
             calls: Calls::default(),
             subagents: Subagents::default(),
@@ -75,6 +79,10 @@ impl Translator {
             asks: false,
             handoff: Handoff::NotDue,
         }
+    }
+
+    pub(super) const fn take_draft(&mut self) -> Option<(DraftKind, String)> {
+        self.draft.take()
     }
 
     pub(super) fn session(&self) -> &str {
@@ -243,6 +251,8 @@ impl Translator {
                 events.extend(self.calls.finish_inputs());
                 let said = self.blocks.push(kind_of(kind), update);
                 events.extend(said.into_iter().map(message));
+                let written = text_at(update, &["content", "text"]);
+                self.draft = written.map(|written| (kind_of(kind), written.to_owned()));
             }
         }
         events
@@ -302,8 +312,8 @@ impl Translator {
     }
 }
 
-fn kind_of(update: &str) -> Kind {
-    if update == "agent_thought_chunk" { Kind::Thought } else { Kind::Message }
+fn kind_of(update: &str) -> DraftKind {
+    if update == "agent_thought_chunk" { DraftKind::Thinking } else { DraftKind::Text }
 }
 
 fn message(content: AssistantContent) -> RawEvent {

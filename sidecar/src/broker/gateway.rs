@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pilothouse_wire::gateway::{
-    DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEntry, SendEvents, SendResult,
+    DeleteCommands, DraftResult, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendDraft, SendEntry,
+    SendEvents, SendResult,
 };
 use reqwest::Method;
 
@@ -38,6 +39,12 @@ impl Gateway {
     pub(super) async fn delete(&self, receipts: Vec<String>) -> Result<(), BrokerError> {
         let request = self.0.request(Method::POST, "commands/delete").json(&DeleteCommands { receipts });
         self.0.send(request, TIMEOUT).await.map(drop)
+    }
+
+    /// Sends a part of a draft. Returns the followers of the session; `None` while there are none.
+    pub(crate) async fn send_draft(&self, draft: &SendDraft) -> Result<Option<u64>, BrokerError> {
+        let request = self.0.request(Method::POST, "drafts").json(draft);
+        Ok(self.0.send(request, TIMEOUT).await?.json::<DraftResult>().await?.followers)
     }
 
     pub(super) async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {

@@ -73,6 +73,9 @@ impl Driver {
 
     async fn translate(&mut self, line: &Value) -> Result<(), AdapterError> {
         let translated = self.translator.line(line);
+        if let Some((kind, written)) = &translated.draft {
+            self.events.drafts().write(*kind, written);
+        }
         self.emit(translated.events).await?;
         for signal in translated.signals {
             self.signal(signal).await?;

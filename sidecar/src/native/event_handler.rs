@@ -2,6 +2,7 @@
 
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::message::AgentMessage;
+use pilothouse_domain::value::DraftKind;
 use pilothouse_wire::RawEvent;
 use tokio::time::Instant;
 
@@ -44,7 +45,18 @@ impl Driver {
                 }
                 return Ok(self.events.emit_all(events).await?);
             }
-            SessionEvent::AutoRetryStart { .. } => self.retrying = true,
+            SessionEvent::TextDelta(text) => {
+                self.events.drafts().write(DraftKind::Text, text);
+                return Ok(());
+            }
+            SessionEvent::ThinkingDelta(text) => {
+                self.events.drafts().write(DraftKind::Thinking, text);
+                return Ok(());
+            }
+            SessionEvent::AutoRetryStart { .. } => {
+                self.retrying = true;
+                self.events.drafts().discard();
+            }
             SessionEvent::AutoRetryEnd { .. } | SessionEvent::AgentEnd { .. } => self.retrying = false,
             _ => {}
         }

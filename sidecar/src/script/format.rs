@@ -50,6 +50,8 @@ pub enum Step {
     Say(String),
     /// The agent thinks.
     Think(String),
+    /// The agent writes a part of its next text. Those who follow the session live see it.
+    Draft(String),
     /// The agent calls a tool.
     Tool(Tool),
     /// The agent calls one of Pilothouse's own tools, which really runs.

@@ -31,6 +31,7 @@ pub(super) enum Instruction {
     Usage(format::Usage, Option<SubAgentId>),
     /// A call that is priced before it is made.
     Price(Usd),
+    Draft(String),
     Wait(Duration),
     /// A call that needs a verdict of the control plane before it runs.
     GovernedCall(Box<GovernedTool>),
@@ -215,6 +216,7 @@ impl Compiler<'_> {
             }
             Step::Subagent(subagent) => self.subagent(subagent)?,
             Step::Usage(usage) => self.program.push(Instruction::Usage(usage.clone(), self.subagent.clone())),
+            Step::Draft(text) => self.program.push(Instruction::Draft(text.clone())),
             Step::Price(needed) => self.program.push(Instruction::Price(*needed)),
             Step::Tasks(tasks) => self.emit(RawEvent::TaskList { tasks: tasks.clone() }),
             Step::Question(ask) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::{Question, SessionTaskStatus, TokenUsage};
+use pilothouse_domain::value::{DraftKind, Question, SessionTaskStatus, TokenUsage};
 use pilothouse_sidecar::kit::claude_stream::{Ignored, MessageState, Signal, TurnEnd};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
@@ -24,6 +24,28 @@ fn both_protocol_formats_produce_the_same_events() {
     assert!(sdk.events.len() > 60);
     assert_eq!(sdk.events, stdio.events);
     assert_eq!(sdk.signals, stdio.signals);
+}
+
+#[test]
+fn drafts_are_the_beginnings_of_the_texts_that_follow() {
+    let run = tour(SDK_TOUR);
+    let written = |wanted| -> String {
+        run.drafts.iter().filter(|(kind, _)| *kind == wanted).map(|(_, text)| text.as_str()).collect()
+    };
+    let (mut texts, mut thoughts) = (String::new(), String::new());
+    for event in &run.events {
+        match event {
+            RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } => {
+                texts.push_str(&text.text());
+            }
+            RawEvent::AssistantMessage { content: AssistantContent::Thinking { text }, .. } => {
+                thoughts.push_str(&text.text());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((written(DraftKind::Text), written(DraftKind::Thinking)), (texts, thoughts));
+    assert!(run.drafts.len() > 20, "{}", run.drafts.len());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pilothouse_domain::value::DraftKind;
 use pilothouse_sidecar::kit::claude_stream::{Ignored, Options, Recording, Segment, Signal, Translator};
 use pilothouse_wire::event::{AssistantContent, RawEvent, SessionEnd, UsageUpdate};
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub(crate) fn options() -> Options {
 pub(crate) struct Run {
     pub(crate) events: Vec<RawEvent>,
     pub(crate) signals: Vec<Signal>,
+    /// What the agent wrote, piece by piece.
+    pub(crate) drafts: Vec<(DraftKind, String)>,
     pub(crate) ignored: BTreeMap<Ignored, usize>,
     /// Number of lines that became events.
     pub(crate) translated: usize,
@@ -55,6 +58,7 @@ pub(crate) fn translate_with(segment: &Segment, options: Options) -> Run {
             None => run.translated += 1,
         }
         run.signals.extend(translated.signals);
+        run.drafts.extend(translated.draft);
         run.events.extend(translated.events);
     }
     run.events.extend(translator.finish());

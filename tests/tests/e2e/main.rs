@@ -33,6 +33,7 @@ mod decision_timeouts;
 mod deliverables;
 mod delivery;
 mod docs;
+mod drafts;
 mod export;
 mod free_decisions;
 mod full_disk;

@@ -277,9 +277,10 @@ async fn gateway_token_grants_only_the_queues_of_its_run() {
     let receive = json!({ "max": 10, "waitSeconds": 0.0 });
     for token in wrong {
         let api = server.api_with(token);
-        for path in ["events", "commands/receive", "commands/delete"] {
+        for path in ["events", "drafts", "commands/receive", "commands/delete"] {
             let body = match path {
                 "events" => json!({ "entries": [] }),
+                "drafts" => json!({ "kind": "text", "part": 0, "text": "Not mine" }),
                 "commands/delete" => json!({ "receipts": [] }),
                 _ => receive.clone(),
             };

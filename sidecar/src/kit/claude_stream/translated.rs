@@ -1,5 +1,6 @@
 //! The translation of one line.
 
+use pilothouse_domain::value::DraftKind;
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
@@ -11,6 +12,8 @@ pub struct Translated {
     /// Raw events in order. Empty exactly if `ignored` is set.
     pub events: Vec<RawEvent>,
     pub ignored: Option<Ignored>,
+    /// A part of a text that the main agent is writing.
+    pub draft: Option<(DraftKind, String)>,
     /// Information for the adapter. Never sent to the control plane.
     pub signals: Vec<Signal>,
 }

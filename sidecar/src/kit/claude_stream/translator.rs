@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use pilothouse_domain::value::SessionOutcome;
+use pilothouse_domain::value::{DraftKind, SessionOutcome};
 use pilothouse_domain::{MessageId, Timestamp, TurnId};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
@@ -255,6 +255,12 @@ impl Translator {
                 if let Some(usage) = event.get("usage") {
                     self.meter.message_delta(usage, out);
                 }
+            }
+            Some("content_block_delta") => {
+                let delta = event.get("delta").unwrap_or(&Value::Null);
+                let kind = [("text", DraftKind::Text), ("thinking", DraftKind::Thinking)];
+                let written = kind.iter().find_map(|(field, kind)| Some((*kind, text(delta, field)?)));
+                out.draft = written.map(|(kind, written)| (kind, written.to_owned()));
             }
             _ => {}
         }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pilothouse_agent::tool::SharedTool;
-use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{Answer, DraftKind, SessionOutcome, SessionOutput};
 use pilothouse_domain::{InvalidId, ToolCallId, TurnId, Usd};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -367,6 +367,7 @@ impl Player {
                 self.keep_state().await?;
                 self.events.emit_all(events).await?;
             }
+            Instruction::Draft(text) => self.events.drafts().write(DraftKind::Text, text),
             Instruction::Price(needed) => self.price(*needed).await?,
             Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
             Instruction::GovernedCall(tool) => self.governed_call(tool).await?,

@@ -1,0 +1,191 @@
+//! Shows the text that the agent is writing to those who follow the session (decision 95). Drafts are best effort: they are neither
+//! spooled nor repeated, and the complete text follows as an event.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pilothouse_domain::value::DraftKind;
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::gateway::SendDraft;
+use tokio::sync::Notify;
+
+use crate::broker::Gateway;
+use crate::publisher::PublishError;
+use crate::redaction::{RedactedStream, Redactor};
+
+/// How long pieces are collected.
+const INTERVAL: Duration = Duration::from_millis(150);
+/// How often the sidecar asks during a text whether somebody begins to follow the session.
+const ASK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The text that the agent is writing. Clones share it.
+#[derive(Clone)]
+pub struct Drafts(Arc<Shared>);
+
+struct Shared {
+    redactor: Redactor,
+    draft: Mutex<Option<Draft>>,
+    written: Notify,
+}
+
+struct Draft {
+    kind: DraftKind,
+    redacted: RedactedStream,
+    /// Without secrets. Text above the limit of a part is omitted.
+    text: String,
+    sent: usize,
+    part: u32,
+}
+
+impl Drafts {
+    pub(crate) fn new(redactor: Redactor) -> Self {
+        Self(Arc::new(Shared { redactor, draft: Mutex::default(), written: Notify::new() }))
+    }
+
+    /// Adds a piece. A piece of another kind begins a new text.
+    pub(crate) fn write(&self, kind: DraftKind, piece: &str) {
+        let mut current = self.draft();
+        let same = current.take().filter(|draft| draft.kind == kind);
+        let draft = current.insert(same.unwrap_or_else(|| Draft {
+            kind,
+            redacted: self.0.redactor.stream(),
+            text: String::new(),
+            sent: 0,
+            part: 0,
+        }));
+        let piece = draft.redacted.push(piece);
+        if draft.text.len() + piece.len() <= SendDraft::MAX_BYTES {
+            draft.text.push_str(&piece);
+        }
+        drop(current);
+        self.0.written.notify_one();
+    }
+
+    /// Ends the text without a result, because it is written again.
+    pub(crate) fn discard(&self) {
+        *self.draft() = None;
+    }
+
+    /// Ends the text when its event is published, or its turn ends.
+    pub(crate) fn record(&self, event: &RawEvent) {
+        if let RawEvent::AssistantMessage { .. } | RawEvent::TurnCompleted { .. } | RawEvent::SessionEnd(_) =
+            event
+        {
+            self.discard();
+        }
+    }
+
+    /// Sends new text until the run ends.
+    pub(crate) async fn publish(self, gateway: Gateway) -> PublishError {
+        let mut followers = None;
+        let mut interval = INTERVAL;
+        loop {
+            let asks_again = self.wait_for_text().await;
+            tokio::time::sleep(interval).await;
+            let Some(part) = self.next_part(asks_again) else {
+                // The next text may have followers.
+                interval = INTERVAL;
+                continue;
+            };
+            let now = match gateway.send_draft(&part).await {
+                Ok(now) => now,
+                Err(error) => {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "a draft was not sent");
+                    None
+                }
+            };
+            let is_new = now.is_some() && now != followers && part.part > 0;
+            if now.is_none() || is_new {
+                self.begin_again();
+            }
+            followers = now;
+            interval = if now.is_none() { ASK_INTERVAL } else { INTERVAL };
+        }
+    }
+
+    /// Waits until the agent has written. Returns true if it is silent in the middle of a text.
+    async fn wait_for_text(&self) -> bool {
+        let written = self.0.written.notified();
+        if self.draft().is_none() {
+            written.await;
+            return false;
+        }
+        tokio::time::timeout(ASK_INTERVAL, written).await.is_err()
+    }
+
+    /// The text that was not sent yet. `None` if there is none, unless `may_be_empty`. An empty part has no number of its own.
+    fn next_part(&self, may_be_empty: bool) -> Option<SendDraft> {
+        let mut current = self.draft();
+        let draft = current.as_mut().filter(|draft| may_be_empty || draft.sent < draft.text.len())?;
+        let (text, part) = (draft.text[draft.sent..].to_owned(), draft.part);
+        draft.sent = draft.text.len();
+        if !text.is_empty() {
+            draft.part += 1;
+        }
+        Some(SendDraft { kind: draft.kind, part, text })
+    }
+
+    /// Sends the whole text with the next part.
+    fn begin_again(&self) {
+        if let Some(draft) = self.draft().as_mut() {
+            (draft.sent, draft.part) = (0, 0);
+            self.0.written.notify_one();
+        }
+    }
+
+    /// A panic leaves the draft consistent: no change in here can fail halfway.
+    fn draft(&self) -> MutexGuard<'_, Option<Draft>> {
+        self.0.draft.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(drafts: &Drafts) -> Option<(u32, String)> {
+        drafts.next_part(false).map(|SendDraft { part, text, .. }| (part, text))
+    }
+
+    #[test]
+    fn pieces_are_collected_into_numbered_parts() {
+        let drafts = Drafts::new(Redactor::default());
+        assert_eq!(parts(&drafts), None);
+        drafts.write(DraftKind::Text, "Hello");
+        drafts.write(DraftKind::Text, ", wor");
+        assert_eq!(parts(&drafts), Some((0, "Hello, wor".into())));
+        assert_eq!(parts(&drafts), None, "nothing new was written");
+        drafts.write(DraftKind::Text, "ld");
+        assert_eq!(parts(&drafts), Some((1, "ld".into())));
+        drafts.begin_again();
+        assert_eq!(parts(&drafts), Some((0, "Hello, world".into())), "for a new follower");
+        let asked = drafts.next_part(true).map(|SendDraft { part, text, .. }| (part, text));
+        assert_eq!(asked, Some((1, String::new())), "asks for new followers");
+        drafts.write(DraftKind::Thinking, "Hm");
+        assert_eq!(parts(&drafts), Some((0, "Hm".into())));
+        drafts.discard();
+        drafts.write(DraftKind::Thinking, "Oh");
+        assert_eq!(parts(&drafts), Some((0, "Oh".into())));
+    }
+
+    #[test]
+    fn secret_between_pieces_is_not_shown() {
+        let redactor = Redactor::default();
+        redactor.keep("sk-0123456789abcdef");
+        let drafts = Drafts::new(redactor);
+        let mut shown = String::new();
+        for piece in ["The key is sk-01234", "56789abc", "def, keep it."] {
+            drafts.write(DraftKind::Text, piece);
+            shown.extend(parts(&drafts).map(|(_, text)| text));
+            assert!(!shown.contains("sk-0"), "{shown}");
+        }
+        assert_eq!(shown, "The key is [secret], keep it.");
+    }
+
+    #[test]
+    fn endless_text_is_shown_up_to_the_limit() {
+        let drafts = Drafts::new(Redactor::default());
+        (0..100).for_each(|_| drafts.write(DraftKind::Text, &"x".repeat(1024)));
+        assert_eq!(parts(&drafts).map(|(_, text)| text.len()), Some(SendDraft::MAX_BYTES));
+    }
+}
