@@ -59,9 +59,11 @@ pub struct StatusView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DraftView {
+    /// Whether the agent writes for its owner or thinks.
     pub kind: DraftKind,
     /// The number of the part within the text. Part 0 has everything so far, and replaces earlier parts.
     pub part: u32,
+    /// The text of the part.
     pub text: String,
 }
 

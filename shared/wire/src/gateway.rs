@@ -55,6 +55,7 @@ pub struct SendResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendDraft {
+    /// Whether the agent writes for its owner or thinks.
     pub kind: DraftKind,
     /// The number of the part within the text. Part 0 has everything so far.
     pub part: u32,
@@ -63,6 +64,7 @@ pub struct SendDraft {
 }
 
 impl SendDraft {
+    /// Most bytes of a part.
     pub const MAX_BYTES: usize = 64 * 1024;
 }
 

@@ -6,16 +6,18 @@ use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
 use futures_util::{sink, stream};
 use pilothouse_wire::RawEvent;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::adapter::EventSink;
 use crate::kit::agent_process::Pipes;
+use crate::kit::lines::{Line, MAX_LINE_BYTES, SKIPPED, read_line};
 
-/// In bytes. A longer message is skipped and logged.
-const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+/// Messages that the driver has not processed yet. An agent that sends more is disconnected.
+const MAX_BACKLOG: usize = 100_000;
 
 #[derive(Debug)]
 pub(super) enum Inbound {
@@ -34,7 +36,7 @@ pub(super) enum Inbound {
 /// The connection to an agent. Dropping it closes the agent's input.
 pub(super) struct Connection {
     peer: ConnectionTo<Agent>,
-    inbound: mpsc::UnboundedSender<Inbound>,
+    inbound: mpsc::Sender<Inbound>,
     _close: oneshot::Sender<()>,
     task: AbortHandle,
 }
@@ -50,9 +52,9 @@ impl Connection {
     pub(super) async fn open(
         pipes: Pipes,
         events: EventSink,
-    ) -> Result<(Self, mpsc::UnboundedReceiver<Inbound>), String> {
+    ) -> Result<(Self, mpsc::Receiver<Inbound>), String> {
         let Pipes { stdin, stdout } = pipes;
-        let (inbound, receiver) = mpsc::unbounded_channel();
+        let (inbound, receiver) = mpsc::channel(MAX_BACKLOG);
         let (opened, connection) = oneshot::channel();
         let (close, closed) = oneshot::channel::<()>();
         let transport = Lines::new(outgoing(stdin), incoming(stdout, events));
@@ -76,7 +78,7 @@ impl Connection {
             if let Err(error) = ended {
                 tracing::debug!(code = ?error.code, "the connection to the agent ended");
             }
-            let _ = last.send(Inbound::Closed);
+            let _ = last.send(Inbound::Closed).await;
         });
         let task = task.abort_handle();
         let peer = connection.await.map_err(|_| "failed to connect to the agent".to_owned())?;
@@ -124,33 +126,44 @@ impl Connection {
         let inbound = self.inbound.clone();
         let answered = said.clone();
         let sent = UntypedMessage::new(method, parameters).and_then(|message| {
-            self.peer.send_request(message).on_receiving_result(async move |response| {
-                let _ = inbound.send(answered(response));
-                Ok(())
-            })
+            self.peer
+                .send_request(message)
+                .on_receiving_result(async move |response| hand_over(&inbound, answered(response)))
         });
         if let Err(error) = sent {
-            let _ = self.inbound.send(said(Err(error)));
+            // A driver without room for it has been disconnected.
+            let _ = hand_over(&self.inbound, said(Err(error)));
         }
     }
 }
 
-fn forward(
-    said: &mpsc::UnboundedSender<Inbound>,
-    dispatch: Dispatch,
-) -> Result<(), agent_client_protocol::Error> {
+fn forward(said: &mpsc::Sender<Inbound>, dispatch: Dispatch) -> Result<(), agent_client_protocol::Error> {
     match dispatch {
         Dispatch::Request(message, responder) => {
             let (method, parameters) = message.into_parts();
-            let _ = said.send(Inbound::Request(method, parameters, responder));
+            hand_over(said, Inbound::Request(method, parameters, responder))
         }
         Dispatch::Notification(message) => {
             let (method, parameters) = message.into_parts();
-            let _ = said.send(Inbound::Notification(method, parameters));
+            hand_over(said, Inbound::Notification(method, parameters))
         }
-        Dispatch::Response(response, router) => router.route_with_result(response)?,
+        Dispatch::Response(response, router) => router.route_with_result(response),
     }
-    Ok(())
+}
+
+/// Gives a message to the driver. The connection cannot wait for the driver, which may wait for a response on it; an error ends it.
+fn hand_over(said: &mpsc::Sender<Inbound>, message: Inbound) -> Result<(), agent_client_protocol::Error> {
+    match said.try_send(message) {
+        Err(TrySendError::Full(_)) => {
+            tracing::warn!(
+                backlog = MAX_BACKLOG,
+                "the agent sends more than can be processed, and is disconnected"
+            );
+            Err(agent_client_protocol::Error::internal_error())
+        }
+        // Without a driver nobody needs the message.
+        Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
+    }
 }
 
 fn outgoing(stdin: ChildStdin) -> impl futures_util::Sink<String, Error = std::io::Error> + Send + 'static {
@@ -171,13 +184,14 @@ fn incoming(
     let state = (BufReader::with_capacity(64 * 1024, stdout), events);
     stream::unfold(state, |(mut reader, events)| async move {
         loop {
-            let line = match read_line(&mut reader).await {
+            let line = match read_line(&mut reader, MAX_LINE_BYTES).await {
                 Ok(Some(Line::Whole(line))) => String::from_utf8_lossy(&line).into_owned(),
                 Ok(Some(Line::TooLong)) => {
-                    log_stray_output(&events, "a message of more than 64 MiB was skipped".into()).await;
+                    log_stray_output(&events, SKIPPED.to_owned()).await;
                     continue;
                 }
-                Ok(None) => return None,
+                // An incomplete last line is not a message.
+                Ok(Some(Line::Unfinished(_)) | None) => return None,
                 Err(e) => return Some((Err(e), (reader, events))),
             };
             if line.trim_start().starts_with('{') {
@@ -194,33 +208,4 @@ async fn log_stray_output(events: &EventSink, content: String) {
     let content = pilothouse_domain::text::cut(&content, 4000);
     // If the spool is broken, another task ends the run.
     let _ = events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await;
-}
-
-enum Line {
-    Whole(Vec<u8>),
-    TooLong,
-}
-
-async fn read_line(reader: &mut BufReader<ChildStdout>) -> std::io::Result<Option<Line>> {
-    let mut line = Vec::new();
-    let mut too_long = false;
-    loop {
-        let available = reader.fill_buf().await?;
-        if available.is_empty() {
-            // An incomplete last line is not a message.
-            return Ok(None);
-        }
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(available.len());
-        too_long |= line.len() + taken > MAX_LINE_BYTES;
-        if too_long {
-            line = Vec::new();
-        } else {
-            line.extend_from_slice(&available[..taken]);
-        }
-        reader.consume(end.map_or(taken, |at| at + 1));
-        if end.is_some() {
-            return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line) }));
-        }
-    }
 }

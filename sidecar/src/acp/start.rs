@@ -29,7 +29,7 @@ use crate::process::{Processes, agent_folder};
 pub(super) struct Agent {
     pub(super) process: AgentProcess,
     pub(super) connection: Connection,
-    pub(super) inbound: mpsc::UnboundedReceiver<Inbound>,
+    pub(super) inbound: mpsc::Receiver<Inbound>,
 }
 
 impl Agent {

@@ -61,9 +61,9 @@ impl Driver {
         self.interrupted_in_call = self.tool_hooks.runs_tools();
         self.verdicts.forget();
         for (request, response) in self.tool_hooks.stop() {
-            self.respond(&request, &response).await;
+            self.respond(&request, &response);
         }
-        self.usage_is_known().await?;
+        self.usage_is_known();
         if self.process.is_none() || !working {
             self.end_tools().await;
             return Ok(reply.done().await?);
@@ -71,16 +71,16 @@ impl Driver {
         // Queued messages would run after the interrupt, so they are recalled first (decision 29).
         for uuid in self.messages.recall() {
             let fields = json!({ "message_uuid": uuid });
-            self.ask("cancel_async_message", fields, ControlRequest::CancelMessage(uuid)).await;
+            self.ask("cancel_async_message", fields, ControlRequest::CancelMessage(uuid));
         }
         let subagents: Vec<String> = self.translator.open_subagents().map(str::to_owned).collect();
         for task in subagents {
-            self.ask("stop_task", json!({ "task_id": task }), ControlRequest::Other).await;
+            self.ask("stop_task", json!({ "task_id": task }), ControlRequest::Other);
         }
         if self.translator.turn_id().is_some() {
             self.translator.interrupt_requested();
         }
-        self.ask("interrupt", Value::Null, ControlRequest::Interrupt).await;
+        self.ask("interrupt", Value::Null, ControlRequest::Interrupt);
         self.interrupting(reply);
         Ok(())
     }
@@ -114,8 +114,8 @@ impl Driver {
         let released = self.tool_hooks.open();
         self.emit_withheld().await?;
         self.deliver_messages().await?;
-        self.answer_hooks(released).await;
-        self.release_decided().await;
+        self.answer_hooks(released);
+        self.release_decided();
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
         }
@@ -173,7 +173,7 @@ impl Driver {
                     return self.thinking_is_set(level, reply).await;
                 }
                 let fields = json!({ "max_thinking_tokens": thinking_tokens(level) });
-                self.ask("set_max_thinking_tokens", fields, ControlRequest::SetThinking(level, reply)).await;
+                self.ask("set_max_thinking_tokens", fields, ControlRequest::SetThinking(level, reply));
                 Ok(())
             }
             Adjustment::Compact { instructions } => {
@@ -190,7 +190,7 @@ impl Driver {
             return self.model_is_set(model, reply).await;
         }
         let fields = json!({ "model": model });
-        self.ask("set_model", fields, ControlRequest::SetModel(model, reply)).await;
+        self.ask("set_model", fields, ControlRequest::SetModel(model, reply));
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Driver {
         self.translator.compacts();
         let words = compact_command(instructions.as_deref());
         let uuid = uuid::Uuid::new_v4().to_string();
-        self.write(&super::messages::line(&words, &uuid, "next")).await;
+        self.write(&super::messages::line(&words, &uuid, "next"));
         Ok(())
     }
 
@@ -250,11 +250,11 @@ impl Driver {
         match settled {
             Settled::Respond(request, response) => {
                 reply.done().await?;
-                self.respond(&request, &response).await;
+                self.respond(&request, &response);
             }
             Settled::Decided(decided) => {
                 reply.done().await?;
-                self.decided(decided).await;
+                self.decided(decided);
             }
             Settled::Early => reply.done().await?,
             Settled::NotAwaited => reply.refuse(Refusal::not_awaited()).await?,
@@ -263,13 +263,13 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) async fn respond(&mut self, request: &str, response: &Value) {
-        self.write(&control_channel::respond(request, response)).await;
+    pub(super) fn respond(&mut self, request: &str, response: &Value) {
+        self.write(&control_channel::respond(request, response));
     }
 
-    pub(super) async fn ask(&mut self, subtype: &str, fields: Value, asked: ControlRequest) {
+    pub(super) fn ask(&mut self, subtype: &str, fields: Value, asked: ControlRequest) {
         let line = self.control_channel.ask(subtype, fields, asked);
-        self.write(&line).await;
+        self.write(&line);
     }
 }
 

@@ -224,7 +224,7 @@ impl Driver {
                 DriverEvent::Verdict(arrived) => self.verdict_arrived(arrived).await?,
                 DriverEvent::ProcessEnded => self.process_ended().await?,
                 DriverEvent::InterruptIsLate => self.interrupt_is_late().await?,
-                DriverEvent::UsageIsLate => self.usage_is_known().await?,
+                DriverEvent::UsageIsLate => self.usage_is_known(),
             }
         }
     }

@@ -52,7 +52,7 @@ impl Driver {
         }
         if let Some(level) = self.thinking {
             let fields = json!({ "max_thinking_tokens": thinking_tokens(level) });
-            self.ask("set_max_thinking_tokens", fields, ControlRequest::Other).await;
+            self.ask("set_max_thinking_tokens", fields, ControlRequest::Other);
         }
         Ok(())
     }
@@ -85,9 +85,9 @@ impl Driver {
         self.process = Some(process);
         self.tool_hooks.forget();
         self.tool_hooks.restrict(self.config.policies.delegation_policy.clone());
-        self.ask("initialize", json!({ "hooks": ToolHooks::hooks() }), ControlRequest::Initialize).await;
+        self.ask("initialize", json!({ "hooks": ToolHooks::hooks() }), ControlRequest::Initialize);
         // Baseline of the process's counters: one that resumes a conversation may start at zero.
-        self.ask_usage().await;
+        self.ask_usage();
         if let Ok(begun) = timeout(BEGIN_LIMIT, self.wait_until_ready()).await {
             return begun;
         }
@@ -207,7 +207,7 @@ impl Driver {
             // The idle process died before it received the message.
             self.start_process().await?;
             for (words, uuid) in words {
-                self.write(&messages::line(&words, &uuid, "next")).await;
+                self.write(&messages::line(&words, &uuid, "next"));
             }
             return Ok(());
         }

@@ -29,7 +29,7 @@ impl Driver {
                         if message.priority == MessagePriority::Immediate { "next" } else { "later" };
                     let content = message.content.clone();
                     let uuid = self.messages.written(message, reply);
-                    self.write_words(&content, &uuid, priority).await?;
+                    self.write_words(&content, &uuid, priority);
                 }
             }
         }
@@ -40,24 +40,24 @@ impl Driver {
     pub(super) async fn say(&mut self, words: &str, priority: &str) -> Result<(), AdapterError> {
         self.start_process().await?;
         let uuid = self.messages.own(words);
-        self.write_words(words, &uuid, priority).await
-    }
-
-    async fn write_words(&mut self, words: &str, uuid: &str, priority: &str) -> Result<(), AdapterError> {
-        // A stopped agent continues with the next message.
-        if self.tool_hooks.mode() == Mode::Stopped {
-            let released = self.tool_hooks.open();
-            self.answer_hooks(released).await;
-        }
-        self.waits_for_model = false;
-        self.write(&messages::line(words, uuid, priority)).await;
+        self.write_words(words, &uuid, priority);
         Ok(())
     }
 
+    fn write_words(&mut self, words: &str, uuid: &str, priority: &str) {
+        // A stopped agent continues with the next message.
+        if self.tool_hooks.mode() == Mode::Stopped {
+            let released = self.tool_hooks.open();
+            self.answer_hooks(released);
+        }
+        self.waits_for_model = false;
+        self.write(&messages::line(words, uuid, priority));
+    }
+
     /// Writes a line to Claude Code, if it is running.
-    pub(super) async fn write(&mut self, line: &Value) {
-        if let Some(process) = &mut self.process {
-            process.write(line).await;
+    pub(super) fn write(&self, line: &Value) {
+        if let Some(process) = &self.process {
+            process.write(line);
         }
     }
 }

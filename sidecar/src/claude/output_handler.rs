@@ -20,6 +20,13 @@ use crate::kit::json::{flag, text};
 /// In characters. Applies to lines that are not part of the protocol.
 const MAX_STRAY_LINE: usize = 2000;
 
+/// The major version whose messages are translated. Some of them are not documented.
+const TESTED_MAJOR: u32 = 2;
+
+fn is_tested(version: &str) -> bool {
+    version.split('.').next().and_then(|major| major.parse().ok()) == Some(TESTED_MAJOR)
+}
+
 impl Driver {
     pub(super) async fn output(&mut self, output: Output) -> Result<(), AdapterError> {
         let line = match output {
@@ -46,7 +53,7 @@ impl Driver {
                 self.tool_hooks.stream(&line);
                 if ends_model_call(&line) {
                     // The cost is recorded before the tools run.
-                    self.ask_usage().await;
+                    self.ask_usage();
                 }
             }
             Some("system") if text(&line, "subtype") == Some("init") => self.init(&line).await?,
@@ -148,7 +155,15 @@ impl Driver {
             summary: format!("The agent is Claude Code {version}"),
             detail: Some(detail),
         };
-        Ok(self.events.emit(notice).await?)
+        let mut events = vec![notice];
+        if !is_tested(version) {
+            let summary = format!(
+                "Claude Code {version} is not tested with Pilothouse, which uses undocumented messages of version {TESTED_MAJOR}: if \
+                 the agent does not pause or reports no cost, install that version"
+            );
+            events.push(RawEvent::Notice { name: "untested_version".into(), summary, detail: None });
+        }
+        Ok(self.events.emit_all(events).await?)
     }
 
     async fn handle_control_response(&mut self, line: &Value) -> Result<(), AdapterError> {
@@ -174,7 +189,8 @@ impl Driver {
                 if self.control_channel.waits_for(|asked| matches!(asked, ControlRequest::Usage)) {
                     return Ok(());
                 }
-                self.usage_is_known().await
+                self.usage_is_known();
+                Ok(())
             }
             (ControlRequest::Initialize | ControlRequest::Interrupt | ControlRequest::Other, _) => Ok(()),
         }
@@ -194,7 +210,10 @@ impl Driver {
                 {
                     process.tools.call_begins();
                 }
-                if self.waits_for_usage(&line).await { Ok(()) } else { self.hook(&line).await }
+                if !self.waits_for_usage(&line) {
+                    self.hook(&line);
+                }
+                Ok(())
             }
             Some("can_use_tool") if self.tool_hooks.mode() == Mode::Paused => {
                 self.postponed.push(line);
@@ -205,16 +224,16 @@ impl Driver {
                 // A control request that this adapter does not support.
                 let what = other.unwrap_or("nothing").to_owned();
                 self.translate(&line).await?;
-                self.write(&control_channel::refuse(&id, &format!("not supported: {what}"))).await;
+                self.write(&control_channel::refuse(&id, &format!("not supported: {what}")));
                 Ok(())
             }
         }
     }
 
     /// Handles a hook: Claude Code asks whether to proceed, or reports what it did.
-    pub(super) async fn hook(&mut self, line: &Value) -> Result<(), AdapterError> {
+    pub(super) fn hook(&mut self, line: &Value) {
         let request = line.get("request").unwrap_or(&Value::Null);
-        let Some(id) = text(line, "request_id") else { return Ok(()) };
+        let Some(id) = text(line, "request_id") else { return };
         let messages = &self.messages;
         let asked = self.tool_hooks.ask(id, request, |prompt| messages.is_ours(prompt));
         if asked.prompt_refused {
@@ -225,16 +244,15 @@ impl Driver {
             self.translator.opens_turn(message);
         }
         if let Some(response) = asked.answer {
-            self.respond(id, &response).await;
+            self.respond(id, &response);
         }
         if let Some(call) = asked.authorize {
             self.ask_for_verdict(Asker::Hook(id.to_owned()), call);
         }
         if asked.subagent_model_call_ended {
             // Subagents do not stream, so a tool call marks the end of their model call.
-            self.ask_usage().await;
+            self.ask_usage();
         }
-        Ok(())
     }
 
     pub(super) async fn permission(&mut self, line: &Value) -> Result<(), AdapterError> {
@@ -255,7 +273,7 @@ impl Driver {
             mode_after_plan: self.options.permission_mode.name(),
         };
         match self.permissions.ask(id, request, &policy) {
-            Verdict::Respond(response) => self.respond(id, &response).await,
+            Verdict::Respond(response) => self.respond(id, &response),
             Verdict::Ask(event) => self.events.emit(event).await?,
             Verdict::Wait => {}
         }
@@ -267,4 +285,15 @@ impl Driver {
 fn ends_model_call(line: &Value) -> bool {
     text(line, "parent_tool_use_id").is_none()
         && line.get("event").and_then(|event| text(event, "type")) == Some("message_stop")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_tested;
+
+    #[test]
+    fn other_major_versions_are_not_tested() {
+        assert!(is_tested("2.1.197") && is_tested("2.0.0-beta.1"));
+        assert!(!is_tested("3.0.0") && !is_tested("1.0.128") && !is_tested("of an unknown version"));
+    }
 }

@@ -8,19 +8,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use crate::process::{Ending, Group, Processes, ToolProcesses};
+use crate::kit::lines::{Line, MAX_LINE_BYTES, SKIPPED, read_line};
+use crate::process::{Ending, Group, ProcessHandle, Processes, ToolProcesses};
 
 /// How long Claude Code may take to save its conversation and end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long it may take to read its last lines before its input is closed.
+const LAST_INPUT: Duration = Duration::from_millis(200);
 /// In bytes. More than is reported of standard error, so that the reported part never begins within a secret.
 const LAST_WORDS: usize = 8192;
+/// How long Claude Code may take to read a line.
+const WRITE_LIMIT: Duration = Duration::from_mins(1);
 /// Capacity of the line buffer: enough for bursts, and bounded if the spool is slow.
 const LINES: usize = 256;
 
@@ -38,7 +43,9 @@ pub(super) struct Process {
     group: Group,
     /// Processes that the calls of the current turn have started.
     pub(super) tools: ToolProcesses,
-    stdin: Option<ChildStdin>,
+    /// Lines for the process. The driver does not wait until they are read.
+    input: mpsc::UnboundedSender<Vec<u8>>,
+    writer: Option<AbortOnDropHandle<()>>,
     lines: mpsc::Receiver<Output>,
     last_words: Arc<Mutex<Vec<u8>>>,
     readers: Vec<AbortOnDropHandle<()>>,
@@ -64,7 +71,10 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = guarded.spawn()?;
-        let stdin = group.stdin();
+        let (input, unwritten) = mpsc::unbounded_channel();
+        let writer = group
+            .stdin()
+            .map(|stdin| AbortOnDropHandle::new(tokio::spawn(write_lines(stdin, unwritten, group.handle()))));
         let (sender, lines) = mpsc::channel(LINES);
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
@@ -76,7 +86,7 @@ impl Process {
             readers.push(AbortOnDropHandle::new(tokio::spawn(reading)));
         }
         let tools = ToolProcesses::new(group.handle(), servers);
-        Ok(Self { group, tools, stdin, lines, last_words, readers })
+        Ok(Self { group, tools, input, writer, lines, last_words, readers })
     }
 
     /// The next line. `None` at the end of the output. Cancel-safe.
@@ -85,24 +95,19 @@ impl Process {
     }
 
     /// If the process does not accept input, it is about to end, which its output will show.
-    pub(super) async fn write(&mut self, line: &Value) {
-        let Some(stdin) = &mut self.stdin else { return };
+    pub(super) fn write(&self, line: &Value) {
         let mut bytes = line.to_string().into_bytes();
         bytes.push(b'\n');
-        let written = async {
-            stdin.write_all(&bytes).await?;
-            stdin.flush().await
-        };
-        if let Err(error) = written.await {
-            warn!(%error, "failed to write to the agent");
-            self.stdin = None;
-        }
+        let _ = self.input.send(bytes);
     }
 
     /// No process of it is running when this returns.
     pub(super) async fn end(self) -> Ended {
-        let Self { group, stdin, lines, last_words, readers, .. } = self;
-        drop((stdin, lines));
+        let Self { group, input, writer, lines, last_words, readers, .. } = self;
+        drop((input, lines));
+        if let Some(writer) = writer {
+            let _ = timeout(LAST_INPUT, writer).await;
+        }
         let status = group.end(GRACE).await;
         if let Err(error) = &status {
             warn!(%error, "failed to get the agent's exit status");
@@ -131,13 +136,11 @@ pub(super) struct Ended {
 
 async fn read_lines(stdout: ChildStdout, sender: mpsc::Sender<Output>) {
     let mut reader = BufReader::new(stdout);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match reader.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
+    while let Ok(Some(line)) = read_line(&mut reader, MAX_LINE_BYTES).await {
+        let line = match line {
+            Line::Whole(line) | Line::Unfinished(line) => line,
+            Line::TooLong => SKIPPED.as_bytes().to_vec(),
+        };
         let output = match serde_json::from_slice::<Value>(&line) {
             Ok(value) if value.is_object() => Output::Line(value),
             _ => {
@@ -150,6 +153,32 @@ async fn read_lines(stdout: ChildStdout, sender: mpsc::Sender<Output>) {
         };
         if sender.send(output).await.is_err() {
             return;
+        }
+    }
+}
+
+/// Ends a process that does not read, because it cannot be controlled.
+async fn write_lines(
+    mut stdin: ChildStdin,
+    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
+    process: ProcessHandle,
+) {
+    while let Some(line) = lines.recv().await {
+        let written = async {
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        };
+        match timeout(WRITE_LIMIT, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                warn!(%error, "failed to write to the agent");
+                return;
+            }
+            Err(_) => {
+                warn!(limit = ?WRITE_LIMIT, "the agent does not read its input, and is ended");
+                process.kill();
+                return;
+            }
         }
     }
 }

@@ -30,19 +30,19 @@ impl Driver {
         self.allowance.left(self.spent())
     }
 
-    pub(super) async fn ask_usage(&mut self) {
-        self.ask("get_usage", json!({}), ControlRequest::Usage).await;
+    pub(super) fn ask_usage(&mut self) {
+        self.ask("get_usage", json!({}), ControlRequest::Usage);
     }
 
     /// Handles a model call that follows a batch of tools. With an allowance, the call waits until the spend is
     /// known. Returns whether it waits.
-    pub(super) async fn waits_for_usage(&mut self, hook: &Value) -> bool {
+    pub(super) fn waits_for_usage(&mut self, hook: &Value) -> bool {
         let follows =
             hook.get("request").and_then(|request| text(request, "callback_id")) == Some("PostToolBatch");
         if !follows {
             return false;
         }
-        self.ask_usage().await;
+        self.ask_usage();
         if !self.allowance.is_limited() {
             return false;
         }
@@ -52,12 +52,11 @@ impl Driver {
     }
 
     /// Continues the waiting model calls, because the spend is known or will not be reported.
-    pub(super) async fn usage_is_known(&mut self) -> Result<(), AdapterError> {
+    pub(super) fn usage_is_known(&mut self) {
         self.unmetered.until = None;
         for hook in std::mem::take(&mut self.unmetered.hooks) {
-            self.hook(&hook).await?;
+            self.hook(&hook);
         }
-        Ok(())
     }
 
     /// Holds the agent at its next step if the allowance is spent.

@@ -117,9 +117,9 @@ impl Driver {
     }
 
     /// Answers the hooks that a pause has held, or asks for their verdicts.
-    pub(super) async fn answer_hooks(&mut self, released: Released) {
+    pub(super) fn answer_hooks(&mut self, released: Released) {
         for (request, response) in released.answers {
-            self.respond(&request, &response).await;
+            self.respond(&request, &response);
         }
         for (request, call) in released.authorize {
             self.ask_for_verdict(Asker::Hook(request), call);
@@ -136,7 +136,7 @@ impl Driver {
         match asker {
             Asker::Hook(request) => {
                 if let Some(answer) = self.tool_hooks.decide(&request, &authorization) {
-                    self.respond(&request, &answer).await;
+                    self.respond(&request, &answer);
                 }
                 Ok(())
             }
@@ -166,17 +166,17 @@ impl Driver {
     }
 
     /// Passes on the owner's decision on a call, after a pause if there is one.
-    pub(super) async fn decided(&mut self, decided: Decided) {
+    pub(super) fn decided(&mut self, decided: Decided) {
         if self.tool_hooks.mode() == Mode::Paused {
             self.verdicts.withheld.push(decided);
         } else {
-            self.respond(&decided.request, &decided.response).await;
+            self.respond(&decided.request, &decided.response);
         }
     }
 
-    pub(super) async fn release_decided(&mut self) {
+    pub(super) fn release_decided(&mut self) {
         for decided in std::mem::take(&mut self.verdicts.withheld) {
-            self.respond(&decided.request, &decided.response).await;
+            self.respond(&decided.request, &decided.response);
         }
     }
 }

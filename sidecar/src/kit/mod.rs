@@ -30,6 +30,7 @@ pub(crate) mod delegation;
 pub(crate) mod form;
 pub(crate) mod handoff;
 pub(crate) mod json;
+pub(crate) mod lines;
 pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod notices;
