@@ -12,6 +12,7 @@ use crate::{agent_api, commands, events, queries, reactions, realtime, sidecar_a
 
 pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::sessions::list::FUNCTION,
+    &queries::sessions::search::FUNCTION,
     &commands::sessions::start::FUNCTION,
     &queries::sessions::history::FUNCTION,
     &queries::sessions::get::FUNCTION,

@@ -45,6 +45,7 @@ pub enum Command {
     Run(run::Run),
     #[command(visible_alias = "ls")]
     Ps(ps::Ps),
+    Search(ps::Search),
     Show(show::Show),
     Watch(watch::Watch),
     Open(open::Open),

@@ -78,6 +78,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
 
         Command::Run(command) => command.run(&ctx()?).await,
         Command::Ps(command) => command.run(&ctx()?).await,
+        Command::Search(command) => command.run(&ctx()?).await,
         Command::Show(command) => command.run(&ctx()?).await,
         Command::Watch(command) => command.run(&ctx()?).await,
         Command::Logs(command) => command.run(&ctx()?).await,

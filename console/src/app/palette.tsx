@@ -1,7 +1,7 @@
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Command } from 'cmdk'
-import { useState } from 'react'
+import { useDeferredValue, useState } from 'react'
 import { api, data } from '../api/client'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
@@ -31,7 +31,19 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
   const navigate = useNavigate()
   const { sessions } = useStore(roster)
   const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
+  const [wanted, setWanted] = useState('')
+  const words = useDeferredValue(wanted.trim())
+  const found = useQuery({
+    queryKey: ['search', words],
+    queryFn: () => data(api.GET('/api/agents/search', { params: { query: { query: words } } })),
+    enabled: words.length > 1,
+    placeholderData: keepPreviousData,
+    retry: false,
+  })
   const newest = [...sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, OFFERED)
+  // Sessions that the list below does not find by their names.
+  const listed = new Set(newest.filter(({ name }) => name.toLowerCase().includes(words.toLowerCase())).map(({ id }) => id))
+  const others = (words.length > 1 ? (found.data?.items ?? []) : []).filter(({ session }) => !listed.has(session.id))
   // The actions at the time when the palette opened, one for each label.
   const [actions] = useState(() => [...new Map(offeredActions().map((action) => [action.label, action])).values()])
   const go = (to: string) => () => {
@@ -48,7 +60,7 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
       overlayClassName={s.overlay}
       contentClassName={c.palette}
     >
-      <Command.Input placeholder="Find a session, a project or an action" />
+      <Command.Input placeholder="Find a session, a project or an action" value={wanted} onValueChange={setWanted} />
       <Command.List>
         <Command.Empty>No match.</Command.Empty>
         {actions.length > 0 && (
@@ -116,6 +128,16 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
           <Command.Group heading="Sessions">
             {newest.map(({ id, name, status }) => (
               <Command.Item key={id} value={`${name} ${id}`} onSelect={go(`/sessions/${id}`)}>
+                <span>{name}</span>
+                <StatusBadge status={status} />
+              </Command.Item>
+            ))}
+          </Command.Group>
+        )}
+        {others.length > 0 && (
+          <Command.Group heading="Sessions with these words">
+            {others.map(({ session: { id, name, status } }) => (
+              <Command.Item key={id} value={`${wanted} ${name} ${id}`} onSelect={go(`/sessions/${id}`)}>
                 <span>{name}</span>
                 <StatusBadge status={status} />
               </Command.Item>

@@ -12,8 +12,8 @@ use pilothouse_domain::text::WorkstreamId;
 use pilothouse_store::{Indexed, IndexedSubject};
 
 /// Entries that are read for each word, and for each readable workstream of an agent.
-const ENTRIES: usize = 200;
-const RESULTS: usize = 20;
+pub(crate) const ENTRIES: usize = 200;
+pub(crate) const RESULTS: usize = 20;
 /// Most characters of a query.
 const MAX_QUERY: usize = 500;
 

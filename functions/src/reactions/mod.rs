@@ -75,6 +75,7 @@ const fn concerns(event: &SessionEvent) -> bool {
         || chains::concerns(event)
         || allocate_pool_slots::concerns(event)
         || finish_consolidations::concerns(event)
+        || search_index::concerns(event)
 }
 
 /// Whether an event of a session in a project has a reaction for its agent or the project.
@@ -84,7 +85,6 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || spending::concerns(event)
         || decision_timeouts::concerns(event)
         || crashes::concerns(event)
-        || search_index::concerns(event)
         || coherence::concerns(event)
         || injections::concerns(event)
 }

@@ -1,4 +1,5 @@
-//! Maintains the search index of projects: the words of artifacts, and of the objectives of agents (decision 84).
+//! Maintains the search indexes: the words of artifacts and of the objectives of agents in their project (decision 84), and those of
+//! sessions (decision 97).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -6,14 +7,16 @@ use pilothouse_domain::artifact::{Artifact, VersionRecord};
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::knowledge::SearchTerms;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{ProjectId, SessionEvent};
-use pilothouse_store::{Indexed, IndexedSubject};
+use pilothouse_domain::{AgentSession, ProjectId, SessionEvent};
+use pilothouse_store::{Commit, Indexed, IndexedSubject};
 
 /// Words of names count more than those of texts.
 const NAME: u32 = 4;
 const TAG: u32 = 3;
 const PATH: u32 = 2;
 const TEXT: u32 = 1;
+/// Most words of a session. Each is an item that its start costs.
+const MAX_OF_SESSION: usize = 40;
 /// Most characters of an objective as a title.
 const MAX_TITLE: usize = 200;
 
@@ -21,12 +24,18 @@ pub(super) const fn concerns(event: &SessionEvent) -> bool {
     matches!(event, SessionEvent::Created { .. })
 }
 
-/// Indexes the objective of an agent whose session was created.
+/// Indexes a session that was created, and the objective of its agent in the project.
 pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
-    let Some(membership) = entry.project.as_ref().filter(|_| entry.events.iter().any(concerns)) else {
+    if !entry.events.iter().any(concerns) {
         return Ok(());
-    };
+    }
     let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
+    let mut commit = Commit::new();
+    commit.index_session(session.owner_id(), session.id(), &terms_of(&session))?;
+    if !commit.is_empty() {
+        app.store.commit(commit).await?;
+    }
+    let Some(membership) = &entry.project else { return Ok(()) };
     let objective = session.objective().as_str();
     let indexed = Indexed {
         subject: IndexedSubject::Objective { id: membership.agent_id },
@@ -34,6 +43,15 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
         title: cut(objective, MAX_TITLE),
     };
     index(app, membership.project_id, &indexed, &SearchTerms::default().with(objective, TEXT)).await
+}
+
+/// The words of a session: its name, its labels, and the first ones of its objective.
+fn terms_of(session: &AgentSession) -> SearchTerms {
+    let mut terms = SearchTerms::at_most(MAX_OF_SESSION).with(session.name().as_str(), NAME);
+    for (label, value) in &session.settings().labels {
+        terms = terms.with(label, TAG).with(value, TAG);
+    }
+    terms.with(session.objective().as_str(), TEXT)
 }
 
 /// Indexes the latest version of an artifact.

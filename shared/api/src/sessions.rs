@@ -291,6 +291,26 @@ impl From<ContextWindowSnapshot> for ContextWindowView {
     }
 }
 
+/// The results of a search in the owner's sessions.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionSearchResults {
+    /// At most 20 sessions: those with most of the words first, then the newest.
+    pub items: Vec<SessionHit>,
+    /// The words that were searched for.
+    pub terms: Vec<String>,
+}
+
+/// A session that a search found.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionHit {
+    /// The session.
+    pub session: SessionSummary,
+    /// The number of words of the query that it has.
+    pub matched_terms: usize,
+}
+
 /// A session in a list or in the history (S0 8.7 `AgentSessionSummaryDto`).
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,7 +1,9 @@
 //! Sessions: start, read, list, export.
 
 use pilothouse_api::Page;
-use pilothouse_api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
+use pilothouse_api::sessions::{
+    SessionMetricsView, SessionSearchResults, SessionSummary, SessionView, StartedSession,
+};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::{SessionPlan, SessionTaskList};
 use pilothouse_domain::{AgentSessionId, Timestamp};
@@ -25,6 +27,11 @@ impl Client {
     /// Reads a session.
     pub async fn session(&self, id: AgentSessionId) -> Result<SessionView, ApiError> {
         self.get(session_path(id, "")).await
+    }
+
+    /// Finds at most 20 sessions by words of their names, labels and objectives.
+    pub async fn search_sessions(&self, query: &str) -> Result<SessionSearchResults, ApiError> {
+        self.get_with("api/agents/search".to_owned(), vec![("query", query.to_owned())]).await
     }
 
     /// Lists a page of the owner's sessions, newest first.

@@ -1,4 +1,4 @@
-//! The search index of projects, and the versions of snapshots (decision 84). Reactions maintain the index; each of its items belongs to
+//! The search indexes of projects and of owners' sessions, and the versions of snapshots (decisions 84, 97). Reactions maintain the index; each of its items belongs to
 //! one artifact or one agent.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pilothouse_domain::injection::InjectionLedger;
 use pilothouse_domain::knowledge::{SearchTerms, Weight};
 use pilothouse_domain::text::WorkstreamId;
-use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId};
+use pilothouse_domain::{AgentSessionId, ArtifactId, ProjectAgentId, ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, Loaded, Purpose, guarded};
@@ -51,6 +51,13 @@ pub struct Indexed {
 struct Posting {
     #[serde(flatten)]
     indexed: Indexed,
+    weight: Weight,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionPosting {
+    session_id: AgentSessionId,
     weight: Weight,
 }
 
@@ -152,6 +159,25 @@ impl Store {
         Ok(postings.into_iter().map(|posting| (posting.indexed, posting.weight)).collect())
     }
 
+    /// At most `limit` sessions of an owner that have a word, newest first.
+    pub async fn sessions_found_under(
+        &self,
+        owner: &UserId,
+        term: &str,
+        limit: usize,
+    ) -> Result<Vec<(AgentSessionId, Weight)>, StoreError> {
+        let query = Query {
+            index: None,
+            partition: layout::session_postings_partition(owner, term),
+            range: SortRange::All,
+            descending: true,
+            limit,
+            after: None,
+        };
+        let postings = self.list::<SessionPosting>(query).await?.items;
+        Ok(postings.into_iter().map(|posting| (posting.session_id, posting.weight)).collect())
+    }
+
     /// The injections of an agent, with the version of their item.
     pub async fn injection_ledger(
         &self,
@@ -167,6 +193,21 @@ impl Store {
 }
 
 impl Commit {
+    /// Adds a session to the index of its owner. The words of a session do not change, so that a repetition changes nothing.
+    pub fn index_session(
+        &mut self,
+        owner: &UserId,
+        session_id: AgentSessionId,
+        terms: &SearchTerms,
+    ) -> Result<(), StoreError> {
+        for (term, weight) in terms.iter() {
+            let key = Key::new(layout::session_postings_partition(owner, term), session_id.to_string());
+            let row = write(key, "session-posting", &SessionPosting { session_id, weight })?;
+            self.push(Write::Put(row, Condition::Always), Purpose::Record);
+        }
+        Ok(())
+    }
+
     /// Adds the injections of an agent, guarded by their loaded version, with their deadline.
     pub fn injection_ledger(
         &mut self,

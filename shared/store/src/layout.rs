@@ -42,6 +42,7 @@
 //! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
 //! | recommendation of a decision for an artifact | `AD#{project}#{artifact}` | `{time}#{decision}` | `recommendation` |
 //! | last comparison of the texts of a project | `T#{project}` | `COHERENCE` | `coherence-scan` |
+//! | session that has a word | `OW#{owner}#{word}` | `{id}` | `session-posting` |
 //! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
 //! | latest snapshot of an agent's knowledge | `AS#{agent}` | `SNAPSHOT` | `snapshot` |
@@ -479,6 +480,11 @@ pub(crate) fn artifacts_with_hash(project: ProjectId, hash: &ContentHash) -> Str
 /// Artifacts and objectives of a project that have a word.
 pub(crate) fn postings_partition(project: ProjectId, term: &str) -> String {
     format!("AW#{project}#{term}")
+}
+
+/// Sessions of an owner that have a word.
+pub(crate) fn session_postings_partition(owner: &UserId, term: &str) -> String {
+    format!("OW#{owner}#{term}")
 }
 
 /// Prefix of the sort keys of one workstream in [`postings_partition`].

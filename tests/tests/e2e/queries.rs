@@ -1,9 +1,10 @@
 //! Queries over recorded data (S0 8.7; decisions 1, 38; AG-017).
 
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::scripts::{say, script, short, turn};
-use crate::server::{Server, started};
+use crate::server::{Server, started, work};
 
 /// The history lists the sessions that were created in a time range, with outcome, cost and duration.
 #[tokio::test]
@@ -32,6 +33,39 @@ async fn history_covers_a_time_range() {
     let closed = &server.api().all(&range).await[0];
     assert_eq!((&closed["outcome"], &closed["status"]), (&json!("closed"), &json!("Completed")));
     assert!(closed["elapsedSeconds"].is_u64() && closed["totalCostUsd"].is_string(), "{closed}");
+}
+
+/// Sessions are found by words of their names, labels and objectives, by their owner only.
+#[tokio::test]
+async fn sessions_are_found_by_their_words() {
+    let server = Server::start(1).await;
+    let start = async |name: &str, objective: &str, labels: Value| {
+        let mut body = work(&server, &short());
+        body["name"] = json!(name);
+        body["objective"] = json!(objective);
+        body["labels"] = labels;
+        let session = Session::start(&server.api(), body).await;
+        session.until_status("Idle").await;
+        session
+    };
+    let teapots = start("teapots", "Count the cups of the customers", json!({})).await;
+    let cups = start("cups", "Wash up", json!({ "team": "kitchen" })).await;
+    let search = async |query: &str| -> Vec<String> {
+        let found = server.api().get(&format!("/api/agents/search?query={query}")).await.expect(200).body;
+        let items = found["items"].as_array().unwrap().clone();
+        items.iter().map(|hit| hit["session"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let indexed = async || (search("cups").await.len() == 2).then_some(());
+    cups.until_within(PATIENCE, "the index", indexed).await;
+    assert_eq!(search("cups").await, ["cups", "teapots"], "a name counts more than an objective");
+    assert_eq!(search("customers%20cups").await, ["teapots", "cups"], "more words come first");
+    assert_eq!(search("Kitchen").await, ["cups"]);
+    assert_eq!(search("saucers").await, [] as [String; 0]);
+    let others = server.api_of("someone-else").get("/api/agents/search?query=cups").await.expect(200);
+    assert_eq!(others.body["items"], json!([]));
+    server.api().get("/api/agents/search?query=the").await.refused(422, "validation-failed");
+    let hit = &server.api().get("/api/agents/search?query=teapots").await.expect(200).body["items"][0];
+    assert_eq!((&hit["session"]["id"], &hit["matchedTerms"]), (&json!(teapots.id), &json!(1)));
 }
 
 /// A page of activity has 200 lines by default, and `since` starts with the lines received at that time.

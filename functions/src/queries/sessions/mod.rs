@@ -1,3 +1,4 @@
 pub mod get;
 pub mod history;
 pub mod list;
+pub mod search;

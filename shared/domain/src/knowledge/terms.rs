@@ -1,13 +1,22 @@
-//! The words under which a search finds artifacts and objectives.
+//! The words under which a search finds artifacts, objectives and sessions.
 
 use std::collections::BTreeMap;
 
 /// The importance of a word: that of a name is higher than that of a text.
 pub type Weight = u32;
 
-/// The words of a text, in lowercase, with their weights. A word in camel case is also found by its parts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchTerms(BTreeMap<String, Weight>);
+/// The words of texts, in lowercase, with their weights. A word in camel case is also found by its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchTerms {
+    weights: BTreeMap<String, Weight>,
+    most: usize,
+}
+
+impl Default for SearchTerms {
+    fn default() -> Self {
+        Self::at_most(Self::MAX)
+    }
+}
 
 /// Words that nearly every English text has.
 const COMMON: [&str; 24] = [
@@ -22,7 +31,12 @@ impl SearchTerms {
     pub const MAX_QUERY: usize = 8;
     const LENGTHS: std::ops::RangeInclusive<usize> = 2..=40;
 
-    /// Adds the words of `text`, each with `weight`, until there are [`Self::MAX`].
+    /// Terms of which there are at most `most`.
+    pub const fn at_most(most: usize) -> Self {
+        Self { weights: BTreeMap::new(), most }
+    }
+
+    /// Adds the words of `text`, each with `weight`, until there are too many.
     #[must_use]
     pub fn with(mut self, text: &str, weight: Weight) -> Self {
         for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -50,15 +64,15 @@ impl SearchTerms {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Weight)> {
-        self.0.iter().map(|(term, weight)| (term.as_str(), *weight))
+        self.weights.iter().map(|(term, weight)| (term.as_str(), *weight))
     }
 
     fn add(&mut self, word: &str, weight: Weight) {
         let term = word.to_lowercase();
-        if !is_term(&term) || (self.0.len() >= Self::MAX && !self.0.contains_key(&term)) {
+        if !is_term(&term) || (self.weights.len() >= self.most && !self.weights.contains_key(&term)) {
             return;
         }
-        let known = self.0.entry(term).or_default();
+        let known = self.weights.entry(term).or_default();
         *known = weight.max(*known);
     }
 }

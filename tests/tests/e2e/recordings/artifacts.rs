@@ -87,6 +87,14 @@ async fn artifacts() {
     session.until_within(PATIENCE, "the index", found).await;
     on.get(&search).await.expect(200);
     on.get(&format!("/api/projects/{project}/search")).await.expect(422);
+    let words = "/api/agents/search?query=keep%20promise";
+    let found = async || {
+        let items = owner.api.get(words).await.expect(200).body["items"].clone();
+        (!items.as_array().unwrap().is_empty()).then_some(())
+    };
+    session.until_within(PATIENCE, "the index of sessions", found).await;
+    on.get(words).await.expect(200);
+    on.get("/api/agents/search?query=the").await.expect(422);
     send(&mut on, Method::GET, &format!("{own}/knowledge?query=price"), None).await.expect(200);
     send(&mut on, Method::GET, &format!("{own}/knowledge?query=the"), None).await.expect(422);
     let snapshot = format!("/api/projects/{project}/snapshot");
