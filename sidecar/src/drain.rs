@@ -1,4 +1,4 @@
-//! `drain`: sends the events that a dead sidecar left in its spool.
+//! `drain`: sends the events that a dead sidecar left in its spool, and lists files that its agent did not report.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::retry::Backoff;
 use crate::run::{RunError, seconds};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::{Sealer, Spool};
+use crate::unreported;
 
 /// Publishes all unsent events in order, until all are sent or the broker refuses the run for good. The caller limits
 /// the time.
@@ -25,6 +26,7 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let launch = dir.launch()?;
     let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
+    unreported::report(&launch, &spool).await?;
     // No sidecar can answer a replay any more, so withheld events are sent now.
     spool.release_withheld().await?;
     let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));

@@ -20,6 +20,7 @@
 //! | [`deliverables`] | tracks the deliverables in the working directory (S4) |
 //! | [`process`] | starts agent processes in isolation from the sidecar |
 //! | [`secrets`] | secrets of the agent, which the launch names |
+//! | [`unreported`] | finds files that the agent did not report as artifacts |
 //! | [`redaction`] | removes secrets from events before they are stored or sent |
 
 pub mod acp;
@@ -54,4 +55,5 @@ pub mod script;
 pub mod secrets;
 pub mod shim;
 pub mod spool;
+pub mod unreported;
 pub mod validation;

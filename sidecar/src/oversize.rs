@@ -14,7 +14,7 @@ const MAX_BODY_BYTES: usize = MAX_ENVELOPE_BYTES - 8 * 1024;
 const HEAD_BYTES: usize = 4 * 1024;
 
 /// A log piece of this size fits even if every character is escaped.
-const LOG_PIECE_BYTES: usize = 16 * 1024;
+pub(crate) const LOG_PIECE_BYTES: usize = 16 * 1024;
 
 /// Content that moves to the blob store.
 #[derive(Debug, Clone, PartialEq, Eq)]

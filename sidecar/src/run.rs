@@ -39,6 +39,7 @@ use crate::script::Script;
 use crate::secrets;
 use crate::shim::Shim;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
+use crate::unreported;
 
 /// Lower bound of the time for the remaining events at exit, if a test shortens the heartbeat.
 const MIN_FLUSH: Duration = Duration::from_secs(5);
@@ -102,6 +103,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
     }
     let launch = Arc::new(dir.launch()?);
     process::shut_off();
+    unreported::begin(&launch);
     let session_lock = SessionLock::share(Path::new(&launch.session_home))?;
     let lease = Lease::begin(launch.request.lease(), &dir.lease_path()).map_err(RunError::Lease)?;
     let processes = Processes::of_run(&launch, user)

@@ -46,6 +46,7 @@ use pilothouse_wire::launch::SidecarLaunch;
 use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::deliverables::Deliverables;
 use crate::process::{AgentUser, Processes, agent_folder};
+use crate::unreported::ReportedFiles;
 
 pub use plan::PlanMode;
 pub use requests::Requests;
@@ -95,7 +96,8 @@ impl OwnTools {
         let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
         if launch.request.authorize_tools {
             // A brief gives access to the knowledge of a project.
-            shared.extend(knowledge::tools(&api, thread.as_ref(), folder));
+            let reported = ReportedFiles::of(&launch.session_home);
+            shared.extend(knowledge::tools(&api, thread.as_ref(), folder, reported));
         }
         let destination = Destination::AgentApi(api);
         let submit = Arc::new(SubmitTool::new(destination, processes.clone(), thread, folder.to_owned()));

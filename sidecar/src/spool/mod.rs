@@ -4,6 +4,7 @@
 //! step is written in one transaction.
 
 mod commands;
+mod merge;
 mod outgoing;
 mod seal;
 mod traces;
@@ -31,8 +32,10 @@ use traces::Answers;
 use crate::oversize::{self, Blob};
 use crate::redaction::Redactor;
 
-const SCHEMA: Schema =
-    Schema { component: "sidecar-spool", steps: &[include_str!("schema.sql"), traces::TABLES] };
+const SCHEMA: Schema = Schema {
+    component: "sidecar-spool",
+    steps: &[include_str!("schema.sql"), traces::TABLES, merge::TABLES],
+};
 
 /// First and longest wait between retries while the disk is full.
 const FIRST_RETRY: Duration = Duration::from_millis(100);

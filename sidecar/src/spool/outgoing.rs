@@ -2,7 +2,7 @@
 
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Outgoing, Packed, Sealer, Spool, SpoolError};
+use super::{Outgoing, Packed, Sealer, Spool, SpoolError, merge};
 use crate::oversize::Blob;
 
 /// All variants but the first are faults that a script injects.
@@ -50,14 +50,15 @@ pub struct BatchEntry {
 }
 
 impl Spool {
-    /// Stores `outgoing` with the next sequences, durable on return. Returns the last sequence.
+    /// Stores `outgoing` with the next sequences, durable on return. Returns the last sequence. While many envelopes wait, progress and
+    /// output are merged into the last one.
     pub async fn append(&self, outgoing: Outgoing) -> Result<u64, SpoolError> {
         self.append_all(vec![outgoing]).await
     }
 
     pub async fn append_all(&self, outgoing: Vec<Outgoing>) -> Result<u64, SpoolError> {
         let sealer = self.sealer.clone();
-        let last = self.write(move |db| insert_all(db, &sealer, &outgoing)).await?;
+        let last = self.write(move |db| merge::append(db, &sealer, &outgoing)).await?;
         self.changed.notify_one();
         Ok(last)
     }
@@ -111,6 +112,7 @@ impl Spool {
 
     /// `deliveries` are pairs of sequence and attempt.
     pub async fn accepted(&self, deliveries: Vec<(u64, u32)>) -> Result<(), SpoolError> {
+        let sealer = self.sealer.clone();
         self.write(move |db| {
             // A replay during the request raised the attempt. The envelope stays unsent.
             let mut once_more = db.prepare_cached(
@@ -124,7 +126,7 @@ impl Spool {
                     done.execute(params![sequence, attempt, SENT])?;
                 }
             }
-            Ok(())
+            merge::notify_if_relieved(db, &sealer)
         })
         .await
     }
@@ -179,7 +181,7 @@ pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, Spool
     )?)
 }
 
-fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
+pub(super) fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
     Ok(db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM outgoing", [], |row| row.get(0))?)
 }
 

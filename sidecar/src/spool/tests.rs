@@ -68,8 +68,8 @@ fn ack(issued: &IssuedCommand, step: AckStep) -> RawEvent {
     RawEvent::PauseAck(Ack { command_id: issued.command_id, step })
 }
 
-async fn bodies(spool: &Spool) -> Vec<serde_json::Value> {
-    let batch = spool.batch(1000, usize::MAX).await.unwrap();
+pub(crate) async fn bodies(spool: &Spool) -> Vec<serde_json::Value> {
+    let batch = spool.batch(10_000, usize::MAX).await.unwrap();
     let envelope = |e: BatchEntry| Signed::parse(&e.body).unwrap().envelope.get().to_owned();
     let body = |json: String| serde_json::from_str::<serde_json::Value>(&json).unwrap()["body"].clone();
     batch.entries.into_iter().map(envelope).map(body).collect()

@@ -7,6 +7,7 @@
 //! | `version` | a version and its author |
 //! | `review` | the review of the latest version |
 //! | `summary` | an artifact in lists |
+//! | `unreported` | files of a workspace that are not artifacts |
 
 mod content;
 mod error;
@@ -14,6 +15,7 @@ mod event;
 mod path;
 mod review;
 mod summary;
+mod unreported;
 mod version;
 
 use schemars::JsonSchema;
@@ -28,6 +30,7 @@ pub use event::ArtifactEvent;
 pub use path::{ArtifactPath, InvalidArtifactPath};
 pub use review::{ArtifactReview, ArtifactState};
 pub use summary::ArtifactSummary;
+pub use unreported::{ReportState, UnreportedFile, UnreportedFiles, UnreportedReason, WorkspaceFile};
 pub use version::{ArtifactAuthor, ArtifactVersion, VersionRecord};
 
 use crate::agent_api::Tags;

@@ -15,15 +15,22 @@ use pilothouse_agent::tool::SharedTool;
 
 use super::agent_api::AgentApi;
 use crate::process::in_process::AgentThread;
+use crate::unreported::ReportedFiles;
 
 /// The tools of an agent that works in `working_directory`. `thread` reads files, if the agent's rights are not the sidecar's.
 pub(super) fn tools(
     api: &AgentApi,
     thread: Option<&AgentThread>,
     working_directory: &Path,
+    reported: ReportedFiles,
 ) -> Vec<SharedTool> {
     vec![
-        Arc::new(report_artifact::ReportArtifactTool::new(api.clone(), thread.cloned(), working_directory)),
+        Arc::new(report_artifact::ReportArtifactTool::new(
+            api.clone(),
+            thread.cloned(),
+            working_directory,
+            reported,
+        )),
         Arc::new(read_artifact::ReadArtifactTool::new(api.clone())),
         Arc::new(search_knowledge::SearchKnowledgeTool::new(api.clone())),
         Arc::new(decision_detail::DecisionDetailTool::new(api.clone())),

@@ -18,6 +18,7 @@ use super::workspace;
 use crate::own_tools::agent_api::AgentApi;
 use crate::own_tools::arguments;
 use crate::process::in_process::AgentThread;
+use crate::unreported::ReportedFiles;
 
 const NAME: &str = "report_artifact";
 
@@ -86,12 +87,18 @@ pub(super) struct ReportArtifactTool {
     /// Reads files, if the agent's rights are not the sidecar's.
     thread: Option<AgentThread>,
     working_directory: PathBuf,
+    reported: ReportedFiles,
 }
 
 impl ReportArtifactTool {
-    pub(super) fn new(api: AgentApi, thread: Option<AgentThread>, working_directory: &Path) -> Self {
+    pub(super) fn new(
+        api: AgentApi,
+        thread: Option<AgentThread>,
+        working_directory: &Path,
+        reported: ReportedFiles,
+    ) -> Self {
         let spec = arguments::spec::<Arguments>(NAME, DESCRIPTION);
-        Self { spec, api, thread, working_directory: working_directory.to_owned() }
+        Self { spec, api, thread, working_directory: working_directory.to_owned(), reported }
     }
 
     async fn content(&self, arguments: &Arguments) -> Result<Vec<u8>, ToolOutput> {
@@ -134,8 +141,9 @@ impl Tool for ReportArtifactTool {
         };
         let mut body = arguments.description(&context.tool_call_id);
         let artifacts = format!("sessions/{}/artifacts", self.api.session());
-        if bytes.len() as u64 > ContentSize::MAX_INLINE {
-            let identity = json!({ "contentHash": sha256_hex(&bytes), "sizeBytes": bytes.len() });
+        let (size, hash) = (bytes.len() as u64, sha256_hex(&bytes));
+        if size > ContentSize::MAX_INLINE {
+            let identity = json!({ "contentHash": hash, "sizeBytes": size });
             if let Err(refused) = self.api.upload(&format!("{artifacts}/uploads"), &identity, bytes).await {
                 return refused;
             }
@@ -144,7 +152,11 @@ impl Tool for ReportArtifactTool {
             let (field, value) = inline(bytes, |text| self.api.redacted(text));
             body.insert(field.to_owned(), value);
         }
-        self.api.post(&artifacts, &Value::Object(body), Value::to_string).await
+        let stored = |response: &Value| {
+            self.reported.record(&arguments.path, size, hash);
+            response.to_string()
+        };
+        self.api.post(&artifacts, &Value::Object(body), stored).await
     }
 }
 
