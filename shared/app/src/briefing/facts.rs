@@ -114,6 +114,8 @@ pub enum WorkEventKind {
     /// The agent acted after it had been stopped.
     ActedAfterStop,
     EventsLost,
+    /// The agent left files that are not artifacts (decision 96).
+    UnreportedFiles,
 }
 
 /// The number of turns in the period.

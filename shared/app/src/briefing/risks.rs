@@ -20,6 +20,7 @@ enum Risk {
     Paused,
     Budget,
     Blocked,
+    Unreported,
     Anomaly,
     Trust,
 }
@@ -113,6 +114,9 @@ fn risks_of(agent: &AgentFacts, facts: &BriefingFacts, name: &str) -> Vec<(Risk,
     let acted = Draft::about(format!("{name} acted after it had been stopped."), acted);
     let lost = agent.events(WorkEventKind::EventsLost);
     let lost = Draft::about(format!("Events of {name} are lost."), lost);
+    let unreported = agent.events(WorkEventKind::UnreportedFiles);
+    let text = format!("{name} left files in its workspace that are not saved as artifacts.");
+    risks.extend(Draft::about(text, unreported).map(|draft| (Risk::Unreported, draft)));
     risks.extend(acted.into_iter().chain(lost).map(|draft| (Risk::Anomaly, draft)));
     risks
 }

@@ -117,6 +117,15 @@ fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
                 traits: ErrorTraits { severity: Severity::Medium, recoverable: true, category },
             }
         }
+        // S2: the events of the agent come faster than they are sent.
+        "backpressure" => C::Error {
+            message,
+            traits: ErrorTraits {
+                severity: Severity::Warning,
+                recoverable: true,
+                category: ErrorCategory::Internal,
+            },
+        },
         _ => C::Status { message },
     }
 }
