@@ -20,7 +20,7 @@ use crate::keyring::Keyring;
 use crate::problem::Problem;
 
 /// The target of trace events that carry measurements: `commands`, `conflicts`, `events_applied`, `events_quarantined`,
-/// `event_lag_ms`. Only subscribers that produce metrics use them.
+/// `events_merged`, `event_lag_ms`. Only subscribers that produce metrics use them.
 pub const METRICS: &str = "pilothouse::metrics";
 
 pub struct Parts {

@@ -28,7 +28,7 @@ async fn killed_agent_leaves_a_list_of_its_unreported_files() {
     for path in ["saved.md", "notes/draft.md", ".env"] {
         std::fs::write(work.join(path), "Orders have a teapot.").unwrap();
     }
-    agent.session.say("Report it.", "Queued").await;
+    agent.session.say("Report it.", "Immediate").await;
     let (failed, text) = agent.result("r1").await;
     assert!(!failed, "{text}");
     server.sidecars().iter().for_each(Sidecar::kill9);

@@ -21,11 +21,12 @@ struct Kind {
     largest: bool,
 }
 
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 8] = [
     ("commands", count("Commands")),
     ("conflicts", count("Conflicts")),
     ("events_applied", count("EventsApplied")),
     ("events_quarantined", count("EventsQuarantined")),
+    ("events_merged", count("EventsMerged")),
     ("event_lag_ms", Kind { name: "EventLag", unit: "Milliseconds", largest: true }),
     ("cold_start", count("ColdStarts")),
     ("failed", count("Failures")),

@@ -299,6 +299,11 @@ impl<'a> Batch<'a> {
                 return self.quarantine(run, sequence, value, vec![error.clone()]);
             }
         };
+        if let RawEvent::Notice { name, detail: Some(detail), .. } = event
+            && name == "backpressure"
+        {
+            tracing::trace!(target: METRICS, events_merged = detail["total"].as_u64().unwrap_or(0));
+        }
         let Some(mut mapping) = acl::map(event, now) else {
             let value = self.fit(body.value.clone()).await?;
             return self.quarantine(

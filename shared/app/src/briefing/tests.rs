@@ -222,7 +222,7 @@ fn texts(section: &BriefingSection) -> Vec<&str> {
 /// A project with events for each section.
 fn eventful() -> BriefingFacts {
     use WorkEventKind as K;
-    let mut blocked = agent(4, "Tester").status(AgentSessionStatus::Idle);
+    let mut blocked = agent(4, "Tester").status(AgentSessionStatus::Idle).event(6, 12, K::UnreportedFiles);
     blocked.session.deliverables = Some((DeliverableCounts { pending: 1, passed: 2, blocked: 1 }, 31));
     let mut passed = agent(5, "Writer").event(32, 40, K::DeliverablesChanged);
     passed.session.deliverables = Some((DeliverableCounts { pending: 1, passed: 2, blocked: 0 }, 32));
@@ -299,6 +299,7 @@ fn each_event_is_a_sentence_of_its_section() {
             "Crashed failed.",
             "Writer (api, 000006) is paused, because its quota is used up.",
             "1 deliverable of Tester is blocked by an external cause; 2 of 4 are passed.",
+            "Tester left files in its workspace that are not saved as artifacts.",
             "Stopped acted after it had been stopped.",
             "The trust in Builder went from 50 to 49: 1 × human approves tool call, 1 × human rejects tool call.",
         ]
