@@ -356,7 +356,7 @@ fn each_sentence_has_a_link_and_no_event_is_in_two() {
             assert!(!is_event || seen.insert(link.source.clone()), "twice: {link:?}");
         }
     }
-    assert_eq!(seen.len(), 20, "each event of the project is linked: {seen:#?}");
+    assert_eq!(seen.len(), 21, "each event of the project is linked: {seen:#?}");
 }
 
 #[test]
