@@ -250,6 +250,8 @@ mod tests {
             (json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), "raw_provider"),
             (notice("permission_denied"), "guardrail"),
             (notice("api_error"), "error"),
+            (notice("backpressure"), "error"),
+            (notice("unreported_files"), "status"),
             (notice("compacted"), "status"),
             (json!({ "type": "task_list", "tasks": [] }), "-"),
             (json!({ "type": "turn_started", "turnId": "t" }), "-"),
