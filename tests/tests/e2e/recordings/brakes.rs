@@ -1,5 +1,6 @@
 //! Emergency brakes.
 
+use pilothouse_tests::PATIENCE;
 use serde_json::json;
 
 use super::recorder::Recorder;
@@ -33,6 +34,12 @@ async fn brakes() {
     // No session is left whose status could change while the response is made.
     working.post("/cancel", json!({})).await;
     working.until_status("Cancelled").await;
+    // A brake also counts sessions that still have a slot.
+    let free = async || {
+        let pool = working.api.get("/api/agents/pool").await.expect(200).body;
+        (pool["activeCount"] == 0).then_some(())
+    };
+    working.until_within(PATIENCE, "the slot is free", free).await;
     let again = json!({ "scope": { "type": "all" }, "reason": "A drill" });
     on.post("/api/brake", again).await.expect(202);
     on.post("/api/brake/release", json!({})).await.expect(200);
