@@ -185,7 +185,8 @@ async fn killed_agent_continues_by_policy(story: &Story, builder: &Session) {
     assert_eq!(checkpoints["items"][0]["serializedBy"], "crash_recovery", "{checkpoints}");
 }
 
-/// The briefing lists finished work, automatic decisions with their reasons, and costs. Its sections of attention and risks are empty.
+/// The briefing lists finished work, automatic decisions with their reasons, and costs. Its section of attention is empty, and the one of risks has the files
+/// that the killed agent left.
 async fn briefing_reports_the_work(story: &Story, writer: &Session) {
     writer.until_status("Idle").await;
     let path = format!("/api/projects/{}/briefing", story.project["id"].as_str().unwrap());
@@ -216,6 +217,11 @@ async fn briefing_reports_the_work(story: &Story, writer: &Session) {
         decided.iter().any(|text| text.ends_with("policy for the recovery of crashed agents.")),
         "{decided:?}"
     );
-    assert_eq!((texts(&briefing.attention), texts(&briefing.risks)), (Vec::new(), Vec::new()));
+    assert_eq!(texts(&briefing.attention), Vec::<String>::new());
+    // Both work in one folder, and its process was killed.
+    assert_eq!(
+        texts(&briefing.risks),
+        ["Builder left files in its workspace that are not saved as artifacts."]
+    );
     assert_eq!(briefing.cost.section.count, 2, "{:?}", texts(&briefing.cost.section));
 }
