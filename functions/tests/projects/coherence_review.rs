@@ -425,7 +425,10 @@ async fn decision_about_an_issue_settles_it() {
         let (reviews, issue, decision) = Reviews::decided().await;
         assert_eq!((&decision["severity"], &decision["issueId"]), (&json!("high"), &issue["id"]));
         let project = reviews.artifacts.fixture.project;
-        assert_eq!(reviews.decisions(&format!("&projectId={project}")).await, [decision.clone()]);
+        assert_eq!(
+            reviews.decisions(&format!("&projectId={project}")).await,
+            std::slice::from_ref(&decision)
+        );
         let other = reviews.decisions(&format!("&projectId={}", issue["id"].as_str().unwrap())).await;
         assert_eq!(other, [] as [Value; 0], "another project");
         assert_eq!(
