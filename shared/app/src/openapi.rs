@@ -50,9 +50,15 @@ pub fn document(functions: &[&HttpFunction]) -> Value {
 
 /// Whether requests to a path are repeatable and unversioned, so that they accept neither an idempotency key nor a precondition.
 fn is_the_same_when_repeated(path: &str) -> bool {
-    ["/api/workers/", "/api/operations/", "/api/notifications/", "/api/webhooks/{id}"]
-        .iter()
-        .any(|begin| path.starts_with(begin))
+    [
+        "/api/workers/",
+        "/api/operations/",
+        "/api/notifications/",
+        "/api/webhooks/{id}",
+        "/api/artifacts/uploads",
+    ]
+    .iter()
+    .any(|begin| path.starts_with(begin))
 }
 
 fn operation(
