@@ -1,4 +1,4 @@
-//! Shows the text that the agent is writing to those who follow the session (decision 95). Drafts are best effort: they are neither
+//! Shows those who follow the session the text that the agent is writing (decision 95). Drafts are best effort: they are neither
 //! spooled nor repeated, and the complete text follows as an event.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,8 +31,9 @@ struct Shared {
 struct Draft {
     kind: DraftKind,
     redacted: RedactedStream,
-    /// Without secrets. Text above the limit of a part is omitted.
+    /// Without secrets. It ends before the first piece that exceeds the limit of a part.
     text: String,
+    is_full: bool,
     sent: usize,
     part: u32,
 }
@@ -50,11 +51,13 @@ impl Drafts {
             kind,
             redacted: self.0.redactor.stream(),
             text: String::new(),
+            is_full: false,
             sent: 0,
             part: 0,
         }));
         let piece = draft.redacted.push(piece);
-        if draft.text.len() + piece.len() <= SendDraft::MAX_BYTES {
+        draft.is_full |= draft.text.len() + piece.len() > SendDraft::MAX_BYTES;
+        if !draft.is_full {
             draft.text.push_str(&piece);
         }
         drop(current);
@@ -80,9 +83,10 @@ impl Drafts {
         let mut followers = None;
         let mut interval = INTERVAL;
         loop {
-            let asks_again = self.wait_for_text().await;
+            let is_silent = self.wait_for_text().await;
             tokio::time::sleep(interval).await;
-            let Some(part) = self.next_part(asks_again) else {
+            let part = if followers.is_some() { self.next_part(is_silent) } else { self.question() };
+            let Some(part) = part else {
                 // The next text may have followers.
                 interval = INTERVAL;
                 continue;
@@ -94,8 +98,8 @@ impl Drafts {
                     None
                 }
             };
-            let is_new = now.is_some() && now != followers && part.part > 0;
-            if now.is_none() || is_new {
+            let had_everything = part.part == 0 && !part.text.is_empty();
+            if now.is_some() && now != followers && !had_everything {
                 self.begin_again();
             }
             followers = now;
@@ -111,6 +115,12 @@ impl Drafts {
             return false;
         }
         tokio::time::timeout(ASK_INTERVAL, written).await.is_err()
+    }
+
+    /// An empty part, which asks whether anybody follows; `None` if the agent is not writing.
+    fn question(&self) -> Option<SendDraft> {
+        let draft = self.draft();
+        draft.as_ref().map(|draft| SendDraft { kind: draft.kind, part: draft.part, text: String::new() })
     }
 
     /// The text that was not sent yet. `None` if there is none, unless `may_be_empty`. An empty part has no number of its own.
@@ -129,6 +139,10 @@ impl Drafts {
     fn begin_again(&self) {
         if let Some(draft) = self.draft().as_mut() {
             (draft.sent, draft.part) = (0, 0);
+            // A secret may have become known since it was written.
+            if let Some(clean) = self.0.redactor.text(&draft.text) {
+                draft.text = clean;
+            }
             self.0.written.notify_one();
         }
     }
@@ -185,7 +199,9 @@ mod tests {
     #[test]
     fn endless_text_is_shown_up_to_the_limit() {
         let drafts = Drafts::new(Redactor::default());
-        (0..100).for_each(|_| drafts.write(DraftKind::Text, &"x".repeat(1024)));
-        assert_eq!(parts(&drafts).map(|(_, text)| text.len()), Some(SendDraft::MAX_BYTES));
+        (0..100).for_each(|_| drafts.write(DraftKind::Text, &"x".repeat(1000)));
+        drafts.write(DraftKind::Text, "y");
+        let shown = parts(&drafts).unwrap().1;
+        assert_eq!(shown, "x".repeat(SendDraft::MAX_BYTES / 1000 * 1000), "without a hole");
     }
 }

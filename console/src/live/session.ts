@@ -1,5 +1,5 @@
 import { api, ApiProblem, data } from '../api/client'
-import type { ActivityView, DraftView, SessionView, StreamMessage } from '../api/types'
+import type { ActivityItemType, ActivityView, DraftView, SessionView, StreamMessage } from '../api/types'
 import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
@@ -26,10 +26,13 @@ interface Draft {
   part: number
 }
 
+/** Entries with which a text of the agent is complete. */
+const ENDS_DRAFT: ReadonlySet<ActivityItemType> = new Set(['Message', 'ToolCallStart', 'StatusChange'])
+
 /** The draft after another part. A part that does not follow the last one is ignored. */
 function extended(draft: Draft | undefined, { kind, part, text }: DraftView): Draft | undefined {
   if (part === 0) return { kind, text, part }
-  if (draft === undefined || part !== draft.part + 1) return draft
+  if (draft === undefined || kind !== draft.kind || part !== draft.part + 1) return draft
   return { kind, text: draft.text + text, part }
 }
 
@@ -139,7 +142,7 @@ export class SessionFollower {
     this.cursor = message.cursor
     switch (message.type) {
       case 'activity':
-        this.draft = undefined
+        if (ENDS_DRAFT.has(message.data.type)) this.draft = undefined
         this.incoming.push(message.data)
         this.changed.records += 1
         if (this.state.get().isCaughtUp) this.refresh()
@@ -154,7 +157,7 @@ export class SessionFollower {
         this.changed.queue += 1
         break
       case 'status':
-        this.draft = undefined
+        if (message.data.status !== 'Running') this.draft = undefined
         if (this.state.get().isCaughtUp) this.refresh()
         break
       case 'draft':

@@ -44,8 +44,7 @@ async fn stream_session(
     let after = place(parameters.text("after"), &session)?;
     let has_drafts = parameters.parsed("drafts")?.unwrap_or(false);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        let drafts = has_drafts.then(|| app.drafts().subscribe(id));
-        if let Err(cause) = follow(&app, &owner, id, after, drafts, socket).await {
+        if let Err(cause) = follow(&app, &owner, id, after, has_drafts, socket).await {
             tracing::debug!(session = %id, cause = %error_chain(&cause), "a live stream ended");
         }
     }))
@@ -56,12 +55,13 @@ async fn follow(
     owner: &UserId,
     id: AgentSessionId,
     after: (u64, usize),
-    mut drafts: Option<DraftSubscription>,
+    has_drafts: bool,
     mut socket: WebSocket,
 ) -> Result<(), Problem> {
     let (mut after, mut seen) = after;
     let mut changes = app.change_notifier.subscribe(id);
     let mut told = false;
+    let mut drafts = None;
     loop {
         let session = app.session_of(owner, id).await?;
         let entries = app.store.journal(id, after, READ).await?;
@@ -79,6 +79,8 @@ async fn follow(
         }
         if !told {
             told = true;
+            // Not earlier: a text that ends meanwhile would follow its own entry.
+            drafts = has_drafts.then(|| app.drafts().subscribe(id));
             send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} })
                 .await?;
         }

@@ -54,8 +54,8 @@ pub struct StatusView {
     pub event: String,
 }
 
-/// A part of the text that the agent is writing. A client shows the parts in order from part 0 on, and discards them with the next
-/// `activity` or `status`. It ignores a part that does not follow the last one.
+/// A part of the text that the agent is writing. A client shows the parts in order from part 0 on, and discards them with the `activity`
+/// that has the complete text, and at the end of the turn. It ignores a part that does not follow the last one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DraftView {

@@ -9,7 +9,7 @@ use pilothouse_domain::AgentSessionId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Parts that a slow stream can be behind. It then misses parts, and shows the next text again.
+/// Parts that a slow stream can be behind. One that is further behind misses parts, and gets the whole text again.
 const CAPACITY: usize = 64;
 
 /// The followers of each session. Clones share them.
@@ -24,7 +24,7 @@ struct Registry {
 
 struct Followed {
     parts: broadcast::Sender<DraftView>,
-    /// The number of the latest subscription.
+    /// The number of the latest subscription, or of the latest missed part.
     latest: u64,
 }
 
@@ -32,24 +32,40 @@ struct Followed {
 pub struct DraftSubscription {
     drafts: Drafts,
     session: AgentSessionId,
-    parts: broadcast::Receiver<DraftView>,
+    /// Absent only while it is dropped.
+    parts: Option<broadcast::Receiver<DraftView>>,
+}
+
+impl Registry {
+    const fn next_number(&mut self) -> u64 {
+        self.subscriptions += 1;
+        self.subscriptions
+    }
 }
 
 impl Drafts {
     pub fn subscribe(&self, session: AgentSessionId) -> DraftSubscription {
         let mut registry = self.registry();
-        registry.subscriptions += 1;
-        let latest = registry.subscriptions;
+        let latest = registry.next_number();
         let new = || Followed { parts: broadcast::Sender::new(CAPACITY), latest };
         let followed = registry.followed.entry(session).or_insert_with(new);
         followed.latest = latest;
-        let parts = followed.parts.subscribe();
+        let parts = Some(followed.parts.subscribe());
         DraftSubscription { drafts: self.clone(), session, parts }
     }
 
     /// A number that changes with each new follower of a session; `None` while nobody follows it.
     pub fn followers(&self, session: AgentSessionId) -> Option<u64> {
         self.registry().followed.get(&session).map(|followed| followed.latest)
+    }
+
+    /// Lets the sidecar send everything so far again, because a follower missed a part.
+    fn begin_again(&self, session: AgentSessionId) {
+        let mut registry = self.registry();
+        let latest = registry.next_number();
+        if let Some(followed) = registry.followed.get_mut(&session) {
+            followed.latest = latest;
+        }
     }
 
     pub fn publish(&self, session: AgentSessionId, draft: DraftView) {
@@ -68,10 +84,11 @@ impl Drafts {
 impl DraftSubscription {
     /// Waits for the next part. Dropping the future loses nothing.
     pub async fn next(&mut self) -> DraftView {
+        let Some(parts) = &mut self.parts else { return std::future::pending().await };
         loop {
-            match self.parts.recv().await {
+            match parts.recv().await {
                 Ok(draft) => return draft,
-                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Lagged(_)) => self.drafts.begin_again(self.session),
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
@@ -81,8 +98,10 @@ impl DraftSubscription {
 impl Drop for DraftSubscription {
     fn drop(&mut self) {
         let mut registry = self.drafts.registry();
-        let is_last = |followed: &Followed| followed.parts.receiver_count() <= 1;
-        if registry.followed.get(&self.session).is_some_and(is_last) {
+        // Under the lock, so that of two followers who leave at once one is the last.
+        drop(self.parts.take());
+        let is_unused = |followed: &Followed| followed.parts.receiver_count() == 0;
+        if registry.followed.get(&self.session).is_some_and(is_unused) {
             registry.followed.remove(&self.session);
         }
     }
@@ -125,10 +144,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_follower_misses_parts_and_continues() {
+    async fn slow_follower_misses_parts_and_gets_the_text_again() {
         let drafts = Drafts::default();
         let mut slow = drafts.subscribe(session(1));
+        let before = drafts.followers(session(1));
         (0..100).for_each(|part| drafts.publish(session(1), draft(part)));
         assert_eq!(slow.next().await.part, 36);
+        assert_ne!(drafts.followers(session(1)), before, "the sidecar sends the whole text again");
     }
 }
