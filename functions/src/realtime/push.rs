@@ -4,7 +4,6 @@
 //! in order. A cursor advances after its messages were posted: an interrupted push posts messages again but loses none.
 //! Connections are served concurrently, each for a limited time; a connection with more to receive continues with the next push.
 
-use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use pilothouse_app::function::requirements::{PUSH, PUSHES};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
 use pilothouse_app::live_stream::messages;
-use pilothouse_broker::Received;
+use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{AgentSession, AgentSessionId};
 use pilothouse_store::{CommitError, Followed, Loaded, Watcher};
@@ -46,13 +45,22 @@ const READ: usize = 200;
 pub(super) const TURN: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Processes a batch of the pushes queue: one push for each session and each decision in it.
+/// Processes a batch of the pushes queue: one push for each change that is announced in it.
+///
+/// Pushes of one group serve the same connections. They run one after the other, because each begins at the cursor of the one before:
+/// a push for a new agent of a project finds nothing until the push for the project has added the agent.
 pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<Received>) -> BatchOutcome {
     let mut outcome = BatchOutcome::default();
-    let mut wanted: BTreeMap<PushOf, Vec<_>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<Announced>> = BTreeMap::new();
     for message in batch {
         match serde_json::from_str::<PushOf>(&message.body) {
-            Ok(push) => wanted.entry(push).or_default().push(message.receipt),
+            Ok(of) => {
+                let group = groups.entry(of.group()).or_default();
+                match group.iter_mut().find(|announced| announced.of == of) {
+                    Some(announced) => announced.receipts.push(message.receipt),
+                    None => group.push(Announced { of, receipts: vec![message.receipt] }),
+                }
+            }
             Err(error) => {
                 tracing::warn!(group = %message.group, %error, "failed to parse a message of the pushes queue");
                 outcome.done.push(message.receipt);
@@ -60,39 +68,49 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
         }
     }
     let mut under_way = JoinSet::new();
-    for of in wanted.keys().cloned() {
+    for group in groups.into_values() {
         let (app, connections) = (app.clone(), Arc::clone(connections));
         under_way.spawn(async move {
-            let pushed = match &of {
-                PushOf::Session { session_id } => push(&app, &connections, *session_id).await,
-                PushOf::Decision { owner_id, decision_id } => {
-                    push_decision(&app, &connections, owner_id, *decision_id).await
+            let mut outcome = BatchOutcome::default();
+            for Announced { of, receipts } in group {
+                match push_of(&app, &connections, &of).await {
+                    Ok(()) => outcome.done.extend(receipts),
+                    Err(problem) => {
+                        tracing::warn!(?of, cause = %error_chain(&problem), "a push failed");
+                        outcome.retry.push((receipts, RETRY_DELAY));
+                    }
                 }
-                PushOf::Project { project_id, source } => {
-                    push_project(&app, &connections, *project_id, *source).await
-                }
-            };
-            (of, pushed)
+            }
+            outcome
         });
     }
-    let mut done = BTreeSet::new();
     while let Some(pushed) = under_way.join_next().await {
         match pushed {
-            Ok((of, Ok(()))) => drop(done.insert(of)),
-            Ok((of, Err(problem))) => {
-                tracing::warn!(?of, cause = %error_chain(&problem), "a push failed");
+            Ok(pushed) => {
+                outcome.done.extend(pushed.done);
+                outcome.retry.extend(pushed.retry);
             }
+            // Its messages are delivered again after the visibility timeout.
             Err(panicked) => tracing::error!(error = %panicked, "a push failed"),
         }
     }
-    for (of, receipts) in wanted {
-        if done.contains(&of) {
-            outcome.done.extend(receipts);
-        } else {
-            outcome.retry.push((receipts, RETRY_DELAY));
-        }
-    }
     outcome
+}
+
+/// A push with the messages that announce it.
+struct Announced {
+    of: PushOf,
+    receipts: Vec<Receipt>,
+}
+
+async fn push_of(app: &App, connections: &Arc<dyn Connections>, of: &PushOf) -> Result<(), Problem> {
+    match of {
+        PushOf::Session { session_id } => push(app, connections, *session_id).await,
+        PushOf::Decision { owner_id, decision_id } => {
+            push_decision(app, connections, owner_id, *decision_id).await
+        }
+        PushOf::Project { project_id, source } => push_project(app, connections, *project_id, *source).await,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,7 +43,7 @@ impl PushOf {
     }
 
     /// The message group: messages of a group are processed in order.
-    fn group(&self) -> String {
+    pub(super) fn group(&self) -> String {
         match self {
             Self::Session { session_id } => session_id.to_string(),
             Self::Decision { owner_id, .. } => group_of(owner_id),

@@ -37,6 +37,28 @@ pub(crate) fn connection(name: &str) -> ConnectionId {
     name.parse().unwrap()
 }
 
+/// Commits an entry with an event that is a status of the agent.
+pub(crate) async fn commit_event(app: &App, session: AgentSessionId) {
+    let loaded = app.store.conversation(session).await.unwrap().unwrap();
+    commit(app, loaded, vec![SessionEvent::QuotaReset {}], Vec::new()).await;
+}
+
+async fn commit(
+    app: &App,
+    mut loaded: LoadedConversation,
+    events: pilothouse_domain::Events,
+    lines: Vec<ActivityItem>,
+) -> u64 {
+    let id = EventId::new(FreshIds.fresh());
+    let session = &mut loaded.conversation.session;
+    let entry = texts::record(session, id, app.now(), Cause::Clock, events, lines);
+    let mut commit = Commit::new();
+    commit.conversation(&loaded, &Deadlines::default()).unwrap();
+    commit.entry(&entry, None).unwrap();
+    app.store.commit(commit).await.unwrap();
+    entry.sequence
+}
+
 impl StreamFixture {
     pub(crate) async fn new() -> Self {
         let clock = TestClock::system();
@@ -68,18 +90,11 @@ impl StreamFixture {
 
     async fn commit(
         &self,
-        mut loaded: LoadedConversation,
+        loaded: LoadedConversation,
         events: pilothouse_domain::Events,
         lines: Vec<ActivityItem>,
     ) -> u64 {
-        let id = EventId::new(FreshIds.fresh());
-        let session = &mut loaded.conversation.session;
-        let entry = texts::record(session, id, self.app.now(), Cause::Clock, events, lines);
-        let mut commit = Commit::new();
-        commit.conversation(&loaded, &Deadlines::default()).unwrap();
-        commit.entry(&entry, None).unwrap();
-        self.app.store.commit(commit).await.unwrap();
-        entry.sequence
+        commit(&self.app, loaded, events, lines).await
     }
 
     /// Commits an entry with `lines` lines of activity, and relays it. Returns its sequence.
@@ -102,8 +117,7 @@ impl StreamFixture {
 
     /// Commits an entry with an event that is a status of the agent.
     pub(crate) async fn happens_event(&self, session: AgentSessionId) {
-        let loaded = self.app.store.conversation(session).await.unwrap().unwrap();
-        self.commit(loaded, vec![SessionEvent::QuotaReset {}], Vec::new()).await;
+        commit_event(&self.app, session).await;
     }
 
     /// Opens a connection of `owner` with a token that is valid for an hour.

@@ -1,14 +1,17 @@
 //! Connections that follow a project (decision 82).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::body::Body;
 use http::Request;
 use pilothouse_api::project_stream::{
     AgentEventContent, ProjectMessage, ProjectMessageBody, ProjectPosition, StateSync,
 };
-use pilothouse_app::connections::Connections;
+use pilothouse_app::App;
+use pilothouse_app::connections::{Connections, PostError};
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::project_stream::ProjectSource;
 use pilothouse_app::queues;
@@ -21,7 +24,7 @@ use pilothouse_store::table::Table as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::fixture::{StreamFixture, owner};
+use crate::fixture::{StreamFixture, commit_event, owner};
 use crate::gateway::{Fate, Gateway};
 
 /// A project of ada with one agent.
@@ -137,6 +140,60 @@ async fn connection_receives_the_state_and_then_events() {
     fixture.follow(&gateway, &two, Some(&received[0].cursor)).await;
     assert_eq!(fixture.stream.push_all(&gateway).await, 0);
     assert_eq!(kept(posted.project(&two)), kept(received)[1..]);
+}
+
+/// Commits an event of a session while an earlier one is posted.
+struct CommitsWhilePosting {
+    gateway: Arc<dyn Connections>,
+    app: App,
+    session: AgentSessionId,
+    is_done: AtomicBool,
+}
+
+#[async_trait]
+impl Connections for CommitsWhilePosting {
+    async fn post(&self, connection: &ConnectionId, text: &str) -> Result<(), PostError> {
+        let message: ProjectMessage = serde_json::from_str(text).unwrap();
+        if event_of(&message, self.session) && !self.is_done.swap(true, Ordering::Relaxed) {
+            commit_event(&self.app, self.session).await;
+        }
+        self.gateway.post(connection, text).await
+    }
+
+    async fn close(&self, connection: &ConnectionId) -> Result<(), PostError> {
+        self.gateway.close(connection).await
+    }
+}
+
+fn event_of(message: &ProjectMessage, session: AgentSessionId) -> bool {
+    match &message.body {
+        ProjectMessageBody::Event(event) => event.envelope.session_id == session,
+        _ => false,
+    }
+}
+
+/// The change that adds an agent, and events of its session, can be announced in one batch.
+#[tokio::test]
+async fn events_of_a_new_agent_follow_the_change_that_adds_it() {
+    let fixture = ProjectStreamFixture::new().await;
+    let (posted, gateway) = Gateway::new();
+    let one = fixture.stream.open("one", &owner("ada")).await;
+    fixture.follow(&gateway, &one, None).await;
+    fixture.relay().await;
+    fixture.stream.push_all(&gateway).await;
+    let new = fixture.spawn("Tester").await;
+    for source in [ProjectSource::Project, ProjectSource::Session(new)] {
+        let push = PushOf::Project { project_id: fixture.project, source: Some(source) };
+        let message = push_queue::message(&push).unwrap();
+        fixture.stream.app.broker.send(&queues::pushes(), vec![message]).await.unwrap();
+    }
+    let app = fixture.stream.app.clone();
+    let late: Arc<dyn Connections> =
+        Arc::new(CommitsWhilePosting { gateway, app, session: new, is_done: AtomicBool::new(false) });
+    fixture.stream.push_all(&late).await;
+    let received = posted.project(&one);
+    let statuses = received.iter().filter(|message| event_of(message, new)).count();
+    assert_eq!(statuses, 2, "its start, and the event that was committed meanwhile: {received:#?}");
 }
 
 #[tokio::test]
