@@ -4,7 +4,7 @@ import hooks from 'eslint-plugin-react-hooks'
 import typescript from 'typescript-eslint'
 
 export default typescript.config(
-  { ignores: ['dist', 'node_modules', 'src/api/schema.d.ts', 'scripts', 'eslint.config.js', 'test-results'] },
+  { ignores: ['dist', 'public', 'node_modules', 'src/api/schema.d.ts', 'scripts', 'eslint.config.js', 'test-results'] },
   js.configs.recommended,
   typescript.configs.strictTypeChecked,
   a11y.flatConfigs.recommended,

@@ -50,7 +50,7 @@ export class Server {
     const listen = `127.0.0.1:${String(this.port)}`
     const child = spawn(join(PROGRAMS, 'pilothouse'), ['--json', 'up', '--listen', listen, '--data', this.data], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, PILOTHOUSE_UNCONFINED: 'true', PILOTHOUSE_DEFAULT_ADAPTER: 'script' },
+      env: { ...process.env, PILOTHOUSE_UNCONFINED: 'true', PILOTHOUSE_DEFAULT_ADAPTER: 'script', PILOTHOUSE_WEBHOOK_REACH: 'loopback' },
     })
     this.child = child
     let errors = ''

@@ -21,6 +21,7 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_BUS": reference("Prefix"),
         "PILOTHOUSE_TOPIC_ARN": topic("notices"),
         "PILOTHOUSE_WEBHOOK_REACH": reference("WebhookReach"),
+        "PILOTHOUSE_WEB_PUSH_CONTACT": given("HasWebPushContact", "WebPushContact"),
         "PILOTHOUSE_MODEL_URL": given("HasModel", "ModelUrl"),
         "PILOTHOUSE_MODEL_PROTOCOL": given("HasModel", "ModelProtocol"),
         "PILOTHOUSE_MODEL": given("HasModel", "Model"),

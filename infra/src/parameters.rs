@@ -83,6 +83,12 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "WebPushContact",
+        default: Some(""),
+        about: "Whom the push services of browsers may ask about notifications: a mailto: or https: URL; when empty, nobody. Apple's service requires it",
+        ..TEXT
+    },
+    Parameter {
         name: "ModelUrl",
         default: Some(""),
         about: "The endpoint of the model that reviews coherence issues, such as https://api.openai.com/v1; when empty, there are no such reviews",
@@ -216,6 +222,7 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasOwnIssuer", equals("OwnIssuer", "true")),
         ("HasJwksUrl", given("JwksUrl")),
         ("HasOperators", given("Operators")),
+        ("HasWebPushContact", given("WebPushContact")),
         ("HasAllowedOrigins", given("AllowedOrigins")),
         ("HasModel", given("ModelUrl")),
         ("HasModelPrice", given("ModelPrice")),

@@ -11,6 +11,7 @@ import { Ago, Clock } from '../ui/time'
 import { Toasts } from '../ui/toasts'
 import { Brakes, BrakeDialog } from './brake'
 import { useKeys } from './keyboard'
+import { NOTIFIED } from './notified'
 import { Shortcuts } from './shortcuts'
 import c from './shell.module.css'
 
@@ -42,6 +43,23 @@ export function Shell() {
       for (const close of streams) close()
     }
   }, [])
+  useEffect(() => {
+    if (localStorage.getItem(NOTIFIED) === null) return
+    let close = (): void => undefined
+    let isGone = false
+    import('./webPush').then(
+      ({ onOpened, renewSubscription }) => {
+        // A failure is of no use here: the settings show the state of the subscription.
+        renewSubscription().catch(() => undefined)
+        if (!isGone) close = onOpened((to) => void navigate({ to }))
+      },
+      () => undefined,
+    )
+    return () => {
+      isGone = true
+      close()
+    }
+  }, [navigate])
   useEffect(() => {
     document.title = count > 0 ? `(${String(count)}) Pilothouse` : 'Pilothouse'
   }, [count])

@@ -5,6 +5,7 @@ import { storeConsoleKey } from '../api/key'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
 import { ActionButton, Button, Card, Field, Problem, s } from '../ui'
+import { NotifiedDevices, ThisDeviceNotifications } from './notificationSettings'
 import c from './screens.module.css'
 
 export function SettingsScreen() {
@@ -37,6 +38,8 @@ export function SettingsScreen() {
           </select>
         </Field>
       </Card>
+      <ThisDeviceNotifications />
+      <NotifiedDevices />
       <Card title="This login">
         <div className={s.stack}>
           {session.isError && <Problem error={session.error} />}

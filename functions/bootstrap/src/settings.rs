@@ -32,6 +32,7 @@ pub struct Settings {
     pub bus: Option<String>,
     pub topic_arn: Option<String>,
     pub webhook_egress_policy: EgressPolicy,
+    pub web_push_contact: Option<String>,
     /// The model that reviews coherence issues.
     pub model: Option<ModelSettings>,
     /// The secret with the key of that model. `None` if it needs no key.
@@ -88,6 +89,7 @@ impl Settings {
             bus: reader.text("PILOTHOUSE_BUS", access.is_some_and(|access| access.publishes)),
             topic_arn: reader.text("PILOTHOUSE_TOPIC_ARN", access.is_some_and(|access| access.publishes)),
             webhook_egress_policy: reader.egress_policy(),
+            web_push_contact: reader.text("PILOTHOUSE_WEB_PUSH_CONTACT", false),
             model: reader.model(),
             model_key: reader.text("PILOTHOUSE_MODEL_KEY_ARN", false),
             operators: reader.list("PILOTHOUSE_OPERATORS"),

@@ -2,6 +2,7 @@
 
 mod clients;
 mod connections;
+mod delivery_sender;
 mod event_bus;
 mod fleet;
 mod keys;
@@ -10,7 +11,6 @@ mod quiet;
 mod refusal;
 mod secret;
 mod warm;
-mod webhook_sender;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,10 +104,11 @@ fn integrations(
         event_bus: named
             .and_then(|(bus, topic)| event_bus::AwsEventBus::new(clients, bus, topic))
             .map(|bus| Arc::new(bus) as Arc<_>),
-        webhook_sender: delivers.then(|| {
-            Arc::new(webhook_sender::HttpWebhookSender::new(settings.webhook_egress_policy)) as Arc<_>
+        delivery_sender: delivers.then(|| {
+            Arc::new(delivery_sender::HttpDeliverySender::new(settings.webhook_egress_policy)) as Arc<_>
         }),
         egress_policy: settings.webhook_egress_policy,
+        web_push_contact: settings.web_push_contact.clone(),
         has_model: settings.model.is_some(),
         model: model.map(|model| {
             let transport = Arc::new(model_transport::HttpModelTransport::new());

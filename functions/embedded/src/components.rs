@@ -27,12 +27,12 @@ use super::combined_runtime::CombinedRuntime;
 use super::confinement::{AgentConfinement, FirstOwner};
 use super::connections::Connections;
 use super::data_format;
+use super::delivery_sender::HttpDeliverySender;
 use super::model_transport::{HttpModelTransport, read_key};
 use super::run_claims::StoreRunClaims;
-use super::webhook_sender::HttpWebhookSender;
 use super::{
-    DEADLINE_DIVISOR, MODEL_KEY_FILE, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEBHOOK_EGRESS,
-    default_adapter,
+    DEADLINE_DIVISOR, MODEL_KEY_FILE, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEB_PUSH_CONTACT,
+    WEBHOOK_EGRESS, default_adapter,
 };
 
 /// Has everything except blobs and runs.
@@ -133,8 +133,9 @@ fn integrations(parallel: usize) -> Result<Integrations, StartError> {
     Ok(Integrations {
         has_bus: false,
         event_bus: None,
-        webhook_sender: Some(Arc::new(HttpWebhookSender::new(egress_policy, parallel)?)),
+        delivery_sender: Some(Arc::new(HttpDeliverySender::new(egress_policy, parallel)?)),
         egress_policy,
+        web_push_contact: std::env::var(WEB_PUSH_CONTACT).ok().filter(|contact| !contact.is_empty()),
         has_model: model.is_some(),
         model,
     })

@@ -7,7 +7,7 @@
 //! | `connections` | accepts connections and limits their number and duration |
 //! | `console` | the web console: files, login, checks of requests from browsers |
 //! | `model_transport` | sends requests to the model that reviews coherence issues |
-//! | `webhook_sender` | sends deliveries to webhooks |
+//! | `delivery_sender` | sends deliveries to webhooks and to push services of browsers |
 //! | `file_descriptors` | the limit of open files |
 //! | `disk_monitor` | pauses sessions while the disk is nearly full |
 //! | `components` | opens store, broker and worker, and assembles the `App` |
@@ -32,6 +32,7 @@ mod connections;
 mod console;
 mod data_format;
 mod default_adapter;
+mod delivery_sender;
 mod disk_monitor;
 mod file_descriptors;
 mod journal_relay;
@@ -42,7 +43,6 @@ mod queue_consumers;
 mod run_claims;
 mod steady_clock;
 mod waiting;
-mod webhook_sender;
 
 use std::future::Future;
 use std::io;
@@ -80,6 +80,8 @@ pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
 pub const CLOCK_OFFSET: &str = "PILOTHOUSE_CLOCK_OFFSET_FILE";
 /// Environment variable with the addresses that webhooks may reach: `public` (the default), `loopback`, `private`.
 pub const WEBHOOK_EGRESS: &str = "PILOTHOUSE_WEBHOOK_REACH";
+/// Environment variable with the contact that push services of browsers are told: a `mailto:` or `https:` URL.
+pub const WEB_PUSH_CONTACT: &str = "PILOTHOUSE_WEB_PUSH_CONTACT";
 /// Environment variable with the path of a file that has the key of the model; without it, requests have no key.
 pub const MODEL_KEY_FILE: &str = "PILOTHOUSE_MODEL_KEY_FILE";
 /// Environment variable with the dollars that a run without a cap may spend while its sidecar is offline; 5 by default.

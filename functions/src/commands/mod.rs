@@ -16,5 +16,6 @@ pub mod sessions;
 pub mod skills;
 pub mod templates;
 pub mod ticks;
+pub mod web_push;
 pub mod webhooks;
 pub mod workers;

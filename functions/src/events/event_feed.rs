@@ -4,7 +4,7 @@
 //! |---|---|
 //! | The relay sends a reference to a journal entry to the announcements queue, one group per owner. | the published range of the entry |
 //! | This function appends announcements and notifications to the owner's feed. | by the published range in the same commit |
-//! | It sends a message for the event bus and for each endpoint to the webhooks queue. | by the queue |
+//! | It sends a message for the event bus, each endpoint and each browser to the webhooks queue. | by the queue |
 //! | [`webhook_delivery`](crate::events::event_feed::webhook_delivery) delivers to an endpoint, | by the delivery record |
 //! | or publishes to the event bus and the topic. | none: at least once; consumers deduplicate by id |
 //!
@@ -30,7 +30,7 @@ use pilothouse_store::{Commit, FeedHead, Loaded, PublishedRange};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
-use crate::events::webhook_delivery;
+use crate::events::webhook_delivery::{self, Receiver};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "announce",
@@ -118,7 +118,7 @@ async fn publish_entry(app: &App, body: &str) -> Result<(), Problem> {
         .await?
         .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
     let published_range = append(app, &owner, id, &feed_entries).await?;
-    enqueue_deliveries(app, &owner, published_range).await
+    enqueue_deliveries(app, &owner, published_range, &feed_entries).await
 }
 
 async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
@@ -182,24 +182,39 @@ async fn append(
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Sends a message for each endpoint and announcement that it accepts, and one per number for the event bus, if there is one.
+/// Sends a message for each webhook and announcement that it accepts, for each browser and notification that it receives, and one
+/// per number for the event bus, if there is one.
 async fn enqueue_deliveries(
     app: &App,
     owner: &UserId,
     published_range: PublishedRange,
+    feed_entries: &[FeedEntry],
 ) -> Result<(), Problem> {
     let webhooks = app.store.webhooks(owner).await?;
     let mut messages = Vec::new();
     for sequence in published_range.numbers() {
         if app.integrations.has_bus {
-            messages.push(webhook_delivery::message(owner, None, sequence)?);
+            messages.push(webhook_delivery::message(owner, Receiver::Bus {}, sequence)?);
         }
         if webhooks.is_empty() {
             continue;
         }
         let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
         for webhook in webhooks.iter().filter(|webhook| webhook.accepts(&announcement.event)) {
-            messages.push(webhook_delivery::message(owner, Some(webhook.id), sequence)?);
+            let receiver = Receiver::Webhook { webhook_id: webhook.id };
+            messages.push(webhook_delivery::message(owner, receiver, sequence)?);
+        }
+    }
+    let notices = published_range.numbers().zip(feed_entries);
+    let notices: Vec<_> =
+        notices.filter_map(|(number, entry)| Some((number, entry.notice.as_ref()?.0))).collect();
+    if !notices.is_empty() {
+        let browsers = app.store.web_push_subscriptions(owner).await?.value;
+        for (sequence, kind) in notices {
+            for web_push_subscription_id in browsers.receivers(kind) {
+                let receiver = Receiver::Browser { web_push_subscription_id };
+                messages.push(webhook_delivery::message(owner, receiver, sequence)?);
+            }
         }
     }
     for batch in messages.chunks(MAX_BATCH) {

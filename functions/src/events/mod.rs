@@ -6,4 +6,5 @@ pub mod event_feed;
 pub mod intake;
 pub mod relay;
 pub mod task_stopped;
+pub mod web_push_delivery;
 pub mod webhook_delivery;

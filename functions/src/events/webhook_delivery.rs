@@ -1,4 +1,5 @@
-//! Makes one attempt at each delivery of the webhooks queue: to an endpoint of an owner, or to the event bus and the topic.
+//! Makes one attempt at each delivery of the webhooks queue: to a webhook or a browser of an owner, or to the event bus and the
+//! topic.
 //!
 //! The delivery record, not the message, holds the state of a delivery: an early message waits, and a repeated message has no
 //! effect. A crash between an attempt and its record causes another attempt with the same `webhook-id`.
@@ -20,17 +21,19 @@ use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
 use pilothouse_app::function::requirements::{WEBHOOK_DELIVERY, WEBHOOKS};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
-use pilothouse_app::integrations::{DeliveryError, WebhookRequest};
+use pilothouse_app::integrations::{DeliveryError, DeliveryRequest};
 use pilothouse_app::queues;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::Announcement;
 use pilothouse_domain::webhook::{AttemptEffect, AttemptOutcome, Delivery, DeliveryStep, Webhook};
-use pilothouse_domain::{DomainContext, Timestamp, UserId, WebhookId};
+use pilothouse_domain::{DomainContext, Timestamp, UserId, WebPushSubscriptionId, WebhookId};
 use pilothouse_store::{Commit, FeedHead, Loaded};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+use crate::events::web_push_delivery;
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "deliver",
@@ -39,30 +42,41 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     })],
     WEBHOOK_DELIVERY,
 )
-.summary("Deliver to webhooks, the event bus and the topic");
+.summary("Deliver to webhooks, browsers, the event bus and the topic");
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pointer {
     owner_id: UserId,
-    /// The endpoint. None: the event bus and the topic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    webhook_id: Option<WebhookId>,
+    #[serde(flatten)]
+    receiver: Receiver,
     sequence: u64,
 }
 
-/// The message for the delivery of an announcement to an endpoint, or for its publication to the event bus and the topic.
-pub(crate) fn message(
-    owner: &UserId,
-    webhook: Option<WebhookId>,
-    sequence: u64,
-) -> Result<OutgoingMessage, Problem> {
-    let pointer = Pointer { owner_id: owner.clone(), webhook_id: webhook, sequence };
-    let (group, id) = if let Some(webhook) = webhook {
-        (webhook.to_string(), format!("{webhook}:{sequence}"))
-    } else {
-        let id = format!("bus:{}", sha256_hex(format!("{owner}\0{sequence}").as_bytes()));
-        (id.clone(), id)
+/// Who receives an entry of the feed.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Receiver {
+    #[serde(rename_all = "camelCase")]
+    Webhook { webhook_id: WebhookId },
+    #[serde(rename_all = "camelCase")]
+    Browser { web_push_subscription_id: WebPushSubscriptionId },
+    /// The event bus and the topic.
+    Bus {},
+}
+
+/// The message for the delivery of an entry of the feed.
+pub(crate) fn message(owner: &UserId, receiver: Receiver, sequence: u64) -> Result<OutgoingMessage, Problem> {
+    let pointer = Pointer { owner_id: owner.clone(), receiver, sequence };
+    let (group, id) = match receiver {
+        Receiver::Webhook { webhook_id } => (webhook_id.to_string(), format!("{webhook_id}:{sequence}")),
+        Receiver::Browser { web_push_subscription_id: id } => {
+            (format!("browser:{id}"), format!("browser:{id}:{sequence}"))
+        }
+        Receiver::Bus {} => {
+            let id = format!("bus:{}", sha256_hex(format!("{owner}\0{sequence}").as_bytes()));
+            (id.clone(), id)
+        }
     };
     Ok(OutgoingMessage::new(group, id, pointer.body()?))
 }
@@ -104,43 +118,48 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
 /// An independent part of a batch.
 enum Part {
     Endpoint(UserId, WebhookId, Vec<(Received, Pointer)>),
-    /// A message for the event bus, or one that cannot be parsed.
-    Other(Received),
+    /// The messages of another group: for a browser or the event bus, or one that cannot be parsed.
+    Group(Vec<Received>),
 }
 
 fn parts(batch: Vec<Received>) -> Vec<Part> {
     let mut endpoints: BTreeMap<WebhookId, (UserId, Vec<(Received, Pointer)>)> = BTreeMap::new();
-    let mut parts = Vec::new();
+    let mut groups: BTreeMap<String, Vec<Received>> = BTreeMap::new();
     for message in batch {
         match serde_json::from_str::<Pointer>(&message.body) {
-            Ok(pointer @ Pointer { webhook_id: Some(webhook), .. }) => {
+            Ok(pointer @ Pointer { receiver: Receiver::Webhook { webhook_id }, .. }) => {
                 let (_, messages) =
-                    endpoints.entry(webhook).or_insert_with(|| (pointer.owner_id.clone(), Vec::new()));
+                    endpoints.entry(webhook_id).or_insert_with(|| (pointer.owner_id.clone(), Vec::new()));
                 messages.push((message, pointer));
             }
-            _ => parts.push(Part::Other(message)),
+            _ => groups.entry(message.group.clone()).or_default().push(message),
         }
     }
     let endpoints =
         endpoints.into_iter().map(|(webhook, (owner, messages))| Part::Endpoint(owner, webhook, messages));
-    parts.extend(endpoints);
-    parts
+    endpoints.chain(groups.into_values().map(Part::Group)).collect()
 }
 
 async fn deliver(app: &App, part: Part) -> BatchOutcome {
     match part {
         Part::Endpoint(owner, webhook, messages) => deliver_to(app, &owner, webhook, messages).await,
-        Part::Other(message) => {
-            pilothouse_app::batch::process_batch(
-                app,
-                &queues::webhooks(),
-                vec![message],
-                |app, message| async move {
-                    let pointer: Pointer = serde_json::from_str(&message.body).map_err(Problem::internal)?;
-                    publish(&app, &pointer.owner_id, pointer.sequence).await.map(|()| MessageOutcome::Done)
-                },
-            )
-            .await
+        Part::Group(messages) => {
+            let work = |app, message| async move { deliver_message(&app, &message).await };
+            pilothouse_app::batch::process_batch(app, &queues::webhooks(), messages, work).await
+        }
+    }
+}
+
+async fn deliver_message(app: &App, message: &Received) -> Outcome {
+    let Pointer { owner_id, receiver, sequence } =
+        serde_json::from_str(&message.body).map_err(Problem::internal)?;
+    match receiver {
+        Receiver::Browser { web_push_subscription_id: id } => {
+            web_push_delivery::deliver(app, &owner_id, id, sequence, message.receive_count).await
+        }
+        // Messages for webhooks are in another part.
+        Receiver::Webhook { .. } | Receiver::Bus {} => {
+            publish(app, &owner_id, sequence).await.map(|()| MessageOutcome::Done)
         }
     }
 }
@@ -288,7 +307,7 @@ async fn post(
     if let Err(error) = webhook.url.check(app.integrations.egress_policy) {
         return Ok(Err(DeliveryError::Failed(format!("the address {error}"))));
     }
-    let Some(sender) = &app.integrations.webhook_sender else {
+    let Some(sender) = &app.integrations.delivery_sender else {
         return Ok(Err(DeliveryError::Failed("this server does not deliver webhooks".to_owned())));
     };
     let body = serde_json::to_string(&json!({
@@ -298,14 +317,20 @@ async fn post(
     }))
     .map_err(Problem::internal)?;
     let now = app.now();
-    let request = WebhookRequest {
+    let signature = app.secret.webhook_secret(webhook.id).sign(&announcement.id, now, &body);
+    let request = DeliveryRequest {
         owner: webhook.owner_id.clone(),
         url: webhook.url.clone(),
         egress_policy: app.integrations.egress_policy,
-        id: announcement.id.clone(),
-        timestamp: now.as_secs(),
-        signature: app.secret.webhook_secret(webhook.id).sign(&announcement.id, now, &body),
-        body,
+        // Standard Webhooks.
+        headers: vec![
+            ("content-type", "application/json".to_owned()),
+            ("user-agent", "pilothouse-webhooks".to_owned()),
+            ("webhook-id", announcement.id.clone()),
+            ("webhook-timestamp", now.as_secs().to_string()),
+            ("webhook-signature", signature),
+        ],
+        body: body.into(),
     };
     Ok(sender.deliver(&request).await)
 }

@@ -19,5 +19,6 @@ pub mod skills;
 pub mod templates;
 pub mod ticks;
 pub mod trust;
+pub mod web_push;
 pub mod webhooks;
 pub mod workers;

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use http::{Method, Request};
 use pilothouse_app::http::auth::VerifiedOwner;
-use pilothouse_app::integrations::{Integrations, WebhookSender};
+use pilothouse_app::integrations::{DeliverySender, Integrations};
 use pilothouse_app::{App, Parts};
 use pilothouse_domain::UserId;
 use pilothouse_store::Store;
@@ -33,13 +33,13 @@ impl ApiFixture {
         Self::with(None).await
     }
 
-    pub(crate) async fn with(courier: Option<Arc<dyn WebhookSender>>) -> Self {
+    pub(crate) async fn with(courier: Option<Arc<dyn DeliverySender>>) -> Self {
         let clock = TestClock::system();
         let engines = EmbeddedEngines::open(clock.as_fn()).await;
         let table = FaultyTable::new(engines.table.clone());
         let app = App::new(Parts {
             store: Store::new(Arc::new(table.clone())),
-            integrations: Integrations { webhook_sender: courier, ..Integrations::default() },
+            integrations: Integrations { delivery_sender: courier, ..Integrations::default() },
             ..engines.parts()
         });
         let router = pilothouse_functions::router(app.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
-use pilothouse_app::integrations::{DeliveryError, WebhookRequest, WebhookSender};
+use pilothouse_app::integrations::{DeliveryError, DeliveryRequest, DeliverySender};
 use pilothouse_app::queues;
 use pilothouse_broker::Received;
 use pilothouse_functions::events::event_feed;
@@ -34,15 +34,20 @@ struct Endpoint {
     most: usize,
 }
 
+fn delivery_id(parcel: &DeliveryRequest) -> String {
+    let header = parcel.headers.iter().find(|(name, _)| *name == "webhook-id");
+    header.map(|(_, id)| id.clone()).unwrap_or_default()
+}
+
 #[async_trait]
-impl WebhookSender for Endpoints {
-    async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
+impl DeliverySender for Endpoints {
+    async fn deliver(&self, parcel: &DeliveryRequest) -> Result<u16, DeliveryError> {
         let host = parcel.url.as_str().trim_start_matches("https://").trim_end_matches('/').to_owned();
         {
             let mut endpoint = self.0.lock().unwrap();
             endpoint.under_way += 1;
             endpoint.most = endpoint.most.max(endpoint.under_way);
-            endpoint.attempts.push((host.clone(), parcel.id.clone()));
+            endpoint.attempts.push((host.clone(), delivery_id(parcel)));
         }
         // Lets the other deliveries start.
         tokio::task::yield_now().await;
@@ -51,10 +56,14 @@ impl WebhookSender for Endpoints {
         if endpoint.dead.contains(&host) {
             return Err(DeliveryError::Failed("no response".to_owned()));
         }
-        if endpoint.refuses.as_ref().is_some_and(|text| parcel.body.contains(text)) {
+        if endpoint
+            .refuses
+            .as_ref()
+            .is_some_and(|text| String::from_utf8_lossy(&parcel.body).contains(text.as_str()))
+        {
             return Ok(500);
         }
-        endpoint.taken.push((host, parcel.id.clone()));
+        endpoint.taken.push((host, delivery_id(parcel)));
         Ok(200)
     }
 }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
+use pilothouse_domain::announcement::NotificationKind;
 use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentHash, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::coherence::{CoherenceCategory, CoherenceMonitorConfig};
@@ -29,7 +30,7 @@ use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, BrakeReason,
-    BriefConstraint, Checkpoint, Classification, DecisionText, EventField, Feedback, Goal,
+    BriefConstraint, Checkpoint, Classification, DecisionText, DeviceName, EventField, Feedback, Goal,
     GuardrailDescription, GuardrailName, HandoffText, IssueDescription, IssueTitle, LearningContent,
     LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName,
     SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription,
@@ -41,6 +42,7 @@ use pilothouse_domain::value::{
     AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ServerUri,
     ThinkingLevel,
 };
+use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret};
 use pilothouse_domain::webhook::{EventFilter, WebhookUrl};
 use pilothouse_domain::{
     AgentTemplateId, ArtifactId, LinkedTaskId, MessageId, OutputId, ProjectId, SessionChainId, ToolCallId,
@@ -161,14 +163,14 @@ value_objects! {
         Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
         TaskDescription, TaskTitle, TemplateDescription, TemplateName, TimeZoneName, ToolDescription, ToolName, WebhookDescription,
-        WebhookUrl, WorkingDirectory;
+        WebhookUrl, WorkingDirectory, BrowserPublicKey, BrowserSecret, DeviceName;
     u64, TryFrom::try_from => ContentSize;
     String, parse => AgentTemplateId, ArtifactId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
         CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory,
-        MessagePriority, OnTimeout, OrphanAction, ReactiveEvent, ReportedRisk, ResolutionType, SandboxCapability, SecretScope, Severity,
+        MessagePriority, NotificationKind, OnTimeout, OrphanAction, ReactiveEvent, ReportedRisk, ResolutionType, SandboxCapability, SecretScope, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;
     Value, trust::tick_config => TickConfig;

@@ -34,6 +34,7 @@ pub mod skills;
 pub mod stream;
 pub mod templates;
 pub mod trust;
+pub mod web_push;
 pub mod webhooks;
 pub mod workers;
 

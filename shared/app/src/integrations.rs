@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
 use pilothouse_domain::webhook::{EgressPolicy, WebhookUrl};
@@ -26,32 +27,15 @@ pub trait EventBus: Send + Sync + 'static {
     async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), PublishError>;
 }
 
+/// A POST request to an endpoint: a webhook of an owner, or the push service of a browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookRequest {
+pub struct DeliveryRequest {
     pub owner: UserId,
     /// The address of the endpoint. The sender resolves the name and connects only to addresses that `egress_policy` allows.
     pub url: WebhookUrl,
     pub egress_policy: EgressPolicy,
-    /// The `webhook-id` header, the same for each attempt.
-    pub id: String,
-    /// The `webhook-timestamp` header in seconds.
-    pub timestamp: i64,
-    /// The `webhook-signature` header.
-    pub signature: String,
-    pub body: String,
-}
-
-impl WebhookRequest {
-    /// The headers of the request (Standard Webhooks).
-    pub fn headers(&self) -> [(&'static str, String); 5] {
-        [
-            ("content-type", "application/json".to_owned()),
-            ("user-agent", "pilothouse-webhooks".to_owned()),
-            ("webhook-id", self.id.clone()),
-            ("webhook-timestamp", self.timestamp.to_string()),
-            ("webhook-signature", self.signature.clone()),
-        ]
-    }
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Bytes,
 }
 
 /// Why there is no response from an endpoint.
@@ -65,9 +49,9 @@ pub enum DeliveryError {
 
 /// Sends deliveries to endpoints: one POST request each, within [`REQUEST_TIMEOUT`]. Redirects are not followed.
 #[async_trait]
-pub trait WebhookSender: Send + Sync + 'static {
+pub trait DeliverySender: Send + Sync + 'static {
     /// Returns the HTTP status of the response.
-    async fn deliver(&self, request: &WebhookRequest) -> Result<u16, DeliveryError>;
+    async fn deliver(&self, request: &DeliveryRequest) -> Result<u16, DeliveryError>;
 }
 
 #[derive(Clone, Default)]
@@ -77,9 +61,11 @@ pub struct Integrations {
     /// The event bus, if this function publishes to it.
     pub event_bus: Option<Arc<dyn EventBus>>,
     /// Sends deliveries. None: every attempt fails.
-    pub webhook_sender: Option<Arc<dyn WebhookSender>>,
-    /// The addresses that webhooks may reach.
+    pub delivery_sender: Option<Arc<dyn DeliverySender>>,
+    /// The addresses that webhooks and push services may have.
     pub egress_policy: EgressPolicy,
+    /// Whom the operator of a push service may ask about messages of this server: a `mailto:` or `https:` URL.
+    pub web_push_contact: Option<String>,
     /// Whether the server is configured with a model that reviews coherence issues.
     pub has_model: bool,
     /// The client of that model, in functions that use it.

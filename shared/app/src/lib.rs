@@ -50,6 +50,7 @@ pub mod texts;
 pub mod ticks;
 pub mod trace;
 pub mod unit_of_work;
+pub mod web_push;
 
 pub use app::{App, Fleet, FreshIds, METRICS, Parts};
 pub use error::error_chain;

@@ -97,6 +97,8 @@ uuid_ids! {
     AgentLearningId = "a learning id (a UUID)";
     /// Id of a webhook endpoint (decision 37).
     WebhookId = "a webhook id (a UUID)";
+    /// Id of a browser's subscription to notifications (decision 98).
+    WebPushSubscriptionId = "a subscription id (a UUID)";
     /// Id of a project of agents (S2).
     ProjectId = "a project id (a UUID)";
     /// Id of an agent of a project, which outlives its sessions (S2).

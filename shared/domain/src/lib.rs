@@ -24,6 +24,7 @@
 //! | [`journal`] | journal entries: the cause, domain events and activity lines of one commit |
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
+//! | [`web_push`] | browsers of an owner that receive notifications |
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
@@ -84,6 +85,7 @@ pub mod time;
 pub mod trace;
 pub mod trust;
 pub mod value;
+pub mod web_push;
 pub mod webhook;
 
 pub use aggregate::Aggregate;

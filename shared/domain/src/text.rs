@@ -134,6 +134,8 @@ texts! {
     LearningContent: 1..=2000, verbatim;
     /// Description of a webhook, trimmed.
     WebhookDescription: 1..=200, trimmed;
+    /// What an owner calls a device or browser, trimmed.
+    DeviceName: 1..=100, trimmed;
     /// One part of a handoff document (S0 8.4).
     HandoffText: 1..=4000, verbatim;
     /// Text of a plan (S0 8.5).

@@ -26,6 +26,7 @@
 //! | notification | `F#{owner}` | `N#{sequence}` | `notification` |
 //! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
 //! | guard of the number of webhooks | `O#{owner}` | `WEBHOOKS` | `webhooks-guard` |
+//! | browsers of an owner that receive notifications | `O#{owner}` | `WEB-PUSH` | `web-push` |
 //! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
 //! | guard of a pool, with its leases and brakes | `O#{owner}` | `POOL` | `pool` |
 //! | session that waits for a slot | `P#{owner}` | `LINE#{since}#{session}` | `waiting` |
@@ -308,6 +309,10 @@ pub(crate) fn webhook(owner: &UserId, id: WebhookId) -> Key {
 
 pub(crate) fn webhooks_guard(owner: &UserId) -> Key {
     Key::new(owner_partition(owner), "WEBHOOKS")
+}
+
+pub(crate) fn web_push_subscriptions(owner: &UserId) -> Key {
+    Key::new(owner_partition(owner), "WEB-PUSH")
 }
 
 pub fn deliveries_partition(id: WebhookId) -> String {

@@ -33,6 +33,7 @@ pub mod table;
 pub mod ticks;
 pub mod usage;
 mod watch;
+mod web_push;
 pub mod webhooks;
 pub mod workers;
 

@@ -81,6 +81,12 @@ impl RootSecret {
         WebhookSecret(self.derive("webhook", &[&webhook.to_string()]))
     }
 
+    /// Private key by which push services of browsers recognise this control plane: a scalar of the curve P-256 (decision 98). The
+    /// chance that a key is not a scalar is 2⁻³²; the next `attempt` then gives another one.
+    pub fn web_push_scalar(&self, attempt: u8) -> [u8; 32] {
+        self.derive("web-push", &[&attempt.to_string()])
+    }
+
     /// API key of a session's agent: `ph_{session}.{retry}.{hmac}`.
     pub fn api_key(&self, session: AgentSessionId, retry_count: u32) -> String {
         let tag = hex::encode(self.derive("api", &[&session.to_string(), &retry_count.to_string()]));

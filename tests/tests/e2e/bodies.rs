@@ -59,6 +59,13 @@ fn body(function: &HttpFunction) -> Option<Value> {
         }),
         "templates-events" => json!({ "event": { "subject": "invoice 7" }, "workingDirectory": "/tmp" }),
         "webhooks-register" => json!({ "url": "https://example.com/hooks" }),
+        "web-push-subscribe" => json!({
+            "endpoint": "https://push.example/abc", "device": "Phone",
+            "keys": {
+                "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+                "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+            },
+        }),
         "workers-heartbeat" => json!({ "capacity": 1 }),
         "workers-claim" => json!({ "runId": SOME_ID }),
         "workers-exit" => json!({ "sessionId": SOME_ID, "runId": SOME_ID, "exit": { "drained": true } }),

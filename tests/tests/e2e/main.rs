@@ -80,5 +80,6 @@ mod transcripts;
 mod trust;
 mod unreported_files;
 mod updates;
+mod web_push;
 mod webhooks;
 mod workers;

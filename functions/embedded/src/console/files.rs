@@ -17,11 +17,12 @@ const SECURITY: [(HeaderName, HeaderValue); 4] = [
 ];
 
 /// The content security policy: only files of this server, no inline script, and no text as HTML. Styles of dialogs have the nonce.
+/// The policy for trusted types gives the address of the worker for notifications only.
 fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; \
-         connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-         require-trusted-types-for 'script'; trusted-types 'none'"
+         connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types pilothouse-push"
     )
 }
 

@@ -169,6 +169,8 @@ const fn of_cloud(access: Access) -> Requirements {
 pub const STATIC: Requirements = of(NOTHING);
 /// Reads state.
 pub const QUERY: Requirements = of(READS);
+/// Returns a public key that is derived from the root secret.
+pub const PUBLIC_KEY: Requirements = of(Access { secret: true, ..NOTHING });
 /// Reads a large body.
 pub const BLOB: Requirements = of(Access { blobs: BlobAccess::Read, ..READS });
 /// Exports a session.

@@ -93,6 +93,21 @@ impl<S: Send + Sync> FromRequestParts<S> for WebhookOf {
     }
 }
 
+/// The subscription of a browser in the path.
+#[derive(Debug, Clone, Copy)]
+pub struct WebPushSubscriptionOf(pub pilothouse_domain::WebPushSubscriptionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for WebPushSubscriptionOf {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id")
+            .await
+            .map(Self)
+            .map_err(|_| Problem::NotFound("there is no such subscription".to_owned()))
+    }
+}
+
 /// The decision in the path.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionOf(pub pilothouse_domain::DecisionId);

@@ -70,6 +70,36 @@ pub struct Notification {
 }
 
 impl NotificationKind {
+    /// What a browser receives unless its owner chooses otherwise: what waits for a person, and what ended.
+    pub const PUSHED_BY_DEFAULT: [Self; 13] = [
+        Self::SessionCompleted,
+        Self::SessionFailed,
+        Self::OutputReady,
+        Self::WaitingForInput,
+        Self::WaitingForApproval,
+        Self::BudgetExhausted,
+        Self::SpendUnmetered,
+        Self::QuotaExceeded,
+        Self::DiskFull,
+        Self::ContextExhausted,
+        Self::AfterStopActivity,
+        Self::AutoContinueStopped,
+        Self::ChainCompleted,
+    ];
+
+    /// Whether the work of an agent waits for a person.
+    pub const fn waits_for_a_person(self) -> bool {
+        matches!(
+            self,
+            Self::OutputReady
+                | Self::WaitingForInput
+                | Self::WaitingForApproval
+                | Self::BudgetExhausted
+                | Self::SpendUnmetered
+                | Self::ContextExhausted
+        )
+    }
+
     /// The kind of the notification for an event of a session, if the owner is notified of it (S0 8.10).
     pub(super) const fn of_session(event: &SessionEvent) -> Option<Self> {
         use SessionEvent as E;

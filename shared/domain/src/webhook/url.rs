@@ -124,6 +124,13 @@ impl WebhookUrl {
         &self.text
     }
 
+    /// Scheme, host and port, as written.
+    pub fn origin(&self) -> &str {
+        let authority = self.text.find("://").map_or(0, |scheme| scheme + 3);
+        let end = self.text[authority..].find(['/', '?']);
+        end.map_or(&self.text, |end| &self.text[..authority + end])
+    }
+
     pub const fn host(&self) -> &Host {
         &self.host
     }

@@ -24,6 +24,7 @@ mod sidecar;
 mod skills;
 mod streams;
 mod templates;
+mod web_push;
 mod webhooks;
 
 use std::path::PathBuf;

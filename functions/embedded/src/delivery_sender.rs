@@ -1,4 +1,4 @@
-//! Sends webhook deliveries to the endpoints of owners.
+//! Sends deliveries to webhooks of owners and to push services of browsers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pilothouse_app::error_chain;
-use pilothouse_app::integrations::{DeliveryError, REQUEST_TIMEOUT, WebhookRequest, WebhookSender};
+use pilothouse_app::integrations::{DeliveryError, DeliveryRequest, DeliverySender, REQUEST_TIMEOUT};
 use pilothouse_domain::UserId;
 use pilothouse_domain::webhook::EgressPolicy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -21,15 +21,15 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long an idle connection to an endpoint is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Sends webhooks over HTTP, only to allowed addresses. Host names are checked when a connection resolves them, so that a
+/// Sends over HTTP, only to allowed addresses. Host names are checked when a connection resolves them, so that a
 /// name cannot change its address after a check. Literal addresses are checked earlier.
-pub(super) struct HttpWebhookSender {
+pub(super) struct HttpDeliverySender {
     http: reqwest::Client,
     all: Semaphore,
     per_owner: PerOwner,
 }
 
-impl HttpWebhookSender {
+impl HttpDeliverySender {
     pub(super) fn new(egress_policy: EgressPolicy, parallel: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .redirect(Policy::none())
@@ -43,10 +43,10 @@ impl HttpWebhookSender {
         Ok(Self { http, all: Semaphore::new(parallel), per_owner })
     }
 
-    async fn post(&self, request: &WebhookRequest) -> Result<u16, DeliveryError> {
+    async fn post(&self, request: &DeliveryRequest) -> Result<u16, DeliveryError> {
         let mut http_request = self.http.post(request.url.as_str()).body(request.body.clone());
-        for (name, value) in request.headers() {
-            http_request = http_request.header(name, value);
+        for (name, value) in &request.headers {
+            http_request = http_request.header(*name, value);
         }
         let response = http_request.send().await;
         response
@@ -56,8 +56,8 @@ impl HttpWebhookSender {
 }
 
 #[async_trait]
-impl WebhookSender for HttpWebhookSender {
-    async fn deliver(&self, request: &WebhookRequest) -> Result<u16, DeliveryError> {
+impl DeliverySender for HttpDeliverySender {
+    async fn deliver(&self, request: &DeliveryRequest) -> Result<u16, DeliveryError> {
         let owners = self.per_owner.of(&request.owner);
         let slots = async {
             // The owner's slot first: a waiting owner must not hold a slot that others could use.
@@ -116,15 +116,13 @@ mod tests {
 
     use super::*;
 
-    fn webhook_request(owner: &str, url: &str, egress_policy: EgressPolicy) -> WebhookRequest {
-        WebhookRequest {
+    fn request(owner: &str, url: &str, egress_policy: EgressPolicy) -> DeliveryRequest {
+        DeliveryRequest {
             owner: UserId::parse(owner).unwrap(),
             url: WebhookUrl::parse(url).unwrap(),
             egress_policy,
-            id: "e.0".to_owned(),
-            timestamp: 0,
-            signature: "v1,".to_owned(),
-            body: "{}".to_owned(),
+            headers: Vec::new(),
+            body: "{}".into(),
         }
     }
 
@@ -133,17 +131,16 @@ mod tests {
     async fn name_that_resolves_to_a_blocked_address_is_not_connected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-        let refused = HttpWebhookSender::new(EgressPolicy::Public, 8)
+        let refused = HttpDeliverySender::new(EgressPolicy::Public, 8)
             .unwrap()
-            .deliver(&webhook_request("ada", &url, EgressPolicy::Public))
+            .deliver(&request("ada", &url, EgressPolicy::Public))
             .await;
         let Err(DeliveryError::Failed(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("may reach"), "{why}");
         // The same name with an allowed address is connected to.
-        let within = HttpWebhookSender::new(EgressPolicy::Loopback, 8).unwrap();
-        let sending = tokio::spawn(async move {
-            within.deliver(&webhook_request("ada", &url, EgressPolicy::Loopback)).await
-        });
+        let within = HttpDeliverySender::new(EgressPolicy::Loopback, 8).unwrap();
+        let sending =
+            tokio::spawn(async move { within.deliver(&request("ada", &url, EgressPolicy::Loopback)).await });
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(stream.read(&mut [0; 1]).await.unwrap() > 0);
         drop(stream);
@@ -152,16 +149,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hanging_deliveries_of_one_owner_do_not_delay_others() {
-        let sender = HttpWebhookSender::new(EgressPolicy::Loopback, 8).unwrap();
+        let sender = HttpDeliverySender::new(EgressPolicy::Loopback, 8).unwrap();
         let mallory = UserId::parse("mallory").unwrap();
         let hanging = sender.per_owner.of(&mallory);
         let _turns = hanging.try_acquire_many(4).unwrap();
         assert!(hanging.try_acquire().is_err(), "half of all is the most for one owner");
         let put_off =
-            sender.deliver(&webhook_request("mallory", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
+            sender.deliver(&request("mallory", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
         assert_eq!(put_off, Err(DeliveryError::Busy));
-        let tried =
-            sender.deliver(&webhook_request("bob", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
+        let tried = sender.deliver(&request("bob", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
         assert!(matches!(tried, Err(DeliveryError::Failed(_))), "{tried:?}");
     }
 }

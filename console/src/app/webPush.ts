@@ -1,0 +1,111 @@
+import { api, data } from '../api/client'
+import { NOTIFIED } from './notified'
+import type { NotificationKind, WebPushSubscriptionView } from '../api/types'
+
+const WORKER = '/push-worker.js'
+
+/** What this browser receives. */
+export interface ThisDevice {
+  id: string
+  device: string
+  kinds: readonly NotificationKind[]
+}
+
+export function thisDevice(): ThisDevice | undefined {
+  const stored = localStorage.getItem(NOTIFIED)
+  return stored === null ? undefined : (JSON.parse(stored) as ThisDevice)
+}
+
+/** Why this browser cannot receive notifications, as a sentence. */
+export function obstacle(): string | undefined {
+  if (!window.isSecureContext) {
+    return 'Browsers allow notifications only over HTTPS, or from this machine itself. Put HTTPS in front of the server.'
+  }
+  if (!('serviceWorker' in navigator && 'PushManager' in window)) {
+    return 'This browser cannot receive notifications. On an iPhone, add the console to the home screen first.'
+  }
+  return undefined
+}
+
+interface TrustedTypes {
+  createPolicy(name: string, rules: { createScriptURL: () => string }): { createScriptURL: (text: string) => string }
+}
+
+/** The page's policy forbids texts as addresses of scripts. This is the only exception, and it ignores the text. */
+const trusted = (window as { trustedTypes?: TrustedTypes }).trustedTypes?.createPolicy('pilothouse-push', {
+  createScriptURL: () => WORKER,
+})
+
+async function worker(): Promise<ServiceWorkerRegistration> {
+  await navigator.serviceWorker.register(trusted === undefined ? WORKER : trusted.createScriptURL(WORKER))
+  return navigator.serviceWorker.ready
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64.replaceAll('-', '+').replaceAll('_', '/'))
+  return Uint8Array.from(text, (character) => character.charCodeAt(0))
+}
+
+/** Whether the browser's subscription is for the key of this server. Another server may have run at this address before. */
+function isFor(subscription: PushSubscription, key: Uint8Array): boolean {
+  const known = subscription.options.applicationServerKey
+  return known !== null && new Uint8Array(known).join() === key.join()
+}
+
+/** Subscribes this browser, or changes what it receives. Asks the person for permission the first time. */
+export async function subscribe(device: string, kinds: readonly NotificationKind[]): Promise<WebPushSubscriptionView> {
+  if ((await Notification.requestPermission()) !== 'granted') {
+    throw new Error('The browser does not allow notifications from this page. Change that in its settings for this site.')
+  }
+  const registration = await worker()
+  const { publicKey } = await data(api.GET('/api/web-push/key'))
+  const key = bytesOf(publicKey)
+  let subscription = await registration.pushManager.getSubscription()
+  if (subscription !== null && !isFor(subscription, key)) {
+    await subscription.unsubscribe()
+    subscription = null
+  }
+  subscription ??= await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key })
+  const { endpoint, keys } = subscription.toJSON()
+  const stored = await data(
+    api.POST('/api/web-push/subscriptions', {
+      body: {
+        endpoint: endpoint ?? '',
+        keys: { p256dh: keys?.p256dh ?? '', auth: keys?.auth ?? '' },
+        device,
+        kinds: [...kinds],
+      },
+    }),
+  )
+  localStorage.setItem(NOTIFIED, JSON.stringify({ id: stored.id, device, kinds: stored.kinds } satisfies ThisDevice))
+  return stored
+}
+
+/** Removes a subscription, and that of the browser if it is its own. */
+export async function unsubscribe(id: string): Promise<void> {
+  if (thisDevice()?.id === id) {
+    localStorage.removeItem(NOTIFIED)
+    const registration = await navigator.serviceWorker.getRegistration()
+    await (await registration?.pushManager.getSubscription())?.unsubscribe()
+  }
+  await api.DELETE('/api/web-push/subscriptions/{id}', { params: { path: { id } } })
+}
+
+/** Push services end subscriptions after some time; and the server may have lost one. Runs when the console opens. */
+export async function renewSubscription(): Promise<void> {
+  const known = thisDevice()
+  if (known === undefined || obstacle() !== undefined || Notification.permission !== 'granted') return
+  await subscribe(known.device, known.kinds)
+}
+
+/** Runs a function with the path of a notification that the person opened. */
+export function onOpened(open: (path: string) => void): () => void {
+  if (!('serviceWorker' in navigator)) return () => undefined
+  const listener = ({ data }: MessageEvent<{ open?: string }>): void => {
+    if (data.open !== undefined) open(data.open)
+  }
+  navigator.serviceWorker.addEventListener('message', listener)
+  return () => {
+    navigator.serviceWorker.removeEventListener('message', listener)
+  }
+}

@@ -1,0 +1,130 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, data } from '../api/client'
+import type { NotificationKind } from '../api/types'
+import { obstacle, subscribe, thisDevice, unsubscribe } from '../app/webPush'
+import { ActionButton, Button, Card, Checkboxes, Field, Problem, RequestForm, s } from '../ui'
+import { Ago } from '../ui/time'
+
+/** Texts of all kinds, first those that a new device receives. */
+const KINDS = [
+  ['waiting-for-input', 'An agent asks, or needs an approval'],
+  ['waiting-for-approval', 'A plan waits for approval'],
+  ['output-ready', 'An output waits for review'],
+  ['session-completed', 'A session completed'],
+  ['session-failed', 'A session failed'],
+  ['chain-completed', 'A chain completed'],
+  ['budget-exhausted', 'A budget is used up'],
+  ['spend-unmetered', 'A spend cannot be measured'],
+  ['quota-exceeded', 'A quota is used up'],
+  ['disk-full', 'A disk is full'],
+  ['context-exhausted', 'A context window is full'],
+  ['auto-continue-stopped', 'Auto-continue stopped early'],
+  ['after-stop-activity', 'An agent acted after its stop'],
+  ['budget-warning', 'A budget is nearly used up'],
+  ['model-unavailable', 'A model does not answer'],
+  ['events-lost', 'Events were lost'],
+  ['run-late', 'A pause or resume takes long'],
+  ['schedule-skipped', 'A schedule was skipped'],
+  ['webhook-disabled', 'A webhook was disabled'],
+] as const satisfies readonly (readonly [NotificationKind, string])[]
+const USUAL = KINDS.slice(0, 13).map(([kind]) => kind)
+
+function textOf(kind: NotificationKind): string {
+  return KINDS.find(([known]) => known === kind)?.[1] ?? kind
+}
+
+/** A name for this browser that its owner recognises. */
+function usualName(): string {
+  const agent = navigator.userAgent
+  const system = /iPhone|iPad|Android|Windows|Mac|Linux/.exec(agent)?.[0] ?? 'this device'
+  const browser = /Edg|Firefox|Chrome|Safari/.exec(agent)?.[0].replace('Edg', 'Edge') ?? 'Browser'
+  return `${browser} on ${system}`
+}
+
+const KEY = ['web-push'] as const
+
+/** Which notifications this browser receives while the console is not open in it. */
+export function ThisDeviceNotifications() {
+  const queries = useQueryClient()
+  const [known, setKnown] = useState(thisDevice)
+  const [device, setDevice] = useState(known?.device ?? usualName)
+  const [kinds, setKinds] = useState<readonly string[]>(known?.kinds ?? USUAL)
+  const save = useMutation({
+    mutationFn: () => subscribe(device, kinds as readonly NotificationKind[]),
+    onSuccess: async () => {
+      setKnown(thisDevice())
+      await queries.invalidateQueries({ queryKey: KEY })
+    },
+  })
+  const reason = obstacle()
+  if (reason !== undefined) {
+    return (
+      <Card title="Notifications on this device">
+        <p>{reason}</p>
+      </Card>
+    )
+  }
+  return (
+    <Card title="Notifications on this device">
+      <RequestForm request={save}>
+        <p>
+          {known === undefined
+            ? 'This browser can notify you while the console is closed. Nothing is shown while you look at it.'
+            : 'This browser notifies you while the console is closed.'}
+        </p>
+        <Field label="Name of this device">
+          <input
+            className={s.input}
+            value={device}
+            maxLength={100}
+            required
+            onChange={({ target }) => {
+              setDevice(target.value)
+            }}
+          />
+        </Field>
+        <Checkboxes legend="Notify me when" options={KINDS} checked={kinds} onChange={setKinds} />
+        <div>
+          <Button type="submit" look="primary" disabled={save.isPending || kinds.length === 0}>
+            {known === undefined ? 'Notify me on this device' : 'Save'}
+          </Button>
+        </div>
+      </RequestForm>
+    </Card>
+  )
+}
+
+/** All devices of the owner that receive notifications. */
+export function NotifiedDevices() {
+  const queries = useQueryClient()
+  const list = useQuery({ queryKey: KEY, queryFn: () => data(api.GET('/api/web-push/subscriptions')) })
+  const own = thisDevice()?.id
+  return (
+    <Card title="Devices that receive notifications">
+      {list.isError && <Problem error={list.error} />}
+      {list.data?.items.length === 0 && <p className={s.muted}>None.</p>}
+      <ul className={s.stack} aria-label="Devices that receive notifications">
+        {list.data?.items.map(({ id, device, service, kinds, createdAt }) => (
+          <li key={id} className={s.row}>
+            <span>
+              <strong>{device}</strong>
+              {id === own && ' (this one)'}
+              <br />
+              <small className={s.muted}>
+                by {service}, since <Ago at={createdAt} />: {kinds.map(textOf).join('; ')}
+              </small>
+            </span>
+            <ActionButton
+              aria-label={`Stop notifying ${device}`}
+              action={() => unsubscribe(id)}
+              done={() => void queries.invalidateQueries({ queryKey: KEY })}
+            >
+              Stop
+            </ActionButton>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}

@@ -1,0 +1,104 @@
+//! `POST /api/web-push/subscriptions`: sends notifications to a browser (decision 98).
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use deserr::Deserr;
+use http::StatusCode;
+use pilothouse_api::input::Violations;
+use pilothouse_api::web_push::WebPushSubscriptionView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::requirements::COMMAND;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::body::Body;
+use pilothouse_app::unit_of_work::Decision;
+use pilothouse_app::web_push;
+use pilothouse_domain::announcement::NotificationKind;
+use pilothouse_domain::text::DeviceName;
+use pilothouse_domain::web_push::{
+    BrowserPublicKey, BrowserSecret, Subscribed, WebPushKeys, WebPushSubscription, WebPushSubscriptions,
+};
+use pilothouse_domain::webhook::WebhookUrl;
+use pilothouse_domain::{DomainContext, WebPushSubscriptionId};
+use pilothouse_store::{Commit, Loaded};
+use schemars::JsonSchema;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("web-push-subscribe", Verb::Post, "/api/web-push/subscriptions", |verb| {
+        verb.route(subscribe)
+    })
+    .owner()
+    .summary("Send notifications to a browser")
+    .input::<SubscribeToWebPush>()
+    .output::<WebPushSubscriptionView>(&[200, 201])
+    .requires(COMMAND);
+
+/// A browser that is to receive notifications. The fields are those of the browser's `PushSubscription`.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubscribeToWebPush {
+    /// The HTTPS URL of the push service.
+    pub endpoint: WebhookUrl,
+    /// The keys of the browser.
+    pub keys: BrowserKeys,
+    /// What you call the device.
+    pub device: DeviceName,
+    /// The kinds of notifications to receive. When omitted: what waits for a person, and what completed or failed.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub kinds: Option<Vec<NotificationKind>>,
+}
+
+/// The keys with which messages for the browser are encrypted.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
+pub struct BrowserKeys {
+    /// The public key of the browser.
+    pub p256dh: BrowserPublicKey,
+    /// The secret that the browser shares with the server.
+    pub auth: BrowserSecret,
+}
+
+/// Responds with 201 and the subscription, or with 200 if the browser was subscribed before; its kinds and keys are then replaced.
+async fn subscribe(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<SubscribeToWebPush>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    let SubscribeToWebPush { endpoint, keys: BrowserKeys { p256dh, auth }, device, kinds } = body.input;
+    endpoint.check(app.integrations.egress_policy).map_err(|error| Problem::invalid("endpoint", error))?;
+    web_push::check_browser_key(&p256dh).map_err(|error| Problem::invalid("keys.p256dh", error))?;
+    let kinds: BTreeSet<_> =
+        kinds.map_or_else(|| NotificationKind::PUSHED_BY_DEFAULT.into(), |kinds| kinds.into_iter().collect());
+    let keys = WebPushKeys { p256dh, auth };
+    let owner = &command.owner;
+    let load = async || app.store.web_push_subscriptions(owner).await.map_err(Problem::from);
+    let decide = |mut known: Loaded<WebPushSubscriptions>, ctx: &mut DomainContext<'_>| {
+        let subscription = WebPushSubscription {
+            id: WebPushSubscriptionId::new(ctx.uuid()),
+            device: device.clone(),
+            endpoint: endpoint.clone(),
+            keys: keys.clone(),
+            kinds: kinds.clone(),
+            created_at: ctx.now,
+        };
+        let (effect, stored) =
+            known.value.subscribe(subscription).map_err(|error| Problem::invalid("endpoint", error))?;
+        let mut commit = Commit::new();
+        commit.web_push_subscriptions(owner, &known)?;
+        let status = match effect {
+            Subscribed::Added => StatusCode::CREATED,
+            Subscribed::Replaced => StatusCode::OK,
+        };
+        Ok(Decision::Commit(
+            commit,
+            CommandResponse::new(status, None, &WebPushSubscriptionView::from(&stored))?,
+        ))
+    };
+    app.unit_of_work().run_command(&command, load, decide).await
+}

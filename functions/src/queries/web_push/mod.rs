@@ -1,0 +1,4 @@
+//! Queries of Web Push (decision 98).
+
+pub mod key;
+pub mod list;

@@ -1,0 +1,239 @@
+//! Web Push (decision 98): the browsers of an owner that receive notifications while no page of the console is open.
+//!
+//! A browser subscribes at the push service of its vendor, and gives the control plane the URL and the keys of the subscription.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::announcement::NotificationKind;
+use crate::string_value::string_value;
+use crate::text::DeviceName;
+use crate::webhook::WebhookUrl;
+use crate::{Timestamp, WebPushSubscriptionId};
+
+/// A browser that receives notifications.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebPushSubscription {
+    pub id: WebPushSubscriptionId,
+    /// What the owner calls the device.
+    pub device: DeviceName,
+    /// URL of the push service. The rules for URLs of webhooks apply to it.
+    pub endpoint: WebhookUrl,
+    pub keys: WebPushKeys,
+    /// The kinds of notifications that the browser receives.
+    pub kinds: BTreeSet<NotificationKind>,
+    pub created_at: Timestamp,
+}
+
+/// The keys with which messages for a browser are encrypted (RFC 8291).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebPushKeys {
+    pub p256dh: BrowserPublicKey,
+    pub auth: BrowserSecret,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWebPushKey {
+    #[error("must be an uncompressed point of the curve P-256 in base64url without padding")]
+    PublicKey,
+    #[error("must be 16 bytes in base64url without padding")]
+    Secret,
+}
+
+/// The browser's public key, as `PushSubscription.toJSON()` writes it. Whether the point is on the curve is checked where it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BrowserPublicKey(String);
+
+impl BrowserPublicKey {
+    /// The length of an uncompressed point.
+    pub const BYTES: usize = 65;
+    const UNCOMPRESSED: u8 = 4;
+
+    fn parse(text: String) -> Result<Self, InvalidWebPushKey> {
+        match URL_SAFE_NO_PAD.decode(&text) {
+            Ok(bytes) if bytes.len() == Self::BYTES && bytes[0] == Self::UNCOMPRESSED => Ok(Self(text)),
+            _ => Err(InvalidWebPushKey::PublicKey),
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default()
+    }
+}
+
+string_value!(BrowserPublicKey.0, InvalidWebPushKey, Self::parse, {
+    "type": "string", "minLength": 87, "maxLength": 87
+});
+
+/// The secret that the browser shares with the control plane, as `PushSubscription.toJSON()` writes it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BrowserSecret(String);
+
+impl BrowserSecret {
+    pub const BYTES: usize = 16;
+
+    fn parse(text: String) -> Result<Self, InvalidWebPushKey> {
+        match URL_SAFE_NO_PAD.decode(&text) {
+            Ok(bytes) if bytes.len() == Self::BYTES => Ok(Self(text)),
+            _ => Err(InvalidWebPushKey::Secret),
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default()
+    }
+}
+
+string_value!(BrowserSecret.0, InvalidWebPushKey, Self::parse, {
+    "type": "string", "minLength": 22, "maxLength": 22
+});
+
+impl std::fmt::Debug for BrowserSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BrowserSecret(…)")
+    }
+}
+
+/// All subscriptions of an owner. They are stored in one item, so that a notification costs one read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebPushSubscriptions {
+    items: Vec<WebPushSubscription>,
+}
+
+/// The effect of [`WebPushSubscriptions::subscribe`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subscribed {
+    Added,
+    /// The browser had a subscription with this endpoint. Its device, keys and kinds are replaced; its id stays.
+    Replaced,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is one too many: an owner has at most {} devices that receive notifications; remove one first",
+    WebPushSubscriptions::MAX
+)]
+pub struct TooManySubscriptions;
+
+impl WebPushSubscriptions {
+    pub const MAX: usize = 20;
+
+    /// Oldest first.
+    pub fn items(&self) -> &[WebPushSubscription] {
+        &self.items
+    }
+
+    pub fn get(&self, id: WebPushSubscriptionId) -> Option<&WebPushSubscription> {
+        self.items.iter().find(|known| known.id == id)
+    }
+
+    /// Adds a subscription, or replaces the one with the same endpoint. Returns the stored one.
+    pub fn subscribe(
+        &mut self,
+        mut subscription: WebPushSubscription,
+    ) -> Result<(Subscribed, WebPushSubscription), TooManySubscriptions> {
+        if let Some(known) = self.items.iter_mut().find(|known| known.endpoint == subscription.endpoint) {
+            subscription.id = known.id;
+            subscription.created_at = known.created_at;
+            known.clone_from(&subscription);
+            return Ok((Subscribed::Replaced, subscription));
+        }
+        if self.items.len() >= Self::MAX {
+            return Err(TooManySubscriptions);
+        }
+        self.items.push(subscription.clone());
+        Ok((Subscribed::Added, subscription))
+    }
+
+    /// Removes a subscription. Returns whether it existed.
+    pub fn remove(&mut self, id: WebPushSubscriptionId) -> bool {
+        let before = self.items.len();
+        self.items.retain(|known| known.id != id);
+        self.items.len() < before
+    }
+
+    /// The subscriptions that receive notifications of this kind.
+    pub fn receivers(&self, kind: NotificationKind) -> impl Iterator<Item = WebPushSubscriptionId> {
+        self.items.iter().filter(move |known| known.kinds.contains(&kind)).map(|known| known.id)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn subscription(number: u128, endpoint: &str) -> WebPushSubscription {
+        WebPushSubscription {
+            id: WebPushSubscriptionId::new(Uuid::from_u128(number)),
+            device: DeviceName::try_from("Phone".to_owned()).unwrap(),
+            endpoint: WebhookUrl::parse(endpoint).unwrap(),
+            keys: WebPushKeys {
+                p256dh: BrowserPublicKey::parse(URL_SAFE_NO_PAD.encode([4; 65])).unwrap(),
+                auth: BrowserSecret::parse(URL_SAFE_NO_PAD.encode([7; 16])).unwrap(),
+            },
+            kinds: NotificationKind::PUSHED_BY_DEFAULT.into(),
+            created_at: Timestamp::from_millis(1),
+        }
+    }
+
+    #[test]
+    fn browser_that_subscribes_again_keeps_its_id() {
+        let mut all = WebPushSubscriptions::default();
+        all.subscribe(subscription(1, "https://push.example/a")).unwrap();
+        let again = WebPushSubscription {
+            kinds: BTreeSet::from([NotificationKind::SessionFailed]),
+            ..subscription(2, "https://push.example/a")
+        };
+        let (effect, stored) = all.subscribe(again).unwrap();
+        assert_eq!((effect, stored.id), (Subscribed::Replaced, subscription(1, "https://x.example").id));
+        assert_eq!(all.items(), [stored]);
+    }
+
+    #[test]
+    fn one_device_too_many_is_refused_and_changes_nothing() {
+        let mut all = WebPushSubscriptions::default();
+        for number in 0..WebPushSubscriptions::MAX as u128 {
+            all.subscribe(subscription(number, &format!("https://push.example/{number}"))).unwrap();
+        }
+        let before = all.clone();
+        assert_eq!(all.subscribe(subscription(99, "https://push.example/99")), Err(TooManySubscriptions));
+        assert_eq!(all, before);
+        assert!(all.subscribe(subscription(99, "https://push.example/3")).is_ok(), "a known browser may");
+        assert!(all.remove(subscription(0, "https://x.example").id));
+        assert!(!all.remove(subscription(0, "https://x.example").id));
+        assert!(all.subscribe(subscription(99, "https://push.example/99")).is_ok());
+    }
+
+    #[test]
+    fn device_receives_only_the_kinds_that_it_asked_for() {
+        let mut all = WebPushSubscriptions::default();
+        let failures = WebPushSubscription {
+            kinds: BTreeSet::from([NotificationKind::SessionFailed]),
+            ..subscription(1, "https://push.example/a")
+        };
+        all.subscribe(failures).unwrap();
+        all.subscribe(subscription(2, "https://push.example/b")).unwrap();
+        let receivers = |kind| all.receivers(kind).count();
+        assert_eq!(receivers(NotificationKind::SessionFailed), 2);
+        assert_eq!(receivers(NotificationKind::WaitingForInput), 1);
+        assert_eq!(receivers(NotificationKind::BudgetWarning), 0, "nobody has to act on it");
+    }
+
+    #[test]
+    fn keys_of_another_form_are_refused() {
+        let public = |bytes: &[u8]| BrowserPublicKey::parse(URL_SAFE_NO_PAD.encode(bytes));
+        assert_eq!(public(&[4; 64]), Err(InvalidWebPushKey::PublicKey));
+        assert_eq!(public(&[2; 65]), Err(InvalidWebPushKey::PublicKey), "a compressed point is shorter");
+        assert_eq!(BrowserPublicKey::parse("?".to_owned()), Err(InvalidWebPushKey::PublicKey));
+        assert_eq!(BrowserSecret::parse(URL_SAFE_NO_PAD.encode([1; 15])), Err(InvalidWebPushKey::Secret));
+    }
+}
