@@ -1,4 +1,4 @@
-import { expect, test } from './fixture'
+import { expect, expectAccessible, open, test } from './fixture'
 
 test('a link logs in once', { tag: '@quick' }, async ({ server, console: page, browser }) => {
   const other = await (await browser.newContext()).newPage()
@@ -101,4 +101,28 @@ test('a stream whose login has expired leads to the login', async ({ console: pa
   await server.kill()
   await server.up()
   await expect(page).toHaveURL(/\/login$/)
+})
+
+test('a link pairs another device, which can be logged out from here', { tag: '@quick' }, async ({
+  console: page,
+  browser,
+}) => {
+  await open(page, '/settings')
+  await page.getByRole('button', { name: 'Make a link' }).click()
+  await expect(page.getByRole('img', { name: 'QR code of the link' })).toBeVisible()
+  const link = await page.getByText('/login#code=').innerText()
+  const phone = await (await browser.newContext({ userAgent: 'Mozilla/5.0 (Linux; Android 16) Chrome/156.0' })).newPage()
+  await phone.goto(link)
+  await expect(phone.getByRole('heading', { name: 'Inbox', level: 1 })).toBeVisible()
+
+  await page.reload()
+  const logins = page.getByRole('list', { name: 'Logins' }).getByRole('listitem')
+  await expect(logins).toHaveCount(2)
+  await expect(logins.first()).toContainText('(this one)')
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Log out Chrome on Android' }).click()
+  await expect(logins).toHaveCount(1)
+  // The page over there notices without a click.
+  await expect(phone.getByLabel('Link or code')).toBeVisible()
+  await phone.context().close()
 })

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::{
     adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, dead_letters,
-    deliverables, demo, events, inbox, keys, knowledge, lifecycle, open, plan, pool, project, ps, queue,
+    deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool, project, ps, queue,
     records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
 };
 use crate::globals::Globals;
@@ -49,6 +49,8 @@ pub enum Command {
     Show(show::Show),
     Watch(watch::Watch),
     Open(open::Open),
+    #[command(subcommand)]
+    Logins(logins::Logins),
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),

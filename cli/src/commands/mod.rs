@@ -24,6 +24,7 @@ mod interactive;
 pub mod keys;
 pub mod knowledge;
 pub mod lifecycle;
+pub mod logins;
 pub mod open;
 mod pages;
 pub mod parse;
@@ -92,6 +93,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Tasks(command) => command.run(&ctx()?).await,
         Command::Notifications(command) => command.run(&ctx()?).await,
         Command::Open(command) => command.run(&ctx()?, &globals).await,
+        Command::Logins(command) => command.run(&ctx()?).await,
         Command::Replay(command) => command.run(&ctx()?).await,
         Command::Export(command) => command.run(&ctx()?).await,
         Command::Steer(command) => command.run(&ctx()?).await,
@@ -135,6 +137,9 @@ const fn embedded_only(command: &Command) -> Option<&'static str> {
         ),
         Command::Open(_) => {
             Some("`pilothouse open` opens the console of the embedded server; remove --profile aws")
+        }
+        Command::Logins(_) => {
+            Some("`pilothouse logins` lists browsers of the embedded server; remove --profile aws")
         }
         Command::Demo(_) => {
             Some("`pilothouse demo` needs a server of the embedded profile; remove --profile aws")

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use pilothouse_api::console;
+use qrcode::render::unicode::Dense1x2;
+use qrcode::{EcLevel, QrCode};
 use serde_json::json;
 
 use crate::context::{Context, write, write_json};
@@ -27,6 +29,9 @@ pub struct Open {
     /// Print the link only
     #[arg(long)]
     pub print: bool,
+    /// Print the link as a QR code, for the camera of a phone. The phone must reach the address of --url
+    #[arg(long, conflicts_with = "print")]
+    pub qr: bool,
 }
 
 impl Open {
@@ -39,6 +44,8 @@ impl Open {
         let link = console::link(ctx.client.base().as_str(), &code.code, path.as_deref());
         if ctx.json {
             write_json(&json!({ "url": link, "expiresInSeconds": code.expires_in_seconds }))?;
+        } else if self.qr {
+            write(&format!("{}\n{link}\n", qr_code(&link)?))?;
         } else if !self.print && std::io::stdout().is_terminal() && show(&link, globals)? {
             write("The console opens in your browser.\n")?;
         } else {
@@ -46,6 +53,14 @@ impl Open {
         }
         Ok(Exit::Done)
     }
+}
+
+/// The link as a QR code of half blocks, dark on light, for terminals of any colours.
+fn qr_code(link: &str) -> Result<String, CliError> {
+    let code = QrCode::with_error_correction_level(link, EcLevel::L)
+        .map_err(|error| CliError::Usage(format!("the link does not fit into a QR code: {error}")))?;
+    let blocks = code.render::<Dense1x2>().build();
+    Ok(blocks.lines().map(|line| format!("\x1b[30;107m{line}\x1b[0m\n")).collect())
 }
 
 /// Opens the link in the browser. Returns false if that failed.

@@ -13,6 +13,7 @@ pub mod deliverables;
 pub mod events;
 pub mod inbox;
 pub mod interactive;
+pub mod logins;
 pub mod logs;
 pub mod messages;
 pub mod money;

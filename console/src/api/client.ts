@@ -60,10 +60,10 @@ export function etag(version: number): string {
 }
 
 /** Requests below `/console`, which the OpenAPI document does not describe. */
-export async function consoleRequest<T>(path: string, body?: unknown): Promise<T> {
+export async function consoleRequest<T>(path: string, body?: unknown, method?: 'DELETE'): Promise<T> {
   const response = await send(
     new Request(`${location.origin}/console/${path}`, {
-      method: body === undefined ? 'GET' : 'POST',
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
       ...(body === undefined
         ? {}
         : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),

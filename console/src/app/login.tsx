@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react'
 import { consoleRequest } from '../api/client'
 import { storeConsoleKey } from '../api/key'
 import { Button, Field, Problem, s } from '../ui'
+import { deviceName } from './deviceName'
 import shell from './shell.module.css'
 
 /** The path in a link, if it is a page of the console. Another site must not be reachable through a link. */
@@ -15,7 +16,7 @@ export function LoginScreen() {
   const [text, setText] = useState('')
   const login = useMutation({
     mutationFn: async ({ code }: { code: string; to: string }) =>
-      consoleRequest<{ ownerId: string; key: string }>('login', { code }),
+      consoleRequest<{ ownerId: string; key: string }>('login', { code, device: deviceName() }),
     onSuccess: ({ key }, { to }) => {
       storeConsoleKey(key)
       // Loads the page again, so that no data of an earlier login stays in memory.

@@ -1,10 +1,14 @@
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, data, etag } from '../api/client'
+import { api, ApiProblem, data, etag } from '../api/client'
 import type { SessionView } from '../api/types'
 import { Button, Dialog, Field, RequestForm, s } from '../ui'
+import { dollars } from '../ui/money'
 
-/** Changes the cap. The request carries the version that the person saw, so it cannot overwrite somebody else's change. */
+/** Attempts at a change while the agent changes other parts of the session. */
+const ATTEMPTS = 5
+
+/** Changes the cap, unless somebody else has changed it since the person read it. */
 export function BudgetEditor({
   session,
   onClose,
@@ -14,16 +18,27 @@ export function BudgetEditor({
   onClose: () => void
   onChanged: (session: SessionView) => void
 }) {
-  const [seen] = useState(session)
+  const [seen, setSeen] = useState(session)
   const [cap, setCap] = useState(session.budget.hardCapUsd)
-  const change = useMutation({
-    mutationFn: () =>
-      data(
+  const params = { path: { id: session.id } }
+  const set = async (known: SessionView, attempt = 1): Promise<SessionView> => {
+    try {
+      return await data(
         api.PATCH('/api/agents/sessions/{id}/budget', {
-          params: { path: { id: seen.id }, header: { 'If-Match': etag(seen.version) } as never },
+          params: { ...params, header: { 'If-Match': etag(known.version) } as never },
           body: { capUsd: cap.trim() } as never,
         }),
-      ),
+      )
+    } catch (error) {
+      if (!(error instanceof ApiProblem) || error.code !== 'precondition-failed' || attempt >= ATTEMPTS) throw error
+      const current = await data(api.GET('/api/agents/sessions/{id}', { params }))
+      setSeen(current)
+      if (current.budget.hardCapUsd !== known.budget.hardCapUsd) throw error
+      return set(current, attempt + 1)
+    }
+  }
+  const change = useMutation({
+    mutationFn: () => set(seen),
     onSuccess: (session) => {
       onChanged(session)
       onClose()
@@ -32,7 +47,7 @@ export function BudgetEditor({
   return (
     <Dialog title="Cap of the session" isOpen onClose={onClose}>
       <RequestForm request={change}>
-        <Field label="Dollars" hint="The session pauses when it has spent this.">
+        <Field label="Dollars" hint={`The session pauses when it has spent this. Now it is ${dollars(seen.budget.hardCapUsd)}.`}>
           <input
             className={s.input}
             inputMode="decimal"

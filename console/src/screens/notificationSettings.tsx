@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, data } from '../api/client'
 import type { NotificationKind } from '../api/types'
+import { deviceName } from '../app/deviceName'
 import { obstacle, subscribe, thisDevice, unsubscribe } from '../app/webPush'
 import { ActionButton, Button, Card, Checkboxes, Field, Problem, RequestForm, s } from '../ui'
 import { Ago } from '../ui/time'
@@ -34,21 +35,13 @@ function textOf(kind: NotificationKind): string {
   return KINDS.find(([known]) => known === kind)?.[1] ?? kind
 }
 
-/** A name for this browser that its owner recognises. */
-function usualName(): string {
-  const agent = navigator.userAgent
-  const system = /iPhone|iPad|Android|Windows|Mac|Linux/.exec(agent)?.[0] ?? 'this device'
-  const browser = /Edg|Firefox|Chrome|Safari/.exec(agent)?.[0].replace('Edg', 'Edge') ?? 'Browser'
-  return `${browser} on ${system}`
-}
-
 const KEY = ['web-push'] as const
 
 /** Which notifications this browser receives while the console is not open in it. */
 export function ThisDeviceNotifications() {
   const queries = useQueryClient()
   const [known, setKnown] = useState(thisDevice)
-  const [device, setDevice] = useState(known?.device ?? usualName)
+  const [device, setDevice] = useState(known?.device ?? deviceName)
   const [kinds, setKinds] = useState<readonly string[]>(known?.kinds ?? USUAL)
   const save = useMutation({
     mutationFn: () => subscribe(device, kinds as readonly NotificationKind[]),

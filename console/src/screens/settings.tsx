@@ -1,10 +1,11 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { consoleRequest } from '../api/client'
 import { storeConsoleKey } from '../api/key'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
-import { ActionButton, Button, Card, Field, Problem, s } from '../ui'
+import { ActionButton, Card, Field, Problem, s } from '../ui'
+import { AnotherDevice, Logins } from './logins'
 import { NotifiedDevices, ThisDeviceNotifications } from './notificationSettings'
 import c from './screens.module.css'
 
@@ -13,10 +14,7 @@ export function SettingsScreen() {
   const navigate = useNavigate()
   const session = useQuery({
     queryKey: ['console-session'],
-    queryFn: () => consoleRequest<{ ownerId: string }>('session'),
-  })
-  const code = useMutation({
-    mutationFn: () => consoleRequest<{ code: string; expiresInSeconds: number }>('codes', {}),
+    queryFn: () => consoleRequest<{ ownerId: string; loginId?: string }>('session'),
   })
   return (
     <div className={s.stack} style={{ maxWidth: '42rem' }}>
@@ -59,30 +57,8 @@ export function SettingsScreen() {
           </div>
         </div>
       </Card>
-      <Card title="Another device">
-        <div className={s.stack}>
-          <p>
-            A link logs another browser in once, within 15 minutes. The device must reach the server: start it with{' '}
-            <code>--listen</code> and an address of your network, which must be trusted.
-          </p>
-          {code.isError && <Problem error={code.error} />}
-          <div>
-            <Button
-              disabled={code.isPending}
-              onClick={() => {
-                code.mutate()
-              }}
-            >
-              Make a link
-            </Button>
-          </div>
-          {code.data !== undefined && (
-            <code>
-              {location.origin}/login#code={code.data.code}
-            </code>
-          )}
-        </div>
-      </Card>
+      <Logins own={session.data?.loginId} />
+      <AnotherDevice />
     </div>
   )
 }

@@ -1,6 +1,8 @@
 //! The login of the web console, which the embedded server serves below `/console`.
 
-use pilothouse_domain::UserId;
+use pilothouse_domain::console_login::ConsoleLogin;
+use pilothouse_domain::text::DeviceName;
+use pilothouse_domain::{ConsoleLoginId, UserId};
 use serde::{Deserialize, Serialize};
 
 /// A code that logs a browser in once.
@@ -16,9 +18,12 @@ pub struct ConsoleCode {
 /// The exchange of a code for a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ConsoleLogin {
+pub struct ConsoleLoginRequest {
     /// The code of the link.
     pub code: String,
+    /// What the browser calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceName>,
 }
 
 /// A browser that is logged in.
@@ -27,9 +32,20 @@ pub struct ConsoleLogin {
 pub struct ConsoleSession {
     /// The owner that the browser acts for.
     pub owner_id: UserId,
+    /// The login of the browser; absent if the request was authenticated by a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_id: Option<ConsoleLoginId>,
     /// The key that each request carries besides the cookie. Only the response to a login has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// The browsers in which an owner is logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsoleLoginsView {
+    /// The logins, oldest first.
+    pub items: Vec<ConsoleLogin>,
 }
 
 /// A link that logs a browser in and then opens a page of the console, by default the inbox.

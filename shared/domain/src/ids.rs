@@ -99,6 +99,8 @@ uuid_ids! {
     WebhookId = "a webhook id (a UUID)";
     /// Id of a browser's subscription to notifications (decision 98).
     WebPushSubscriptionId = "a subscription id (a UUID)";
+    /// Id of a browser that is logged in to the web console (decision 99).
+    ConsoleLoginId = "a login id (a UUID)";
     /// Id of a project of agents (S2).
     ProjectId = "a project id (a UUID)";
     /// Id of an agent of a project, which outlives its sessions (S2).

@@ -25,6 +25,7 @@
 //! | [`announcement`] | which events are published to other contexts, and which notify the owner |
 //! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
 //! | [`web_push`] | browsers of an owner that receive notifications |
+//! | [`console_login`] | browsers that are logged in to the web console |
 //! | [`trust`] | the trust engine: scores of agents, their changes and decay (S2) |
 //! | [`escalation`] | which tool calls need a person (S2) |
 //! | [`decision`] | timeouts of decisions that wait for a person (S2) |
@@ -51,6 +52,7 @@ pub mod brake;
 pub mod chain;
 pub mod coherence;
 pub mod composition;
+pub mod console_login;
 pub mod context;
 pub mod control_mode;
 pub mod conversation;

@@ -142,7 +142,18 @@ impl LocalKeys {
         owner: &UserId,
         ttl: Duration,
     ) -> Result<String, KeyError> {
-        token::mint(self, owner, ttl, settings)
+        token::mint(self, owner, ttl, settings, None)
+    }
+
+    /// Like [`Self::mint_with`], for a token that a verifier knows by its `id`.
+    pub fn mint_with_id(
+        &self,
+        settings: &TokenSettings,
+        owner: &UserId,
+        ttl: Duration,
+        id: String,
+    ) -> Result<String, KeyError> {
+        token::mint(self, owner, ttl, settings, Some(id))
     }
 
     /// Verifies a token of the embedded server: RS256, this key's `kid`, [`ISSUER`], [`AUDIENCE`], not expired.

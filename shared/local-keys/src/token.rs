@@ -17,6 +17,9 @@ pub struct Claims {
     pub sub: UserId,
     pub iat: u64,
     pub exp: u64,
+    /// Distinguishes tokens that may be revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jti: Option<String>,
 }
 
 /// Issuer and audience that a verifier expects in a token.
@@ -38,6 +41,7 @@ pub(super) fn mint(
     owner: &UserId,
     ttl: Duration,
     settings: &TokenSettings,
+    id: Option<String>,
 ) -> Result<String, KeyError> {
     let now = get_current_timestamp();
     let claims = Claims {
@@ -46,6 +50,7 @@ pub(super) fn mint(
         sub: owner.clone(),
         iat: now,
         exp: now.saturating_add(ttl.as_secs()),
+        jti: id,
     };
     let header = Header { kid: Some(keys.kid.clone()), ..Header::new(Algorithm::RS256) };
     Ok(encode(&header, &claims, &keys.encoding)?)

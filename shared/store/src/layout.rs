@@ -27,6 +27,7 @@
 //! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
 //! | guard of the number of webhooks | `O#{owner}` | `WEBHOOKS` | `webhooks-guard` |
 //! | browsers of an owner that receive notifications | `O#{owner}` | `WEB-PUSH` | `web-push` |
+//! | browsers in which an owner is logged in to the console | `O#{owner}` | `LOGINS` | `console-logins` |
 //! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
 //! | guard of a pool, with its leases and brakes | `O#{owner}` | `POOL` | `pool` |
 //! | session that waits for a slot | `P#{owner}` | `LINE#{since}#{session}` | `waiting` |
@@ -313,6 +314,10 @@ pub(crate) fn webhooks_guard(owner: &UserId) -> Key {
 
 pub(crate) fn web_push_subscriptions(owner: &UserId) -> Key {
     Key::new(owner_partition(owner), "WEB-PUSH")
+}
+
+pub(crate) fn console_logins(owner: &UserId) -> Key {
+    Key::new(owner_partition(owner), "LOGINS")
 }
 
 pub fn deliveries_partition(id: WebhookId) -> String {

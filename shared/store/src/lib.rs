@@ -10,6 +10,7 @@ pub mod blob;
 pub mod coherence;
 pub mod commit;
 pub mod connections;
+mod console_logins;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod cursor;

@@ -26,7 +26,7 @@ struct Browser<'a> {
 
 async fn login(server: &Server, http: &Client, code: &str) -> Response {
     let url = format!("{}/console/login", server.url());
-    http.post(url).json(&json!({ "code": code })).send().await.unwrap()
+    http.post(url).json(&json!({ "code": code, "device": "A phone" })).send().await.unwrap()
 }
 
 impl<'a> Browser<'a> {
@@ -125,6 +125,63 @@ async fn console_code_logs_in_once() {
         assert!(!refused.headers().contains_key(header::SET_COOKIE));
     }
     server.api_with(None).post("/console/codes", json!({})).await.refused(401, "unauthenticated");
+}
+
+/// The browser of a lost phone is logged out by its owner: its requests are refused, and what it follows live ends.
+#[tokio::test]
+async fn removed_login_is_refused_and_its_streams_end() {
+    let mut server = Server::start(1).await;
+    let (lost, kept) = {
+        let (lost, kept) = (Browser::open(&server).await, Browser::open(&server).await);
+        ((lost.cookie, lost.key), (kept.cookie, kept.key))
+    };
+    assert_ne!(lost.0, kept.0);
+    // Logins outlive the server.
+    server.restart().await;
+    let http = Client::builder().no_proxy().build().unwrap();
+    let get = async |(cookie, key): &(String, String), path: &str| {
+        let request = http.get(format!("{}{path}", server.url())).header("cookie", cookie).header(KEY, key);
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap_or_default())
+    };
+    let own = get(&lost, "/console/session").await.1["loginId"].clone();
+    let listed = get(&kept, "/console/logins").await.1;
+    let listed = listed["items"].as_array().unwrap();
+    assert_eq!(listed.len(), 2);
+    let phone = listed.iter().find(|login| login["id"] == own).unwrap();
+    assert_eq!(phone["device"], "A phone");
+    let follow = async |(cookie, key): &(String, String)| {
+        let url = format!("{}/ws/sessions", server.url().replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        request.headers_mut().insert("cookie", cookie.parse().unwrap());
+        let protocols = format!("pilothouse, pilothouse.{key}");
+        request.headers_mut().insert("sec-websocket-protocol", protocols.parse().unwrap());
+        let mut live = connect_async(request).await.unwrap().0;
+        assert!(timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap().is_text());
+        live
+    };
+    let (mut of_lost, mut of_kept) = (follow(&lost).await, follow(&kept).await);
+
+    let path = format!("/console/logins/{}", own.as_str().unwrap());
+    server.api_of("someone-else").delete(&path).await.refused(404, "not-found");
+    assert_eq!(
+        server.api_of("someone-else").get("/console/logins").await.expect(200).body["items"],
+        json!([])
+    );
+    server.api().delete(&path).await.expect(204);
+    server.api().delete(&path).await.refused(404, "not-found");
+    server.api().delete("/console/logins/nonsense").await.refused(404, "not-found");
+    assert_eq!(get(&lost, "/api/decisions").await.0, 401);
+    assert_eq!(get(&kept, "/api/decisions").await.0, 200);
+    while let Some(Ok(_)) = timeout(PATIENCE, of_lost.next()).await.unwrap() {}
+    // The other browser still follows.
+    let session = started(&server, &short()).await;
+    loop {
+        let message = timeout(PATIENCE, of_kept.next()).await.unwrap().unwrap().unwrap();
+        if message.to_text().is_ok_and(|text| text.contains(&session.id)) {
+            break;
+        }
+    }
 }
 
 #[tokio::test]

@@ -225,7 +225,7 @@ impl Connections {
             close: Arc::clone(&close),
         };
         registry.all.insert(id, entry);
-        Arc::new(Connection { id, close, all: Arc::clone(self) })
+        Arc::new(Connection { id, close, close_socket: Arc::default(), all: Arc::clone(self) })
     }
 
     /// Reserves room for the sidecar of a new session.
@@ -284,6 +284,8 @@ struct Connection {
     id: u64,
     /// Notified when the connection must close at once.
     close: Arc<Notify>,
+    /// Notified when its socket must close, which an upgrade does not prevent.
+    close_socket: Arc<Notify>,
     all: Arc<Connections>,
 }
 
@@ -367,6 +369,10 @@ impl Peer for Connection {
         drop(registry);
         self.all.closed.notify_waiters();
         Ok(())
+    }
+
+    fn close(&self) {
+        self.close_socket.notify_one();
     }
 }
 

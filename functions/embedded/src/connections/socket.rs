@@ -1,4 +1,4 @@
-//! A socket that deregisters its connection when it is dropped.
+//! A socket that can be closed from outside, and deregisters its connection when it is dropped.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,12 +7,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::futures::OwnedNotified;
 
 use super::Connection;
 
 pub(super) struct Socket {
     /// Closed before the connection is deregistered: fields are dropped in order.
     stream: TcpStream,
+    /// Ready when the socket must close.
+    closed: Pin<Box<OwnedNotified>>,
     _registration: Registration,
 }
 
@@ -26,7 +29,8 @@ impl Drop for Registration {
 
 impl Socket {
     pub(super) fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
-        Self { stream, _registration: Registration(connection) }
+        let closed = Box::pin(Arc::clone(&connection.close_socket).notified_owned());
+        Self { stream, closed, _registration: Registration(connection) }
     }
 }
 
@@ -36,6 +40,9 @@ impl AsyncRead for Socket {
         ctx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.closed.as_mut().poll(ctx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         Pin::new(&mut self.stream).poll_read(ctx, into)
     }
 }

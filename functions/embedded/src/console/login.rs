@@ -5,19 +5,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::routing::{delete, get, post};
+use axum::{Extension, Json, Router};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
-use pilothouse_api::console::{ConsoleCode, ConsoleLogin, ConsoleSession};
+use pilothouse_api::console::{ConsoleCode, ConsoleLoginRequest, ConsoleLoginsView, ConsoleSession};
 use pilothouse_app::App;
+use pilothouse_app::http::peer::PeerConnection;
 use pilothouse_app::http::{Owner, Problem};
-use pilothouse_domain::UserId;
+use pilothouse_domain::console_login::ConsoleLogin;
+use pilothouse_domain::text::DeviceName;
+use pilothouse_domain::{ConsoleLoginId, UserId};
 use pilothouse_local_keys::{KeyError, LocalKeys, TokenSettings, random_code};
 use pilothouse_wire::keys::{constant_time_eq, sha256_hex};
+use uuid::Uuid;
 
+use super::logins::KnownLogins;
 use super::{PROTOCOL, protocols};
 
 /// How long a code can be exchanged.
@@ -67,28 +73,40 @@ pub(super) struct Logins {
     app: App,
     keys: Arc<LocalKeys>,
     codes: LoginCodes,
+    known: KnownLogins,
     cookie: String,
 }
+
+/// The login that authenticated a request. It is an extension of the request, which a client cannot set.
+#[derive(Debug, Clone, Copy)]
+struct CurrentLogin(ConsoleLoginId);
 
 impl Logins {
     /// Browsers send cookies to every port of a host, so the name contains the port: two servers on one machine have two cookies.
     pub(super) fn new(app: App, keys: Arc<LocalKeys>, codes: LoginCodes, port: u16) -> Self {
-        Self { app, keys, codes, cookie: format!("pilothouse-{port}") }
+        let known = KnownLogins::new(app.clone());
+        Self { app, keys, codes, known, cookie: format!("pilothouse-{port}") }
     }
 
-    /// Adds a token to a request that carries both the cookie and its key.
-    pub(super) fn authenticate(&self, headers: &mut HeaderMap) {
-        if headers.contains_key(header::AUTHORIZATION) {
-            return;
+    /// Adds a token to a request that carries both the cookie and its key, while the login exists.
+    pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Problem> {
+        if request.headers().contains_key(header::AUTHORIZATION) {
+            return Ok(());
         }
-        let token = self.cookie_of(headers).filter(|cookie| self.has_key(headers, cookie));
-        let token = token.and_then(|cookie| self.token_for(cookie).ok());
-        if let Some(mut value) =
-            token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok())
-        {
-            value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
+        let headers = request.headers();
+        let cookie = self.cookie_of(headers).filter(|cookie| self.has_key(headers, cookie));
+        let Some((owner, login)) = cookie.and_then(|cookie| self.login_of(cookie)) else { return Ok(()) };
+        let peer = request.extensions().get::<PeerConnection>();
+        let stream = peer.filter(|_| headers.contains_key(header::UPGRADE)).map(|PeerConnection(peer)| peer);
+        if !self.known.admit(&owner, login, stream).await? {
+            return Ok(());
         }
+        let token = self.keys.mint(&owner, TOKEN_LIFETIME).map_err(Problem::internal)?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(Problem::internal)?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(header::AUTHORIZATION, value);
+        request.extensions_mut().insert(CurrentLogin(login));
+        Ok(())
     }
 
     fn cookie_of<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
@@ -111,9 +129,10 @@ impl Logins {
         self.keys.root_secret().console_key(cookie)
     }
 
-    fn token_for(&self, cookie: &str) -> Result<String, KeyError> {
-        let claims = self.keys.verify_with(&cookie_settings(), cookie)?;
-        self.keys.mint(&claims.sub, TOKEN_LIFETIME)
+    /// The owner and the login of a cookie that this server signed and that has not expired.
+    fn login_of(&self, cookie: &str) -> Option<(UserId, ConsoleLoginId)> {
+        let claims = self.keys.verify_with(&cookie_settings(), cookie).ok()?;
+        Some((claims.sub, claims.jti?.parse().ok()?))
     }
 
     fn cookie(&self, value: &str, lifetime: Duration, secure: bool) -> Result<HeaderValue, Problem> {
@@ -134,6 +153,8 @@ pub(super) fn routes(logins: Logins) -> Router {
         .route("/console/login", post(log_in))
         .route("/console/logout", post(log_out))
         .route("/console/session", get(session))
+        .route("/console/logins", get(list_logins))
+        .route("/console/logins/{id}", delete(remove_login))
         .fallback(|| async { Problem::NotFound("there is nothing at this address".to_owned()) })
         .with_state(logins)
 }
@@ -156,20 +177,31 @@ async fn create_code(State(logins): State<Logins>, headers: HeaderMap) -> Result
 async fn log_in(
     State(logins): State<Logins>,
     headers: HeaderMap,
-    Json(login): Json<ConsoleLogin>,
+    Json(ConsoleLoginRequest { code, device }): Json<ConsoleLoginRequest>,
 ) -> Result<Response, Problem> {
-    let owner = logins.codes.redeem(&login.code).ok_or(Problem::Unauthenticated(
+    let owner = logins.codes.redeem(&code).ok_or(Problem::Unauthenticated(
         "the link was used before or is older than 15 minutes; `pilothouse open` prints a new one",
     ))?;
-    let login =
-        logins.keys.mint_with(&cookie_settings(), &owner, LOGIN_LIFETIME).map_err(Problem::internal)?;
     // Refuses an owner that this server does not serve.
-    let token = logins.token_for(&login).map_err(Problem::internal)?;
+    let token = logins.keys.mint(&owner, TOKEN_LIFETIME).map_err(Problem::internal)?;
     logins.app.keyring.verify(&token)?;
+    let now = logins.app.now();
+    let id = ConsoleLoginId::new(Uuid::now_v7());
+    let device = match device {
+        Some(device) => device,
+        None => DeviceName::try_from("A browser".to_owned()).map_err(Problem::internal)?,
+    };
+    let login =
+        ConsoleLogin { id, device, created_at: now, last_seen_at: now, expires_at: now + LOGIN_LIFETIME };
+    logins.known.add(&owner, login).await?;
+    let login = logins
+        .keys
+        .mint_with_id(&cookie_settings(), &owner, LOGIN_LIFETIME, id.to_string())
+        .map_err(Problem::internal)?;
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let secure = origin.is_some_and(|origin| origin.starts_with("https://"));
     let cookie = logins.cookie(&login, LOGIN_LIFETIME, secure)?;
-    let session = ConsoleSession { owner_id: owner, key: Some(logins.key_of(&login)) };
+    let session = ConsoleSession { owner_id: owner, login_id: Some(id), key: Some(logins.key_of(&login)) };
     Ok((
         [(header::SET_COOKIE, cookie), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))],
         Json(session),
@@ -177,14 +209,51 @@ async fn log_in(
         .into_response())
 }
 
-async fn session(State(logins): State<Logins>, headers: HeaderMap) -> Result<Json<ConsoleSession>, Problem> {
+async fn session(
+    State(logins): State<Logins>,
+    login: Option<Extension<CurrentLogin>>,
+    headers: HeaderMap,
+) -> Result<Json<ConsoleSession>, Problem> {
     let owner_id = owner_of(&logins, headers).await?;
-    Ok(Json(ConsoleSession { owner_id, key: None }))
+    Ok(Json(ConsoleSession { owner_id, login_id: login.map(|Extension(CurrentLogin(id))| id), key: None }))
 }
 
-/// Removes the cookie. Needs the key, so that no other site can log a browser out.
-async fn log_out(State(logins): State<Logins>, headers: HeaderMap) -> Result<Response, Problem> {
-    owner_of(&logins, headers).await?;
+async fn list_logins(
+    State(logins): State<Logins>,
+    headers: HeaderMap,
+) -> Result<Json<ConsoleLoginsView>, Problem> {
+    let owner = owner_of(&logins, headers).await?;
+    Ok(Json(ConsoleLoginsView { items: logins.known.list(&owner).await? }))
+}
+
+/// Logs a browser out: its next request is refused, and its live streams are closed.
+async fn remove_login(
+    State(logins): State<Logins>,
+    id: Result<Path<ConsoleLoginId>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let owner = owner_of(&logins, headers).await?;
+    let is_removed = match id {
+        Ok(Path(id)) => logins.known.remove(&owner, id).await?,
+        Err(_) => false,
+    };
+    if is_removed {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::NotFound("there is no such login".to_owned()))
+    }
+}
+
+/// Ends the login and removes the cookie. Needs the key, so that no other site can log a browser out.
+async fn log_out(
+    State(logins): State<Logins>,
+    login: Option<Extension<CurrentLogin>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let owner = owner_of(&logins, headers).await?;
+    if let Some(Extension(CurrentLogin(id))) = login {
+        logins.known.remove(&owner, id).await?;
+    }
     let cookie = logins.cookie("", Duration::ZERO, false)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

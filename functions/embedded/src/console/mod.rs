@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `files` | the page and its files, with their security headers |
 //! | `login` | one-time codes, the cookie, and the key that a request must carry besides the cookie |
+//! | `logins` | the browsers that are logged in, and the end of a login |
 //! | `origin` | which hosts and origins a request may name |
 //!
 //! A browser sends its cookie with every request to this host, also to its other ports and on behalf of other sites. The cookie
@@ -12,6 +13,7 @@
 
 mod files;
 mod login;
+mod logins;
 mod origin;
 
 use std::sync::Arc;
@@ -64,7 +66,9 @@ async fn admit(State(gate): State<Arc<BrowserGate>>, mut request: Request, next:
     if let Err(problem) = origin::check(&request, &gate.hosts) {
         return problem.into_response();
     }
-    gate.logins.authenticate(request.headers_mut());
+    if let Err(problem) = gate.logins.authenticate(&mut request).await {
+        return problem.into_response();
+    }
     if request.uri().path().starts_with("/console/") {
         return gate.own.clone().oneshot(request).await.into_response();
     }

@@ -19,6 +19,9 @@ pub enum Caller {
 pub trait Peer: Send + Sync + 'static {
     /// Records that a request on the connection was authenticated. Fails if the caller has too many connections.
     fn authenticated(&self, caller: Caller) -> Result<(), AtCapacity>;
+
+    /// Closes the connection, also after it was upgraded to a WebSocket.
+    fn close(&self);
 }
 
 /// The connection of a request. It is an extension of the request, which a client cannot set.
