@@ -29,7 +29,7 @@ use pilothouse_broker::{Broker, MAX_BATCH, OutgoingMessage};
 use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{AgentSessionId, DomainContext, IdSource, RunId, UserId};
-use pilothouse_embedded::{AgentsOnExit, Options, SIDECAR, Server};
+use pilothouse_embedded::{AgentsOnExit, Options, Retention, SIDECAR, Server};
 use pilothouse_functions::events::intake;
 use pilothouse_local_keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_sqlite::system_clock;
@@ -79,6 +79,7 @@ fn serve(data: &Path) {
             secrets: None,
             console_hosts: vec![],
             default_adapter: Some(AdapterName::script()),
+            retention: Retention::default(),
         };
         let server = Server::start(options).await.unwrap();
         println!("{}", server.url());

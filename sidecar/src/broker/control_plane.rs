@@ -1,6 +1,6 @@
 //! Client for the routes of the control plane that a run's token opens ([`pilothouse_wire::gateway`]).
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pilothouse_wire::gateway::RunCredentials;
@@ -86,10 +86,17 @@ pub(crate) fn http_client(tls: bool) -> Result<Client, BrokerError> {
     Ok(builder.build()?)
 }
 
-/// The client whose requests share one connection to the server of this process's run (HTTP/2 without TLS).
+/// Calls for a client that use one connection. Each user waits for commands in one request and sends some more meanwhile; the server
+/// accepts 64 at a time on a connection.
+const USERS_OF_A_CONNECTION: usize = 16;
+
+/// A client whose requests share one connection to the server of this process's run (HTTP/2 without TLS). A process with several
+/// sidecars has more of them.
 pub(crate) fn shared_client() -> Result<Client, BrokerError> {
-    static SHARED: OnceLock<Client> = OnceLock::new();
-    if let Some(client) = SHARED.get() {
+    static SHARED: Mutex<Option<(Client, usize)>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((client, users)) = shared.as_mut().filter(|(_, users)| *users < USERS_OF_A_CONNECTION) {
+        *users += 1;
         return Ok(client.clone());
     }
     let builder = Client::builder().no_proxy().tls_certs_only([]).http2_prior_knowledge();
@@ -98,7 +105,8 @@ pub(crate) fn shared_client() -> Result<Client, BrokerError> {
         .http2_keep_alive_timeout(KEEP_ALIVE)
         .http2_keep_alive_while_idle(true);
     let client = builder.build()?;
-    Ok(SHARED.get_or_init(|| client).clone())
+    *shared = Some((client.clone(), 1));
+    Ok(client)
 }
 
 pub(crate) fn is_plain(url: &str) -> bool {

@@ -15,7 +15,7 @@ const PROCESSES: usize = 200;
 /// Agents whose sidecars run in this process.
 const IN_PROCESS: usize = 1000;
 /// Starts at the same time. More would only wait for the processors.
-const CONCURRENT_STARTS: usize = 8;
+pub(crate) const CONCURRENT_STARTS: usize = 8;
 const ROUNDS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Time between two events of an agent, in milliseconds: 30 events a minute.
@@ -80,7 +80,7 @@ async fn rounds(server: &ServerProcess, sessions: &[Session], kind: &str) {
     times(&format!("brakes: {agents} {kind}, until the last is resumed"), resumed);
 }
 
-async fn server_for(agents: usize) -> ServerProcess {
+pub(crate) async fn server_for(agents: usize) -> ServerProcess {
     let server = ServerProcess::start(1).await;
     server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": agents })).await.expect(200);
     server

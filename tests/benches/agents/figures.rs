@@ -5,9 +5,10 @@ pub(crate) fn times(what: &str, mut all: Vec<Duration>) {
     all.sort_unstable();
     let at = |part: f64| millis(all[((all.len() - 1) as f64 * part).round() as usize]);
     println!(
-        "{what:<58} median {:>7.2} ms, best {:>7.2} ms, 99 % {:>7.2} ms, worst {:>7.2} ms, of {}",
+        "{what:<58} median {:>7.2} ms, best {:>7.2} ms, 95 % {:>7.2} ms, 99 % {:>7.2} ms, worst {:>7.2} ms, of {}",
         at(0.5),
         at(0.0),
+        at(0.95),
         at(0.99),
         at(1.0),
         all.len()

@@ -1,7 +1,7 @@
-//! Benches of agents: the native loop, its start, its memory, steering, streamed tokens, verdicts on tool calls, and the emergency
-//! brake. They print figures and assert only that the work was done.
+//! Benches of agents: the native loop, its start, its memory, steering, streamed tokens, verdicts on tool calls, the emergency brake,
+//! and the stream of a project. They print figures and assert only that the work was done.
 //!
-//! `cargo bench -p pilothouse-tests --bench agents [-- loop start memory steering tokens verdicts brakes crowd]`
+//! `cargo bench -p pilothouse-tests --bench agents [-- loop start memory steering tokens verdicts brakes stream crowd]`
 //!
 //! The model is a script in this process, on loopback, so the figures exclude the model. The benches need the programs:
 
@@ -22,6 +22,7 @@ mod gateway;
 mod in_process;
 mod live;
 mod sidecars;
+mod stream;
 mod verdicts;
 
 use std::pin::Pin;
@@ -39,7 +40,7 @@ fn main() {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("agents, {cores} cores, {}", if cfg!(debug_assertions) { "dev build" } else { "bench build" });
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("loop", || Box::pin(in_process::turns())),
         ("start", || Box::pin(sidecars::start())),
         ("memory", || Box::pin(sidecars::memory())),
@@ -47,6 +48,7 @@ fn main() {
         ("tokens", || Box::pin(live::tokens())),
         ("verdicts", || Box::pin(verdicts::verdicts())),
         ("brakes", || Box::pin(brakes::brakes())),
+        ("stream", || Box::pin(stream::latency())),
         ("crowd", || Box::pin(brakes::crowded())),
     ];
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
