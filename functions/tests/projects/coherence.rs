@@ -423,7 +423,11 @@ async fn scan_runs_ten_ticks_after_the_one_before() {
     let second = artifacts.write("guide.md", &guide("The page shows them.")).await;
     artifacts.react_to(&second["artifactId"], 1).await;
     assert_eq!(artifacts.issues("").await, [] as [Value; 0], "the first report was scanned just now");
-    artifacts.fixture.advance(std::time::Duration::from_secs(10));
+    artifacts.fixture.advance(std::time::Duration::from_secs(9));
+    let early = artifacts.report("early.ts", "Backups are tested every month.").await;
+    artifacts.react_to(&early["artifactId"], 1).await;
+    assert_eq!(artifacts.issues("").await, [] as [Value; 0], "nine ticks are too early");
+    artifacts.fixture.advance(std::time::Duration::from_secs(1));
     let third = artifacts.report("unrelated.ts", "Logs are rotated daily and kept for two weeks.").await;
     artifacts.react_to(&third["artifactId"], 1).await;
     assert_eq!(artifacts.only_issue().await["source"]["type"], "similarity");

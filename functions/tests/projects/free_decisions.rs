@@ -61,8 +61,13 @@ impl ProjectFixture {
 
     /// Another working agent of the project. Returns its session.
     pub(crate) async fn second_agent(&self, role: &str) -> String {
+        self.agent_in("api", role).await
+    }
+
+    /// Spawns an agent in a workstream. Returns its session.
+    async fn agent_in(&self, workstream: &str, role: &str) -> String {
         let agent = json!({
-            "projectId": self.project, "brief": { "role": role, "workstream": "api" },
+            "projectId": self.project, "brief": { "role": role, "workstream": workstream },
             "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5",
         });
         let (_, spawned) = self.send("POST", "/api/agents/spawn", agent).await;
@@ -202,6 +207,12 @@ async fn question_goes_to_an_agent_of_the_same_role_and_calls_do_not() {
 async fn reassignment_without_a_replacement_is_triage() {
     let fixture = ProjectFixture::killed(json!({ "default": "reassign", "gracePeriodMs": 0 })).await;
     fixture.second_agent("Tester").await;
+    // An agent of the same role in another workstream is no replacement.
+    let workstreams = json!([{ "id": "api", "name": "API" }, { "id": "web", "name": "Web" }]);
+    let path = format!("/api/projects/{}", fixture.project);
+    let (status, changed) = fixture.send("PATCH", &path, json!({ "workstreams": workstreams })).await;
+    assert_eq!(status, 200, "{changed}");
+    fixture.agent_in("web", "Builder").await;
     fixture.process_deadlines().await;
     assert!(fixture.inbox("").await.iter().all(|it| it["stage"] == "triage"));
 }

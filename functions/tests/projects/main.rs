@@ -184,6 +184,21 @@ async fn concurrent_messages_count_an_outcome_once() {
 }
 
 #[tokio::test]
+async fn concurrent_outcomes_all_change_the_score() {
+    let fixture = ProjectFixture::working().await;
+    for (question, resolution) in [("q1", "approve"), ("q2", "reject")] {
+        fixture.tell(permission(question)).await;
+        fixture.resolve(question, json!({ "resolutionType": resolution })).await;
+    }
+    // Half of them begin with the later outcome.
+    join_all((0..4).map(|_| async { tokio::join!(fixture.react(), fixture.react_backwards()) })).await;
+    let outcomes = fixture.outcomes().await;
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    assert!(outcomes.contains(&O::HumanApprovesToolCall) && outcomes.contains(&O::HumanRejectsToolCall));
+    assert_eq!(fixture.score().await, "48.5");
+}
+
+#[tokio::test]
 async fn each_brake_costs_an_agent_trust_once() {
     let fixture = ProjectFixture::working().await;
     for expected in ["47", "44"] {

@@ -1,5 +1,6 @@
 //! Commands: acknowledged in two steps; a repetition gets the same answer.
 
+use pilothouse_domain::project_agent::{ResourceLimits, WorkspaceRequirements};
 use pilothouse_domain::value::{Answer, MessagePriority};
 use pilothouse_wire::Command;
 use serde_json::json;
@@ -255,4 +256,21 @@ async fn unplayable_script_is_refused_and_ends_the_agent() {
     let (gateway, _folders, _sidecar) = playing(json!([{ "fly": 1 }])).await;
     gateway.sees("session_end adapter_error").await;
     assert!(gateway.story().contains(&"command_refused invalid".to_owned()));
+}
+
+#[tokio::test]
+async fn agent_ends_at_the_time_limit_of_its_brief() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let mut launch = folders.launch(&gateway);
+    let limits = ResourceLimits { timeout_ms: Some(300), ..ResourceLimits::default() };
+    let workspace =
+        WorkspaceRequirements { resource_limits: Some(limits), ..WorkspaceRequirements::default() };
+    launch.request.workspace = Some(Box::new(workspace));
+    folders.write_launch(&launch);
+    let _sidecar = folders.start();
+    let endless = json!([turn(json!([{ "waitForMessage": {} }]))]);
+    gateway.send(begin(json!({ "script": { "steps": endless } })));
+    gateway.sees("session_end time_over").await;
+    assert!(!gateway.story().iter().any(|event| event == "turn_completed"));
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::named;
 
 /// Requirements on the workspace of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
 pub struct WorkspaceRequirements {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pilothouse_domain::project_agent::WorkspaceRequirements;
 use pilothouse_runtime::{AgentRuntime as _, ProcessState, StopMode};
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_worker::{Containers, Ports, StartError, Worker};
@@ -149,6 +150,19 @@ async fn errors_of_the_engine_are_reported() {
     let exit = recorder.exit_of(request.run_id).await.exit;
     assert_eq!(exit.code, Some(125));
     assert!(exit.detail.as_deref().is_some_and(|words| words.contains("no such image: another")), "{exit:?}");
+}
+
+/// The brief of an agent may name an image.
+#[tokio::test]
+async fn image_of_the_brief_replaces_that_of_the_worker() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let workspace = WorkspaceRequirements { base_image: Some("unknown".into()), ..Default::default() };
+    let request = LaunchRequest { workspace: Some(Box::new(workspace)), ..request() };
+    worker.launch(request.clone()).await.unwrap();
+    let exit = recorder.exit_of(request.run_id).await.exit;
+    assert!(exit.detail.as_deref().is_some_and(|words| words.contains("no such image: unknown")), "{exit:?}");
 }
 
 #[tokio::test]

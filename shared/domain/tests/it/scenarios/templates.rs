@@ -403,6 +403,7 @@ fn start_values_override_the_template_then_defaults() {
     let new = capped.resolve(session(1), owner(), None, Some(&native)).unwrap().new;
     assert_eq!(new.settings.adapter, native);
     assert_eq!((new.template_id, new.model_id.as_str(), new.budget.warn_at_percent()), (None, "default", 80));
+    assert_eq!(new.settings.agent.context_warn_at_percent, 85);
     assert!(new.settings.agent.plan_approval_required);
 }
 

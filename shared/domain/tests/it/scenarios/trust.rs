@@ -294,6 +294,19 @@ fn every_violation_of_a_configuration_is_named() {
             "autonomy.revokeBelow must not be above autonomy.proposeAt",
         ]
     );
+    let out_of_range = json!({
+        "decayTargetScore": 150, "diminishingReturnThresholdHigh": 101, "diminishingReturnThresholdLow": -1,
+    });
+    let config: TrustCalibrationConfig = serde_json::from_value(out_of_range).unwrap();
+    let found: Vec<_> = config.check().unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "decayTargetScore must be from 0 to 100",
+            "diminishingReturnThresholdHigh must be from 0 to 100",
+            "diminishingReturnThresholdLow must be from 0 to 100",
+        ]
+    );
     let crossed = TrustCalibrationConfig { floor_score: points("100"), ..Default::default() };
     assert_eq!(crossed.check(), Err(vec![InvalidCalibration::FloorNotBelowCeiling]));
 }
