@@ -106,6 +106,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &commands::webhooks::remove::FUNCTION,
     &commands::webhooks::enable::FUNCTION,
     &queries::webhooks::deliveries::FUNCTION,
+    &queries::settings::FUNCTION,
     &queries::web_push::key::FUNCTION,
     &queries::web_push::list::FUNCTION,
     &commands::web_push::subscribe::FUNCTION,

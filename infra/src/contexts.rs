@@ -53,7 +53,7 @@ pub fn context(function: &str) -> &str {
         "messages" | "requests" | "plan" => "messages",
         "records" | "openapi" => "records",
         "agent" | "gateway" | "workers" => "runs",
-        "announce" | "deliver" | "notifications" | "webhooks" | "web" | "events" => "telling",
+        "announce" | "deliver" | "notifications" | "webhooks" | "web" | "settings" | "events" => "telling",
         "intake" | "relay" | "react" | "clock" | "dead" | "deadletters" => "engine",
         "push" | "stream" => "live",
         "coherence" | "trust" | "tick" => "projects",

@@ -206,6 +206,13 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "RetentionDays",
+        default: Some("90"),
+        number: true,
+        about: "How many days raw events, activity, notifications and the decision log are kept: 15 to 3650",
+        ..TEXT
+    },
+    Parameter {
         name: "BlobDays",
         default: Some("90"),
         number: true,

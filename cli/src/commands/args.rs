@@ -4,8 +4,9 @@ use clap::{Parser, Subcommand};
 
 use super::{
     adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, dead_letters,
-    deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool, project, ps, queue,
-    records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker, workers,
+    deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool, project, ps,
+    queue, records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker,
+    workers,
 };
 use crate::globals::Globals;
 

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pilothouse_domain::UserId;
 use pilothouse_domain::text::AdapterName;
-use pilothouse_embedded::{AgentsOnExit, Options, Server};
+use pilothouse_embedded::{AgentsOnExit, Options, Retention, Server};
 use pilothouse_local_keys::DEFAULT_OWNER;
 
 use crate::context::{write, write_json};
@@ -47,6 +47,9 @@ pub struct Up {
     /// provider.
     #[arg(long, env = "PILOTHOUSE_DEFAULT_ADAPTER", value_name = "NAME", value_parser = adapter())]
     pub default_adapter: Option<AdapterName>,
+    /// How many days raw events, activity and notifications are kept: 15 to 3650. Sessions and their messages are kept without a limit
+    #[arg(long, env = "PILOTHOUSE_RETENTION_DAYS", value_name = "DAYS", default_value_t = Retention::default().days(), value_parser = clap::value_parser!(u16).range(i64::from(Retention::MIN_DAYS)..=i64::from(Retention::MAX_DAYS)))]
+    pub retention_days: u16,
 }
 
 /// Accepts only the adapters of a sidecar, because the server keeps the name for later starts.
@@ -64,6 +67,8 @@ impl Up {
             if self.pause_agents_on_exit { AgentsOnExit::Pause } else { AgentsOnExit::Continue };
         let confine = (!self.unconfined).then(|| globals.credentials());
         let (console_hosts, default_adapter) = (self.console_host, self.default_adapter);
+        let retention =
+            Retention::of_days(self.retention_days).map_err(|error| CliError::Usage(error.to_string()))?;
         let options = Options {
             listen: self.listen,
             data: data.clone(),
@@ -72,6 +77,7 @@ impl Up {
             secrets: self.secrets,
             console_hosts,
             default_adapter,
+            retention,
         };
         let server = Server::start(options).await?;
         let url = server.url().to_owned();

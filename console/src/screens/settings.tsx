@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { consoleRequest } from '../api/client'
+import { api, consoleRequest, data } from '../api/client'
 import { storeConsoleKey } from '../api/key'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
@@ -8,6 +8,26 @@ import { ActionButton, Card, Field, Problem, s } from '../ui'
 import { AnotherDevice, Logins } from './logins'
 import { NotifiedDevices, ThisDeviceNotifications } from './notificationSettings'
 import c from './screens.module.css'
+
+/** What the operator chose when the server was started. */
+function ServerCard() {
+  const settings = useQuery({ queryKey: ['settings'], queryFn: () => data(api.GET('/api/settings')) })
+  return (
+    <Card title="Server">
+      {settings.isError && <Problem error={settings.error} />}
+      {settings.data !== undefined && (
+        <dl className={s.facts}>
+          <dt>Adapter of sessions that name none</dt>
+          <dd>{settings.data.defaultAdapter ?? 'none'}</dd>
+          <dt>Events, activity and notifications are kept</dt>
+          <dd>{settings.data.retentionDays} days</dd>
+          <dt>A model reviews coherence issues</dt>
+          <dd>{settings.data.reviewsCoherence ? 'yes' : 'no'}</dd>
+        </dl>
+      )}
+    </Card>
+  )
+}
 
 export function SettingsScreen() {
   const chosen = useStore(theme)
@@ -59,6 +79,7 @@ export function SettingsScreen() {
       </Card>
       <Logins own={session.data?.loginId} />
       <AnotherDevice />
+      <ServerCard />
     </div>
   )
 }

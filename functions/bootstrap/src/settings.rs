@@ -8,6 +8,7 @@ use pilothouse_app::models::ModelSettings;
 use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::webhook::EgressPolicy;
 use pilothouse_runtime::ecs::EcsSettings;
+use pilothouse_store::Retention;
 
 /// The minimum lease of a run on ECS: two heartbeats, because one may be late.
 const SHORTEST_LEASE_SECONDS: u64 = 30;
@@ -40,6 +41,7 @@ pub struct Settings {
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,
     pub default_adapter: Option<AdapterName>,
+    pub retention: Retention,
     /// The divisor of all deadlines, for tests.
     pub deadline_divisor: u32,
 }
@@ -95,6 +97,7 @@ impl Settings {
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             default_adapter: reader.default_adapter(),
+            retention: reader.retention(),
             deadline_divisor: reader.deadline_divisor(),
         };
         if reader.wrong.is_empty() { Ok(settings) } else { Err(SettingsError(reader.wrong)) }
@@ -177,6 +180,14 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         text.parse().unwrap_or_else(|error| {
             self.wrong.push(format!("PILOTHOUSE_WEBHOOK_REACH {error}, not `{text}`"));
             EgressPolicy::default()
+        })
+    }
+
+    fn retention(&mut self) -> Retention {
+        let Some(text) = self.text("PILOTHOUSE_RETENTION_DAYS", false) else { return Retention::default() };
+        text.parse().unwrap_or_else(|error| {
+            self.wrong.push(format!("PILOTHOUSE_RETENTION_DAYS {error}, not `{text}`"));
+            Retention::default()
         })
     }
 

@@ -151,7 +151,12 @@ async fn ground(
     let clock = system_clock();
     let broker = SqsBroker::new(clients.queues.clone(), SqsConfig::new(settings.prefix.clone()))?;
     let table = DynamoTable::new(clients.table.clone(), &settings.table, Arc::clone(&clock));
-    let engines = Engines { store: Store::new(Arc::new(table)), broker: Arc::new(broker), secret, clock };
+    let engines = Engines {
+        store: Store::new(Arc::new(table)).with_retention(settings.retention),
+        broker: Arc::new(broker),
+        secret,
+        clock,
+    };
     let deadlines = Deadlines::default().shortened(settings.deadline_divisor);
     let runtime = fleet::runtime(clients, settings, &deadlines, &engines);
     let Engines { store, broker, secret, clock } = engines;

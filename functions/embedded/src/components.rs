@@ -63,7 +63,7 @@ pub(super) async fn open(
     queues::create(&broker).await?;
     let default_adapter =
         default_adapter::choose(data, options.default_adapter.clone(), |name| std::env::var_os(name))?;
-    let store = Store::new(Arc::new(table.clone()));
+    let store = Store::new(Arc::new(table.clone())).with_retention(options.retention);
     let secret = keys.root_secret().clone();
 
     let deadline_divisor = deadline_divisor();

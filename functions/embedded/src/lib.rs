@@ -57,6 +57,7 @@ use pilothouse_domain::UserId;
 use pilothouse_domain::text::AdapterName;
 use pilothouse_functions::events::clock;
 use pilothouse_functions::router;
+pub use pilothouse_store::Retention;
 use pilothouse_worker::Worker;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -105,6 +106,8 @@ pub struct Options {
     pub console_hosts: Vec<String>,
     /// The adapter of sessions that name none. `None`: that of an earlier start, or of an agent that is installed.
     pub default_adapter: Option<AdapterName>,
+    /// How long raw events, activity and notifications are kept.
+    pub retention: Retention,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

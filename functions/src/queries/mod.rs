@@ -15,6 +15,7 @@ pub mod project_agents;
 pub mod projects;
 pub mod records;
 pub mod sessions;
+pub mod settings;
 pub mod skills;
 pub mod templates;
 pub mod ticks;

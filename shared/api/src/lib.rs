@@ -30,6 +30,7 @@ pub mod project_stream;
 pub mod projects;
 pub mod records;
 pub mod sessions;
+pub mod settings;
 pub mod skills;
 pub mod stream;
 pub mod templates;

@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::layout::{self, JournalView};
+use crate::retention::Retention;
 use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
 
 pub const RESPONSE_RETENTION: Duration = Duration::from_hours(24);
-/// How long raw events, log chunks and activity are kept (decision 38).
-pub const JOURNAL_RETENTION: Duration = Duration::from_hours(90 * 24);
 
 /// A loaded value with the version that guards its commit; 0 if it is not in the table yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,6 +100,8 @@ pub struct ParkedEnvelope {
 #[derive(Debug, Default)]
 pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
+    /// Keys of items whose `expires_at` is the time from which on they are kept. The store adds its [`Retention`].
+    retained: Vec<Key>,
 }
 
 pub(crate) fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
@@ -133,6 +134,26 @@ impl Commit {
     /// Size of all items in bytes.
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(|(w, _)| if let Write::Put(item, _) = w { item.size() } else { 0 }).sum()
+    }
+
+    /// Keeps an item for the store's [`Retention`] from `since` on.
+    pub(crate) fn retain(&mut self, row: &mut Item, since: Timestamp) {
+        row.expires_at = Some(since);
+        self.retained.push(row.key.clone());
+    }
+
+    /// The writes, with the times at which their items expire.
+    pub(crate) fn into_writes(self, retention: Retention) -> (Vec<Write>, Vec<Purpose>) {
+        let Self { writes, retained } = self;
+        let (mut writes, purposes): (Vec<Write>, Vec<Purpose>) = writes.into_iter().unzip();
+        for write in &mut writes {
+            if let Write::Put(item, _) = write
+                && retained.contains(&item.key)
+            {
+                item.expires_at = item.expires_at.map(|since| since + retention.duration());
+            }
+        }
+        (writes, purposes)
     }
 
     pub(crate) fn push(&mut self, write: Write, purpose: Purpose) {
@@ -210,7 +231,7 @@ impl Commit {
         let mut row = item(layout::journal(entry.session_id, entry.sequence), "journal", body(entry)?);
         row.listing = view.map(|view| view.place(entry.session_id, entry.sequence));
         if matches!(entry.cause, Cause::Agent { .. } | Cause::AgentApi { .. }) {
-            row.expires_at = Some(entry.at + JOURNAL_RETENTION);
+            self.retain(&mut row, entry.at);
         }
         // The session's version guards the sequence. This condition additionally rules out overwriting an entry.
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
@@ -239,7 +260,7 @@ impl Commit {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut row = item(layout::parked(id, run, sequence), "parked", body(envelope)?);
-        row.expires_at = Some(now + JOURNAL_RETENTION);
+        self.retain(&mut row, now);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         Ok(())
     }

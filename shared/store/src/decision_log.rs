@@ -4,7 +4,7 @@
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::{ProjectId, Timestamp, VerdictId};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Purpose, body, item};
+use crate::commit::{Commit, Purpose, body, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store};
@@ -15,7 +15,7 @@ impl Commit {
     pub fn log_decision(&mut self, entry: &DecisionLogEntry) -> Result<(), StoreError> {
         let mut row = item(layout::logged_decision(&entry.logged.key()), "logged-decision", body(entry)?);
         row.listing = Some(layout::listed_decision_log(entry));
-        row.expires_at = Some(entry.at + JOURNAL_RETENTION);
+        self.retain(&mut row, entry.at);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         Ok(())
     }

@@ -4,7 +4,7 @@
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, FreeDecision};
 use pilothouse_domain::{DecisionId, UserId};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
+use crate::commit::{Commit, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store, read};
@@ -14,7 +14,7 @@ impl Commit {
     /// Adds a decision that the session opened or ended. The version of the session guards it. Decisions that are over expire with
     /// the records of the agent.
     pub(crate) fn decision(&mut self, decision: &Decision) -> Result<(), StoreError> {
-        let mut row = decision_item(decision)?;
+        let mut row = self.decision_item(decision)?;
         if decision.due_at().is_some() {
             // It became free: its version guards it from now on.
             row.version = 1;
@@ -26,18 +26,22 @@ impl Commit {
     /// Adds a free decision, guarded by its loaded version.
     pub fn free_decision(&mut self, loaded: &Loaded<FreeDecision>) -> Result<(), StoreError> {
         let decision = loaded.value.decision();
-        self.push(guarded(decision_item(decision)?, loaded.version), Purpose::Guard);
+        let row = self.decision_item(decision)?;
+        self.push(guarded(row, loaded.version), Purpose::Guard);
         DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
     }
-}
 
-fn decision_item(decision: &Decision) -> Result<Item, StoreError> {
-    let mut row = item(layout::decision(decision.id), layout::DECISION, body(decision)?);
-    row.listing = Some(layout::listed_decision(decision));
-    row.due =
-        decision.due_at().map(|at| layout::aggregate_due(layout::DECISION, &decision.id.to_string(), at));
-    row.expires_at = decision.state.ended_at().map(|at| at + JOURNAL_RETENTION);
-    Ok(row)
+    /// A decision is kept without a limit until it has ended.
+    fn decision_item(&mut self, decision: &Decision) -> Result<Item, StoreError> {
+        let mut row = item(layout::decision(decision.id), layout::DECISION, body(decision)?);
+        row.listing = Some(layout::listed_decision(decision));
+        row.due =
+            decision.due_at().map(|at| layout::aggregate_due(layout::DECISION, &decision.id.to_string(), at));
+        if let Some(at) = decision.state.ended_at() {
+            self.retain(&mut row, at);
+        }
+        Ok(row)
+    }
 }
 
 impl Store {

@@ -10,7 +10,7 @@ use pilothouse_domain::{EventId, Timestamp, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
+use crate::commit::{Commit, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store, read};
@@ -41,7 +41,6 @@ fn notification_item(owner: &UserId, notification: &Notification, version: u64) 
     let key = layout::notification(owner, notification.sequence);
     let mut row = item(key, "notification", body(notification)?);
     row.version = version;
-    row.expires_at = Some(notification.at + JOURNAL_RETENTION);
     row.listing = notification.read_at.is_none().then(|| layout::unread(owner, notification.sequence));
     Ok(row)
 }
@@ -59,11 +58,12 @@ impl Commit {
             last += 1;
             if let Some(announcement) = feed_entry.announcement(last) {
                 let mut row = item(layout::announcement(owner, last), "announcement", body(&announcement)?);
-                row.expires_at = Some(announcement.at + JOURNAL_RETENTION);
+                self.retain(&mut row, announcement.at);
                 self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
             }
             if let Some(notification) = feed_entry.notification(last) {
-                let row = notification_item(owner, &notification, 1)?;
+                let mut row = notification_item(owner, &notification, 1)?;
+                self.retain(&mut row, notification.at);
                 self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
             }
         }
@@ -81,7 +81,7 @@ impl Commit {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut row = item(layout::published_range(owner, entry), "published", body(&published_range)?);
-        row.expires_at = Some(now + JOURNAL_RETENTION);
+        self.retain(&mut row, now);
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
         Ok(())
     }
@@ -91,7 +91,8 @@ impl Commit {
         owner: &UserId,
         notification: &Loaded<Notification>,
     ) -> Result<(), StoreError> {
-        let row = notification_item(owner, &notification.value, notification.version + 1)?;
+        let mut row = notification_item(owner, &notification.value, notification.version + 1)?;
+        self.retain(&mut row, notification.value.at);
         self.push(Write::Put(row, Condition::Version(notification.version)), Purpose::Guard);
         Ok(())
     }

@@ -6,7 +6,7 @@
 use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Purpose};
+use crate::commit::{Commit, Purpose, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Store, read};
@@ -39,9 +39,8 @@ pub struct Redrive {
     pub requests: u64,
 }
 
-fn record(key: Key, kind: &str, body: String, now: Timestamp) -> Item {
-    let expires_at = Some(now + JOURNAL_RETENTION);
-    Item { key, kind: kind.to_owned(), version: RECORD_VERSION, listing: None, due: None, expires_at, body }
+fn record(key: Key, kind: &str, body: String) -> Item {
+    Item { version: RECORD_VERSION, ..item(key, kind, body) }
 }
 
 impl Commit {
@@ -55,7 +54,8 @@ impl Commit {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let body = serde_json::to_string(aside).map_err(StoreError::Unwritable)?;
-        let row = record(layout::quarantine_event(id, run, sequence), "quarantined", body, now);
+        let mut row = record(layout::quarantine_event(id, run, sequence), "quarantined", body);
+        self.retain(&mut row, now);
         self.writes.push((Write::Put(row, Condition::Always), Purpose::Record));
         Ok(())
     }
@@ -89,7 +89,8 @@ impl Store {
     pub async fn record_redrive(&self, redrive: &Redrive) -> Result<(), StoreError> {
         let key = Key::new(OPERATIONS, format!("{REDRIVES}{}", redrive.id));
         let body = serde_json::to_string(redrive).map_err(StoreError::Unwritable)?;
-        Ok(self.table.put_all(vec![record(key, "redrive", body, redrive.at)]).await?)
+        let expires_at = Some(redrive.at + self.retention().duration());
+        Ok(self.table.put_all(vec![Item { expires_at, ..record(key, "redrive", body) }]).await?)
     }
 
     /// The latest redrives, newest first.

@@ -13,16 +13,16 @@ use pilothouse_domain::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{
-    Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, SentMessage, StoredResponse,
-};
+use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
 use crate::error::{CommitError, StoreError};
 use crate::layout;
+use crate::retention::Retention;
 use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
 
 #[derive(Clone)]
 pub struct Store {
     pub(crate) table: Arc<dyn Table>,
+    retention: Retention,
 }
 
 #[derive(Debug, Clone)]
@@ -65,7 +65,17 @@ pub(crate) fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Ite
 
 impl Store {
     pub fn new(table: Arc<dyn Table>) -> Self {
-        Self { table }
+        Self { table, retention: Retention::default() }
+    }
+
+    #[must_use]
+    pub const fn with_retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    pub const fn retention(&self) -> Retention {
+        self.retention
     }
 
     pub(crate) async fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<Loaded<T>>, StoreError> {
@@ -246,7 +256,7 @@ impl Store {
         if !early.is_empty() {
             self.table.put_all(early).await?;
         }
-        let (writes, purposes): (Vec<Write>, Vec<Purpose>) = commit.writes.into_iter().unzip();
+        let (writes, purposes) = commit.into_writes(self.retention);
         self.table.transact(writes).await.map_err(|error| Commit::explain(error, &purposes))
     }
 

@@ -6,7 +6,7 @@ use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{EventId, ProjectAgentId, ProjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, guarded};
+use crate::commit::{Commit, Loaded, Purpose, guarded};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Store, write};
@@ -53,7 +53,9 @@ impl Commit {
     ) -> Result<(), StoreError> {
         let counted = CountedOutcome { caused_by };
         let mut row = write(layout::counted_outcome(agent, source), "counted-outcome", &counted)?;
-        row.expires_at = (!source.recurs()).then(|| now + JOURNAL_RETENTION);
+        if !source.recurs() {
+            self.retain(&mut row, now);
+        }
         self.push(guarded(row, 0), Purpose::Guard);
         Ok(())
     }

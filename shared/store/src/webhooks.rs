@@ -2,7 +2,7 @@ use pilothouse_domain::webhook::{Delivery, Webhook};
 use pilothouse_domain::{Timestamp, UserId, WebhookId};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
+use crate::commit::{Commit, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store};
@@ -44,7 +44,7 @@ impl Commit {
     ) -> Result<(), StoreError> {
         let key = layout::delivery(webhook, delivery.value.sequence);
         let mut row = item(key, "delivery", body(&delivery.value)?);
-        row.expires_at = Some(now + JOURNAL_RETENTION);
+        self.retain(&mut row, now);
         self.push(guarded(row, delivery.version), Purpose::Guard);
         Ok(())
     }

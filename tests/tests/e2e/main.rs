@@ -69,6 +69,7 @@ mod scripts;
 mod secrets;
 mod security;
 mod server;
+mod settings;
 mod skills;
 mod steering;
 mod stopping;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::UserId;
-use pilothouse_embedded::{AgentsOnExit, Options, Server};
+use pilothouse_embedded::{AgentsOnExit, Options, Retention, Server};
 use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use pilothouse_scenarios::Scenario;
 use tokio::sync::oneshot;
@@ -70,6 +70,7 @@ impl Demo {
             secrets: None,
             console_hosts: Vec::new(),
             default_adapter: None,
+            retention: Retention::default(),
         })
         .await?;
         let client = client(server.url(), &data)?;

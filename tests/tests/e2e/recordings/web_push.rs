@@ -11,6 +11,7 @@ async fn web_push() {
     let key = on.owner().api.get("/api/web-push/key").await.expect(200).body;
     on.replace(key["publicKey"].as_str().unwrap(), "<public key>");
     on.get("/api/web-push/key").await.expect(200);
+    on.get("/api/settings").await.expect(200);
     let body = json!({
         "endpoint": "https://push.example/abc", "device": "Phone",
         "keys": {
