@@ -106,7 +106,7 @@ const ALL: &[Parameter] = &[
         name: "ModelPrice",
         default: Some(""),
         pattern: Some("^([0-9.]+/[0-9.]+)?$"),
-        about: "Dollars for a million input and output tokens of that model, such as 0.15/0.6; when empty, 3/15",
+        about: "Dollars for a million input and output tokens of that model, such as 0.15/0.6; when empty, its list price",
         ..TEXT
     },
     Parameter {

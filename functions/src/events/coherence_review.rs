@@ -139,7 +139,7 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
         reviews: 1,
         input_tokens: tokens.input,
         output_tokens: tokens.output,
-        spent_usd: model.cost(tokens),
+        spent_usd: model.cost(named, tokens),
     };
     let attempts = record(app, id, reviewed, cost, named).await?;
     Ok(if is_unavailable && attempts < CoherenceIssue::MAX_REVIEW_ATTEMPTS {

@@ -72,15 +72,19 @@ struct Reviews {
 }
 
 impl Reviews {
-    /// Two agents that have reported the same file.
+    /// Two agents that have reported the same file, and a model with a configured price.
     async fn new() -> Self {
+        Self::priced(Some(ModelPrice { input: Usd::whole(1), output: Usd::whole(10) })).await
+    }
+
+    async fn priced(price: Option<ModelPrice>) -> Self {
         let mut artifacts = Artifacts::new().await;
         let model = Arc::new(ScriptedModel::default());
         let settings = ModelSettings {
             url: "https://models.example/v1".to_owned(),
             protocol: ModelProtocol::OpenAi,
             model: ModelId::parse("mini").unwrap(),
-            price: ModelPrice { input: Usd::whole(1), output: Usd::whole(10) },
+            price,
         };
         let key = Some(ModelKey("sk-test".to_owned()));
         let transport = Arc::clone(&model);
@@ -485,6 +489,35 @@ async fn decision_and_command_at_the_same_time_settle_an_issue_once() {
         }
         assert_eq!(reviews.decisions("").await, [] as [Value; 0]);
     }
+}
+
+/// A million input tokens and 100,000 output tokens of a review.
+#[tokio::test]
+async fn review_costs_the_list_price_of_its_model_and_the_briefing_names_it() {
+    let reviews = Reviews::priced(None).await;
+    let fixture = &reviews.artifacts.fixture;
+    let spent = async || {
+        let issue = reviews.issue().await;
+        reviews.model.judges(&issue, &json!({}));
+        reviews.review(&issue).await;
+        let path = format!("/api/projects/{}/briefing", fixture.project);
+        let (_, briefing) = fixture.send("GET", &path, Value::Null).await;
+        let sentences = briefing["cost"]["sentences"].as_array().unwrap().clone();
+        (briefing["cost"]["reviewsUsd"].clone(), sentences.last().unwrap()["text"].clone())
+    };
+    // The model of the project is in the table of models, with 1 and 5 dollars.
+    reviews.configure(json!({ "layer2Model": "claude-haiku-4-5" })).await;
+    assert_eq!(
+        spent().await,
+        (json!("1.5"), json!("1 review of coherence issues by a model cost $1.5 so far."))
+    );
+    // The table does not have this one. The estimate of S2 is 3 and 15 dollars.
+    reviews.configure(json!({ "layer2Model": "our-own" })).await;
+    reviews.conflict("src/tax.ts").await;
+    assert_eq!(
+        spent().await,
+        (json!("6"), json!("2 reviews of coherence issues by a model cost $6 so far."))
+    );
 }
 
 #[tokio::test]

@@ -60,10 +60,13 @@ pub struct BriefingCost {
     pub is_partial: bool,
     /// The spend of the agents so far, in US dollars.
     pub total_usd: Usd,
+    /// The cost of the reviews of coherence issues by a model so far, in US dollars.
+    #[serde(default)]
+    pub reviews_usd: Usd,
     /// The most that the agents may spend together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spending_cap: Option<SpendingCap>,
-    /// A sentence for each agent that spent something in the period, the highest spend first.
+    /// A sentence for each agent that spent something in the period, the highest spend first, and one for the reviews.
     #[serde(flatten)]
     pub section: BriefingSection,
 }

@@ -149,6 +149,13 @@ pub struct Usage {
     pub cache_write: u64,
 }
 
+impl From<&Usage> for pilothouse_model_table::Tokens {
+    fn from(usage: &Usage) -> Self {
+        let Usage { input, output, cache_read, cache_write } = *usage;
+        Self { input, output, cache_read, cache_write }
+    }
+}
+
 impl Usage {
     /// All tokens: the fill level of the context window when the reply was complete.
     pub const fn total(&self) -> u64 {

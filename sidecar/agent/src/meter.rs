@@ -29,7 +29,7 @@ pub struct Meter {
 impl Meters {
     /// Returns the call's cost in US dollars.
     pub fn add(&mut self, provider: &str, model: &str, usage: &Usage, price: Option<&Price>) -> Decimal {
-        let cost = price.map_or(Decimal::ZERO, |price| price.of(usage));
+        let cost = price.map_or(Decimal::ZERO, |price| price.of(usage.into()));
         let meter = self.models.entry(format!("{provider}/{model}")).or_default();
         meter.usage.input += usage.input;
         meter.usage.output += usage.output;

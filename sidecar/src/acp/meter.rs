@@ -247,7 +247,7 @@ impl Meter {
         }
         let hidden = if self.call_follows == Some(true) { 0 } else { self.totals.growth };
         let usage = Usage { input: self.next_input().saturating_add(hidden), ..Usage::default() };
-        self.calibrated(price.of(&usage))
+        self.calibrated(price.of((&usage).into()))
     }
 
     fn calibrated(&self, estimate: Decimal) -> Usd {
@@ -412,7 +412,7 @@ impl Meter {
         if let Some(price) =
             self.price.filter(|_| !self.reported.cost && self.metering.reports_cost != Some(true))
         {
-            total.cost_usd += Usd::new(price.of(&usage_of(tokens))).unwrap_or_default();
+            total.cost_usd += Usd::new(price.of((&usage_of(tokens)).into())).unwrap_or_default();
             self.totals.estimated_usd = Usd::ZERO;
             self.guessed = None;
         }
@@ -472,7 +472,7 @@ impl Meter {
         let tokens = usage.input.saturating_add(usage.output.saturating_mul(OUTPUT_RATIO));
         self.estimated_tokens = self.estimated_tokens.saturating_add(tokens);
         let Some(price) = self.estimation_price() else { return };
-        self.totals.estimated_usd += Usd::new(price.of(&usage)).unwrap_or_default();
+        self.totals.estimated_usd += Usd::new(price.of((&usage).into())).unwrap_or_default();
     }
 
     /// The window is reported with every message of the model. Only a change of at least one percent is published.

@@ -54,7 +54,7 @@ impl Meter {
                 cache_read: tokens.cache_read_tokens,
                 cache_write: tokens.cache_write_tokens,
             };
-            price.and_then(|price| Usd::new(price.of(&used)).ok()).unwrap_or_default()
+            price.and_then(|price| Usd::new(price.of((&used).into())).ok()).unwrap_or_default()
         };
         let total = self.totals.entry(model.clone()).or_default();
         *total = total.plus(ModelTotals { cost_usd, tokens });

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use pilothouse_api::briefing::{Briefing, BriefingCost, BriefingSection, BriefingSource};
 use pilothouse_domain::Usd;
+use pilothouse_domain::coherence::ReviewUse;
 use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
 
 use super::automatic::AutomaticDecisions;
@@ -105,6 +106,13 @@ fn cost(facts: &BriefingFacts, names: &Names) -> BriefingCost {
         let draft = Draft::new(text, session.updated_at, source).of_agent(Some(agent.id));
         drafts.push(Reverse(agent.work.spent_usd), draft);
     }
+    let ReviewUse { reviews, spent_usd: reviews_usd, .. } = facts.reviews;
+    if reviews > 0 {
+        let reviews = if reviews == 1 { "1 review".to_owned() } else { format!("{reviews} reviews") };
+        let text = format!("{reviews} of coherence issues by a model cost ${reviews_usd} so far.");
+        drafts.push(Reverse(None), Draft::new(text, facts.period.until, BriefingSource::Project {}));
+    }
     let spending_cap = facts.spending.map(|spending| spending.cap);
-    BriefingCost { spent_usd, is_partial, total_usd, spending_cap, section: drafts.finish(facts.project_id) }
+    let section = drafts.finish(facts.project_id);
+    BriefingCost { spent_usd, is_partial, total_usd, reviews_usd, spending_cap, section }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use pilothouse_api::briefing::{BriefingLimit, BriefingSource};
 use pilothouse_domain::brake::BrakeScope;
+use pilothouse_domain::coherence::ReviewUse;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::project::SpendingCap;
 use pilothouse_domain::session::{AgentSessionStatus, Failure, PausedReason};
@@ -33,6 +34,8 @@ pub struct BriefingFacts {
     /// The brakes in force that stop agents of the project.
     pub brakes: Vec<BrakeFacts>,
     pub spending: Option<SpendingFacts>,
+    /// The reviews of coherence issues so far.
+    pub reviews: ReviewUse,
     /// The sources that were not read in full.
     pub incomplete: BTreeSet<BriefingLimit>,
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_api::briefing::{Briefing, BriefingLimit, BriefingSection, BriefingSource};
+use pilothouse_domain::coherence::ReviewUse;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::project::SpendingCap;
 use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
@@ -47,6 +48,7 @@ fn quiet() -> BriefingFacts {
         logged: BTreeMap::new(),
         brakes: Vec::new(),
         spending: None,
+        reviews: ReviewUse::default(),
         incomplete: BTreeSet::new(),
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use pilothouse_domain::Usd;
 use pilothouse_domain::text::ModelId;
+use pilothouse_model_table::Tokens;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ModelKey, ModelProtocol, ModelRequest, ModelSettings, ModelTransport, NoResponse};
+use super::{ModelKey, ModelPrice, ModelProtocol, ModelRequest, ModelSettings, ModelTransport, NoResponse};
 
 /// The version of Anthropic's protocol.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -73,10 +74,16 @@ impl ModelClient {
         &self.settings.model
     }
 
-    /// The cost of tokens at the configured price.
-    pub fn cost(&self, tokens: TokenUse) -> Usd {
-        let price = self.settings.price;
-        price.input.of_million(tokens.input) + price.output.of_million(tokens.output)
+    /// The cost of tokens of `model`: at the configured price, at its list price, or, if the model is not in the table, at the prices
+    /// that S2 uses in its estimates.
+    pub fn cost(&self, model: &ModelId, tokens: TokenUse) -> Usd {
+        let listed = || {
+            let tokens = Tokens { input: tokens.input, output: tokens.output, ..Tokens::default() };
+            Usd::new(pilothouse_model_table::price(model.as_str())?.of(tokens)).ok()
+        };
+        let of =
+            |price: ModelPrice| price.input.of_million(tokens.input) + price.output.of_million(tokens.output);
+        self.settings.price.map(of).or_else(listed).unwrap_or_else(|| of(ModelPrice::default()))
     }
 
     /// Sends a prompt to `model`.

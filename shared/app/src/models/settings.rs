@@ -43,7 +43,8 @@ pub struct ModelSettings {
     pub protocol: ModelProtocol,
     /// The model, unless a project names another one.
     pub model: ModelId,
-    pub price: ModelPrice,
+    /// The price of every model that is asked; `None`: the price in the table of models.
+    pub price: Option<ModelPrice>,
 }
 
 /// The key of an endpoint. It is not shown in logs.
@@ -85,13 +86,13 @@ impl ModelSettings {
         };
         let model = text(MODEL).ok_or_else(|| format!("{MODEL} is missing: it names the model of {URL}"));
         let model = model.and_then(|text| ModelId::parse(text).map_err(|error| format!("{MODEL} {error}")));
-        let price = text(PRICE).map_or(Ok(ModelPrice::default()), |text| {
+        let price = text(PRICE).map_or(Ok(None), |text| {
             let invalid = || {
                 format!(
                     "{PRICE} has the dollars for a million input and output tokens, like `3/15`, not `{text}`"
                 )
             };
-            text.parse().map_err(|()| invalid())
+            text.parse().map(Some).map_err(|()| invalid())
         });
         match (model, price) {
             (Ok(model), Ok(price)) if wrong.is_empty() => {
@@ -136,11 +137,11 @@ mod tests {
     fn address_and_model_are_enough() {
         let settings = read(&[(URL, "https://models.example/v1/"), (MODEL, "mini")]).unwrap().unwrap();
         assert_eq!(settings.url, "https://models.example/v1");
-        assert_eq!((settings.protocol, settings.price.output), (ModelProtocol::OpenAi, Usd::whole(15)));
+        assert_eq!((settings.protocol, settings.price), (ModelProtocol::OpenAi, None));
         let priced = [(URL, "http://m"), (MODEL, "m"), (PROTOCOL, "anthropic"), (PRICE, "0.15/0.6")];
         let settings = read(&priced).unwrap().unwrap();
         assert_eq!(settings.protocol, ModelProtocol::Anthropic);
-        assert_eq!(settings.price.input.to_string(), "0.15");
+        assert_eq!(settings.price.unwrap().input.to_string(), "0.15");
     }
 
     #[test]

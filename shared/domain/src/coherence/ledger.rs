@@ -39,7 +39,7 @@ pub struct ReviewUse {
     pub reviews: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// The cost at the price that the server is configured with.
+    /// The cost at the price that the server is configured with, or else at the list price of the model.
     pub spent_usd: Usd,
 }
 

@@ -2,7 +2,7 @@
 
 pub mod genai;
 pub mod info;
-pub mod price;
+pub use pilothouse_model_table as price;
 pub mod registry;
 mod table;
 

@@ -287,7 +287,7 @@ impl ModelRegistry {
             unlisted.into_iter().find(|model| model.price.is_some())
         };
         let listed = model.or_else(dated).and_then(|model| model.price);
-        listed.or_else(|| [name, behind, before].iter().find_map(|id| table::price(id)))
+        listed.or_else(|| [name, behind, before].iter().find_map(|id| pilothouse_model_table::price(id)))
     }
 
     pub fn models(&self) -> &[ModelInfo] {

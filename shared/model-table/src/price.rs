@@ -2,7 +2,15 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
-use crate::message::Usage;
+/// The tokens of a call, counted once each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Not read from a cache.
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
 
 /// List prices in US dollars per million tokens, exact (decision 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,7 +57,7 @@ impl Price {
     }
 
     /// In US dollars.
-    pub fn of(&self, usage: &Usage) -> Decimal {
+    pub fn of(&self, usage: Tokens) -> Decimal {
         let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         let price = self.of_prompt(prompt);
         let sum = Decimal::from(usage.input) * price.input
@@ -101,8 +109,8 @@ mod tests {
     #[test]
     fn a_price_is_exact_to_the_last_token() {
         let price = price(["3", "15", "0.3", "3.75"]);
-        let usage = Usage { input: 1, output: 1, cache_read: 1, cache_write: 1 };
-        assert_eq!(price.of(&usage).to_string(), "0.00002205");
+        let usage = Tokens { input: 1, output: 1, cache_read: 1, cache_write: 1 };
+        assert_eq!(price.of(usage).to_string(), "0.00002205");
     }
 
     #[test]
@@ -110,7 +118,7 @@ mod tests {
         let tiers = vec![tier(32_000, ["2", "10", "0.4", "2.5"]), tier(128_000, ["3", "15", "0.6", "3.75"])];
         let price = Price { tiers: Vec::leak(tiers), ..price(["1", "5", "0.2", "1.25"]) };
         let of = |input, cache_read| {
-            price.of(&Usage { input, output: 1_000, cache_read, ..Usage::default() }).to_string()
+            price.of(Tokens { input, output: 1_000, cache_read, ..Tokens::default() }).to_string()
         };
         assert_eq!(of(32_000, 0), "0.037");
         assert_eq!(of(22_001, 10_000), "0.058002", "cached tokens belong to the prompt");
