@@ -1,4 +1,4 @@
-import { api, data } from '../api/client'
+import { api, ApiProblem, data } from '../api/client'
 import { NOTIFIED } from './notified'
 import type { NotificationKind, WebPushSubscriptionView } from '../api/types'
 
@@ -81,21 +81,36 @@ export async function subscribe(device: string, kinds: readonly NotificationKind
   return stored
 }
 
-/** Removes a subscription, and that of the browser if it is its own. */
-export async function unsubscribe(id: string): Promise<void> {
-  if (thisDevice()?.id === id) {
-    localStorage.removeItem(NOTIFIED)
-    const registration = await navigator.serviceWorker.getRegistration()
-    await (await registration?.pushManager.getSubscription())?.unsubscribe()
-  }
-  await api.DELETE('/api/web-push/subscriptions/{id}', { params: { path: { id } } })
+/** Forgets that this browser receives notifications, and ends its subscription at the push service. */
+async function forget(): Promise<void> {
+  localStorage.removeItem(NOTIFIED)
+  const registration = await navigator.serviceWorker.getRegistration()
+  await (await registration?.pushManager.getSubscription())?.unsubscribe()
 }
 
-/** Push services end subscriptions after some time; and the server may have lost one. Runs when the console opens. */
+/** Removes a subscription, and that of the browser if it is its own. */
+export async function unsubscribe(id: string): Promise<void> {
+  if (thisDevice()?.id === id) await forget()
+  try {
+    await api.DELETE('/api/web-push/subscriptions/{id}', { params: { path: { id } } })
+  } catch (error) {
+    // It was removed elsewhere.
+    if (!(error instanceof ApiProblem) || error.status !== 404) throw error
+  }
+}
+
+/**
+ * Renews the subscription when the console opens, because push services end subscriptions after some time. One that was stopped on
+ * another device stays stopped.
+ */
 export async function renewSubscription(): Promise<void> {
   const known = thisDevice()
   if (known === undefined || obstacle() !== undefined || Notification.permission !== 'granted') return
-  await subscribe(known.device, known.kinds)
+  const registration = await navigator.serviceWorker.getRegistration()
+  const current = await registration?.pushManager.getSubscription()
+  const { items } = await data(api.GET('/api/web-push/subscriptions'))
+  if (current != null && !items.some(({ id }) => id === known.id)) await forget()
+  else await subscribe(known.device, known.kinds)
 }
 
 /** Runs a function with the path of a notification that the person opened. */

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { api, consoleRequest, data } from '../api/client'
 import { storeConsoleKey } from '../api/key'
+import { thisDevice, unsubscribe } from '../app/webPush'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
 import { ActionButton, Card, Field, Problem, s } from '../ui'
@@ -67,6 +68,8 @@ export function SettingsScreen() {
           <div>
             <ActionButton
               action={async () => {
+                const device = thisDevice()
+                if (device !== undefined) await unsubscribe(device.id)
                 await consoleRequest('logout', {})
                 storeConsoleKey(null)
               }}

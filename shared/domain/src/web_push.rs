@@ -12,7 +12,7 @@ use crate::announcement::NotificationKind;
 use crate::string_value::string_value;
 use crate::text::DeviceName;
 use crate::webhook::WebhookUrl;
-use crate::{Timestamp, WebPushSubscriptionId};
+use crate::{ConsoleLoginId, Timestamp, WebPushSubscriptionId};
 
 /// A browser that receives notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct WebPushSubscription {
     /// The kinds of notifications that the browser receives.
     pub kinds: BTreeSet<NotificationKind>,
     pub created_at: Timestamp,
+    /// The login of the console in which the browser subscribed. The subscription ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_id: Option<ConsoleLoginId>,
 }
 
 /// The keys with which messages for a browser are encrypted (RFC 8291).
@@ -158,6 +161,13 @@ impl WebPushSubscriptions {
         self.items.len() < before
     }
 
+    /// Removes the subscriptions of a browser that is logged out. Returns whether there were any.
+    pub fn remove_of_login(&mut self, login: ConsoleLoginId) -> bool {
+        let before = self.items.len();
+        self.items.retain(|known| known.login_id != Some(login));
+        self.items.len() < before
+    }
+
     /// The subscriptions that receive notifications of this kind.
     pub fn receivers(&self, kind: NotificationKind) -> impl Iterator<Item = WebPushSubscriptionId> {
         self.items.iter().filter(move |known| known.kinds.contains(&kind)).map(|known| known.id)
@@ -182,6 +192,7 @@ mod tests {
             },
             kinds: NotificationKind::PUSHED_BY_DEFAULT.into(),
             created_at: Timestamp::from_millis(1),
+            login_id: None,
         }
     }
 
@@ -226,6 +237,22 @@ mod tests {
         assert_eq!(receivers(NotificationKind::SessionFailed), 2);
         assert_eq!(receivers(NotificationKind::WaitingForInput), 1);
         assert_eq!(receivers(NotificationKind::BudgetWarning), 0, "nobody has to act on it");
+    }
+
+    #[test]
+    fn subscriptions_end_with_the_login_of_their_browser() {
+        let login = |number| ConsoleLoginId::new(Uuid::from_u128(number));
+        let mut all = WebPushSubscriptions::default();
+        all.subscribe(subscription(1, "https://push.example/a")).unwrap();
+        for number in [2, 3] {
+            let endpoint = format!("https://push.example/{number}");
+            let of_login =
+                WebPushSubscription { login_id: Some(login(number)), ..subscription(number, &endpoint) };
+            all.subscribe(of_login).unwrap();
+        }
+        assert!(all.remove_of_login(login(2)) && !all.remove_of_login(login(2)));
+        let kept: Vec<_> = all.items().iter().map(|known| known.login_id).collect();
+        assert_eq!(kept, [None, Some(login(3))]);
     }
 
     #[test]

@@ -162,6 +162,20 @@ async fn removed_login_is_refused_and_its_streams_end() {
     };
     let (mut of_lost, mut of_kept) = (follow(&lost).await, follow(&kept).await);
 
+    // Both receive notifications.
+    for ((cookie, key), device) in [(&lost, "lost"), (&kept, "kept")] {
+        let body = json!({
+            "endpoint": format!("https://push.example/{device}"), "device": device,
+            "keys": {
+                "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+                "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+            },
+        });
+        let url = format!("{}/api/web-push/subscriptions", server.url());
+        let request = http.post(url).header("cookie", cookie).header(KEY, key).json(&body);
+        assert_eq!(request.send().await.unwrap().status(), 201);
+    }
+
     let path = format!("/console/logins/{}", own.as_str().unwrap());
     server.api_of("someone-else").delete(&path).await.refused(404, "not-found");
     assert_eq!(
@@ -174,6 +188,9 @@ async fn removed_login_is_refused_and_its_streams_end() {
     assert_eq!(get(&lost, "/api/decisions").await.0, 401);
     assert_eq!(get(&kept, "/api/decisions").await.0, 200);
     while let Some(Ok(_)) = timeout(PATIENCE, of_lost.next()).await.unwrap() {}
+    let notified = get(&kept, "/api/web-push/subscriptions").await.1;
+    let notified: Vec<_> = notified["items"].as_array().unwrap().iter().map(|one| &one["device"]).collect();
+    assert_eq!(notified, ["kept"]);
     // The other browser still follows.
     let session = started(&server, &short()).await;
     loop {

@@ -9,13 +9,13 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use axum::{Extension, Json, Router};
+use axum::{Json, Router};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use pilothouse_api::console::{ConsoleCode, ConsoleLoginRequest, ConsoleLoginsView, ConsoleSession};
 use pilothouse_app::App;
 use pilothouse_app::http::peer::PeerConnection;
-use pilothouse_app::http::{Owner, Problem};
+use pilothouse_app::http::{CurrentLogin, Owner, Problem};
 use pilothouse_domain::console_login::ConsoleLogin;
 use pilothouse_domain::text::DeviceName;
 use pilothouse_domain::{ConsoleLoginId, UserId};
@@ -77,10 +77,6 @@ pub(super) struct Logins {
     cookie: String,
 }
 
-/// The login that authenticated a request. It is an extension of the request, which a client cannot set.
-#[derive(Debug, Clone, Copy)]
-struct CurrentLogin(ConsoleLoginId);
-
 impl Logins {
     /// Browsers send cookies to every port of a host, so the name contains the port: two servers on one machine have two cookies.
     pub(super) fn new(app: App, keys: Arc<LocalKeys>, codes: LoginCodes, port: u16) -> Self {
@@ -105,7 +101,7 @@ impl Logins {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(Problem::internal)?;
         value.set_sensitive(true);
         request.headers_mut().insert(header::AUTHORIZATION, value);
-        request.extensions_mut().insert(CurrentLogin(login));
+        request.extensions_mut().insert(CurrentLogin(Some(login)));
         Ok(())
     }
 
@@ -211,11 +207,11 @@ async fn log_in(
 
 async fn session(
     State(logins): State<Logins>,
-    login: Option<Extension<CurrentLogin>>,
+    CurrentLogin(login_id): CurrentLogin,
     headers: HeaderMap,
 ) -> Result<Json<ConsoleSession>, Problem> {
     let owner_id = owner_of(&logins, headers).await?;
-    Ok(Json(ConsoleSession { owner_id, login_id: login.map(|Extension(CurrentLogin(id))| id), key: None }))
+    Ok(Json(ConsoleSession { owner_id, login_id, key: None }))
 }
 
 async fn list_logins(
@@ -247,11 +243,11 @@ async fn remove_login(
 /// Ends the login and removes the cookie. Needs the key, so that no other site can log a browser out.
 async fn log_out(
     State(logins): State<Logins>,
-    login: Option<Extension<CurrentLogin>>,
+    CurrentLogin(login_id): CurrentLogin,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let owner = owner_of(&logins, headers).await?;
-    if let Some(Extension(CurrentLogin(id))) = login {
+    if let Some(id) = login_id {
         logins.known.remove(&owner, id).await?;
     }
     let cookie = logins.cookie("", Duration::ZERO, false)?;

@@ -11,8 +11,8 @@ use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::requirements::COMMAND;
 use pilothouse_app::function::{HttpFunction, Verb};
-use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{CurrentLogin, Problem};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::web_push;
 use pilothouse_domain::announcement::NotificationKind;
@@ -67,6 +67,7 @@ pub struct BrowserKeys {
 async fn subscribe(
     State(app): State<App>,
     command: CommandContext,
+    CurrentLogin(login_id): CurrentLogin,
     body: Body<SubscribeToWebPush>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
@@ -86,6 +87,7 @@ async fn subscribe(
             keys: keys.clone(),
             kinds: kinds.clone(),
             created_at: ctx.now,
+            login_id,
         };
         let (effect, stored) =
             known.value.subscribe(subscription).map_err(|error| Problem::invalid("endpoint", error))?;

@@ -3,11 +3,13 @@
 pub mod auth;
 pub mod body;
 pub mod json_schema;
+mod login;
 pub mod peer;
 pub mod request;
 
 pub use auth::{AgentCaller, Owner};
 pub use body::{Body, NoBody};
+pub use login::CurrentLogin;
 pub use request::{Id, IfMatch, PageRequest, RequestId, Session};
 
 pub use crate::keyring::{Admission, Keyring};
