@@ -9,7 +9,7 @@ use p256::pkcs8::EncodePrivateKey as _;
 use p256::{PublicKey, SecretKey};
 use pilothouse_domain::announcement::Notification;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::web_push::{BrowserPublicKey, InvalidWebPushKey, WebPushSubscription};
+use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret, InvalidWebPushKey, WebPushSubscription};
 use pilothouse_domain::webhook::WebhookUrl;
 use pilothouse_domain::{Timestamp, UserId};
 use pilothouse_wire::keys::RootSecret;
@@ -71,12 +71,23 @@ impl WebPushKey {
 }
 
 /// Fails if the key is not a point of the curve.
-pub fn check_browser_key(key: &BrowserPublicKey) -> Result<(), InvalidWebPushKey> {
+pub fn check_public_key(key: &BrowserPublicKey) -> Result<(), InvalidWebPushKey> {
     point(key).map(|_| ())
 }
 
+/// Fails if the secret does not have 16 bytes.
+pub fn check_secret(secret: &BrowserSecret) -> Result<(), InvalidWebPushKey> {
+    auth(secret).map(|_| ())
+}
+
 fn point(key: &BrowserPublicKey) -> Result<PublicKey, InvalidWebPushKey> {
-    PublicKey::from_sec1_bytes(&key.bytes()).map_err(|_| InvalidWebPushKey::PublicKey)
+    let bytes = URL_SAFE_NO_PAD.decode(key.as_str()).map_err(|_| InvalidWebPushKey::PublicKey)?;
+    PublicKey::from_sec1_bytes(&bytes).map_err(|_| InvalidWebPushKey::PublicKey)
+}
+
+fn auth(secret: &BrowserSecret) -> Result<web_push_native::Auth, InvalidWebPushKey> {
+    let bytes = URL_SAFE_NO_PAD.decode(secret.as_str()).map_err(|_| InvalidWebPushKey::Secret)?;
+    <[u8; 16]>::try_from(bytes).map(Into::into).map_err(|_| InvalidWebPushKey::Secret)
 }
 
 /// The request that delivers a notification to a browser. A push service replaces a message about a session that it has not
@@ -97,8 +108,8 @@ pub fn request(
         "at": notification.at,
     });
     let keys = &subscription.keys;
-    let auth = web_push_native::Auth::clone_from_slice(&keys.auth.bytes());
-    let body = web_push_native::encrypt(text.to_string().into_bytes(), &point(&keys.p256dh)?, &auth)
+    let (point, auth) = (point(&keys.p256dh)?, auth(&keys.auth)?);
+    let body = web_push_native::encrypt(text.to_string().into_bytes(), &point, &auth)
         .map_err(|error| WebPushError::Encryption(error.to_string()))?;
     let contact = integrations.web_push_contact.as_deref();
     let urgency = if notification.kind.waits_for_a_person() { "high" } else { "normal" };

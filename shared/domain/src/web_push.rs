@@ -4,8 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::announcement::NotificationKind;
@@ -47,25 +45,30 @@ pub enum InvalidWebPushKey {
     Secret,
 }
 
-/// The browser's public key, as `PushSubscription.toJSON()` writes it. Whether the point is on the curve is checked where it is used.
+/// The browser's public key, as `PushSubscription.toJSON()` writes it: an uncompressed point, 65 bytes of which the first is 4. Whether
+/// the point is on the curve is checked where it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BrowserPublicKey(String);
 
+/// Whether a text consists of the characters of base64url.
+fn is_base64url(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
 impl BrowserPublicKey {
-    /// The length of an uncompressed point.
-    pub const BYTES: usize = 65;
-    const UNCOMPRESSED: u8 = 4;
+    /// The length of 65 bytes in base64url.
+    const LENGTH: usize = 87;
+    /// The first six bits of a point that is not compressed.
+    const UNCOMPRESSED: char = 'B';
 
     fn parse(text: String) -> Result<Self, InvalidWebPushKey> {
-        match URL_SAFE_NO_PAD.decode(&text) {
-            Ok(bytes) if bytes.len() == Self::BYTES && bytes[0] == Self::UNCOMPRESSED => Ok(Self(text)),
-            _ => Err(InvalidWebPushKey::PublicKey),
-        }
+        let fits = text.len() == Self::LENGTH && text.starts_with(Self::UNCOMPRESSED) && is_base64url(&text);
+        if fits { Ok(Self(text)) } else { Err(InvalidWebPushKey::PublicKey) }
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
-        URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default()
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -79,17 +82,19 @@ string_value!(BrowserPublicKey.0, InvalidWebPushKey, Self::parse, {
 pub struct BrowserSecret(String);
 
 impl BrowserSecret {
-    pub const BYTES: usize = 16;
+    /// The length of 16 bytes in base64url.
+    const LENGTH: usize = 22;
 
     fn parse(text: String) -> Result<Self, InvalidWebPushKey> {
-        match URL_SAFE_NO_PAD.decode(&text) {
-            Ok(bytes) if bytes.len() == Self::BYTES => Ok(Self(text)),
-            _ => Err(InvalidWebPushKey::Secret),
+        if text.len() == Self::LENGTH && is_base64url(&text) {
+            Ok(Self(text))
+        } else {
+            Err(InvalidWebPushKey::Secret)
         }
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
-        URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default()
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -187,8 +192,8 @@ mod tests {
             device: DeviceName::try_from("Phone".to_owned()).unwrap(),
             endpoint: WebhookUrl::parse(endpoint).unwrap(),
             keys: WebPushKeys {
-                p256dh: BrowserPublicKey::parse(URL_SAFE_NO_PAD.encode([4; 65])).unwrap(),
-                auth: BrowserSecret::parse(URL_SAFE_NO_PAD.encode([7; 16])).unwrap(),
+                p256dh: BrowserPublicKey::parse(format!("B{}", "A".repeat(86))).unwrap(),
+                auth: BrowserSecret::parse("A".repeat(22)).unwrap(),
             },
             kinds: NotificationKind::PUSHED_BY_DEFAULT.into(),
             created_at: Timestamp::from_millis(1),
@@ -257,10 +262,15 @@ mod tests {
 
     #[test]
     fn keys_of_another_form_are_refused() {
-        let public = |bytes: &[u8]| BrowserPublicKey::parse(URL_SAFE_NO_PAD.encode(bytes));
-        assert_eq!(public(&[4; 64]), Err(InvalidWebPushKey::PublicKey));
-        assert_eq!(public(&[2; 65]), Err(InvalidWebPushKey::PublicKey), "a compressed point is shorter");
-        assert_eq!(BrowserPublicKey::parse("?".to_owned()), Err(InvalidWebPushKey::PublicKey));
-        assert_eq!(BrowserSecret::parse(URL_SAFE_NO_PAD.encode([1; 15])), Err(InvalidWebPushKey::Secret));
+        let public = |text: String| BrowserPublicKey::parse(text).map(drop);
+        assert_eq!(public(format!("B{}", "A".repeat(86))), Ok(()));
+        assert_eq!(public(format!("B{}", "A".repeat(85))), Err(InvalidWebPushKey::PublicKey));
+        assert_eq!(
+            public(format!("A{}", "A".repeat(86))),
+            Err(InvalidWebPushKey::PublicKey),
+            "it is compressed"
+        );
+        assert_eq!(public(format!("B{}=", "A".repeat(85))), Err(InvalidWebPushKey::PublicKey));
+        assert_eq!(BrowserSecret::parse("A".repeat(21)), Err(InvalidWebPushKey::Secret));
     }
 }

@@ -203,20 +203,17 @@ async fn wrong_subscriptions_and_those_of_others_are_refused() {
     // 65 bytes of the right form, but no point of the curve.
     let nowhere = URL_SAFE_NO_PAD.encode([4; 65]);
     let off_curve = json!({
-        "endpoint": "https://push.example/a", "device": "Phone",
+        "endpoint": "https://10.0.0.1/", "device": "Phone",
         "keys": { "p256dh": nowhere, "auth": phone.keys()["auth"] },
     });
     let refused = server.api().post(SUBSCRIPTIONS, off_curve).await.refused(422, "validation-failed");
-    assert_eq!(refused.violated(), ["keys.p256dh"]);
+    assert_eq!(refused.violated(), ["endpoint", "keys.p256dh"]);
     let wrong = json!({
         "endpoint": "https://10.0.0.1/", "device": "", "keys": { "p256dh": "short", "auth": "short" },
         "kinds": ["everything"], "colour": "red",
     });
     let refused = server.api().post(SUBSCRIPTIONS, wrong).await.refused(422, "validation-failed");
     assert_eq!(refused.violated(), ["colour", "device", "keys.auth", "keys.p256dh", "kinds[0]"]);
-    let inside = json!({ "endpoint": "https://10.0.0.1/", "device": "Phone", "keys": phone.keys() });
-    let refused = server.api().post(SUBSCRIPTIONS, inside).await.refused(422, "validation-failed");
-    assert_eq!(refused.violated(), ["endpoint"]);
     assert_eq!(server.api().get(SUBSCRIPTIONS).await.expect(200).body["items"], json!([]));
 
     let mine = json!({ "endpoint": "https://push.example/phone", "device": "Phone", "keys": phone.keys() });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
+use pilothouse_api::Violation;
 use pilothouse_api::input::Violations;
 use pilothouse_api::web_push::WebPushSubscriptionView;
 use pilothouse_app::App;
@@ -72,8 +73,18 @@ async fn subscribe(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let SubscribeToWebPush { endpoint, keys: BrowserKeys { p256dh, auth }, device, kinds } = body.input;
-    endpoint.check(app.integrations.egress_policy).map_err(|error| Problem::invalid("endpoint", error))?;
-    web_push::check_browser_key(&p256dh).map_err(|error| Problem::invalid("keys.p256dh", error))?;
+    let checks = [
+        ("endpoint", endpoint.check(app.integrations.egress_policy).err().map(|error| error.to_string())),
+        ("keys.p256dh", web_push::check_public_key(&p256dh).err().map(|error| error.to_string())),
+        ("keys.auth", web_push::check_secret(&auth).err().map(|error| error.to_string())),
+    ];
+    let violations = checks
+        .into_iter()
+        .filter_map(|(field, message)| Some(Violation { field: field.to_owned(), message: message? }));
+    let violations: Vec<_> = violations.collect();
+    if !violations.is_empty() {
+        return Err(Problem::Invalid(violations));
+    }
     let kinds: BTreeSet<_> =
         kinds.map_or_else(|| NotificationKind::PUSHED_BY_DEFAULT.into(), |kinds| kinds.into_iter().collect());
     let keys = WebPushKeys { p256dh, auth };
