@@ -209,10 +209,11 @@ test('comments on lines of an output become one message', { tag: '@quick' }, asy
   await expect(card.getByText('Not needed')).toHaveCount(0)
   await card.getByRole('button', { name: 'Send 2 comments as one message' }).click()
   await expect(card.getByRole('button', { name: /as one message/ })).toHaveCount(0)
-  const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', `agents/sessions/${id}/messages`)
   const expected =
     'Comments on your output:\n\n1. src/orders.py, at `+ total = sum(y)`:\nUse cents\n\n2. src/tea.py, at `+ y`:\nSay why'
   await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Comments on your output')
+  // Only messages that the agent has received are listed.
+  const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', `agents/sessions/${id}/messages`)
   expect(items.filter(({ source }) => source === 'User').map(({ content }) => content)).toEqual([expected])
 })
 
