@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn known_agent_name_expands_to_its_command_and_arguments() {
-        let launch = Launch::read(&json!({"command": "gemini"}), None).unwrap();
+        let launch = Launch::read(&json!({"command": "gemini", "env": {"A": "b"}}), None).unwrap();
+        assert_eq!(launch.environment, [("A".to_owned(), "b".to_owned())].into());
         assert_eq!(
             (launch.program.as_str(), launch.arguments.as_slice()),
             ("gemini", ["--acp".to_owned()].as_slice())

@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn approval_names_the_answers_that_allow_and_deny_once() {
-        let asked = approval("Bash", json!({}), &options()).unwrap();
+        let asked = approval("Bash", json!({ "command": "ls" }), &options()).unwrap();
+        assert_eq!((asked.tool_name.as_str(), &asked.input), ("Bash", &json!({ "command": "ls" })));
         assert_eq!((asked.allow.as_str(), asked.deny.as_str()), ("Yes", "No"));
         assert_eq!(id(chosen(&asked.allow, &options())), Some("once"));
         assert_eq!(id(chosen(&asked.deny, &options())), Some("no"));
