@@ -213,8 +213,12 @@ test('comments on lines of an output become one message', { tag: '@quick' }, asy
     'Comments on your output:\n\n1. src/orders.py, at `+ total = sum(y)`:\nUse cents\n\n2. src/tea.py, at `+ y`:\nSay why'
   await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Comments on your output')
   // Only messages that the agent has received are listed.
-  const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', `agents/sessions/${id}/messages`)
-  expect(items.filter(({ source }) => source === 'User').map(({ content }) => content)).toEqual([expected])
+  const received = async () => {
+    const path = `agents/sessions/${id}/messages`
+    const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', path)
+    return items.filter(({ source }) => source === 'User').map(({ content }) => content)
+  }
+  await expect.poll(received).toEqual([expected])
 })
 
 test('the cap is changed, and never over an unseen change', async ({ server, console: page }) => {

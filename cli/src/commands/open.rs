@@ -60,7 +60,8 @@ fn qr_code(link: &str) -> Result<String, CliError> {
     let code = QrCode::with_error_correction_level(link, EcLevel::L)
         .map_err(|error| CliError::Usage(format!("the link does not fit into a QR code: {error}")))?;
     let blocks = code.render::<Dense1x2>().build();
-    Ok(blocks.lines().map(|line| format!("\x1b[30;107m{line}\x1b[0m\n")).collect())
+    let lines: Vec<_> = blocks.lines().map(|line| format!("\x1b[30;107m{line}\x1b[0m")).collect();
+    Ok(lines.join("\n") + "\n")
 }
 
 /// Opens the link in the browser. Returns false if that failed.

@@ -4,6 +4,7 @@
 //! in order. A cursor advances after its messages were posted: an interrupted push posts messages again but loses none.
 //! Connections are served concurrently, each for a limited time; a connection with more to receive continues with the next push.
 
+use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,9 +69,11 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
         }
     }
     let mut under_way = JoinSet::new();
+    let mut receipts_of = HashMap::new();
     for group in groups.into_values() {
         let (app, connections) = (app.clone(), Arc::clone(connections));
-        under_way.spawn(async move {
+        let all: Vec<Receipt> = group.iter().flat_map(|announced| announced.receipts.clone()).collect();
+        let task = under_way.spawn(async move {
             let mut outcome = BatchOutcome::default();
             for Announced { of, receipts } in group {
                 match push_of(&app, &connections, &of).await {
@@ -83,6 +86,7 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
             }
             outcome
         });
+        receipts_of.insert(task.id(), all);
     }
     while let Some(pushed) = under_way.join_next().await {
         match pushed {
@@ -90,8 +94,12 @@ pub async fn process(app: &App, connections: &Arc<dyn Connections>, batch: Vec<R
                 outcome.done.extend(pushed.done);
                 outcome.retry.extend(pushed.retry);
             }
-            // Its messages are delivered again after the visibility timeout.
-            Err(panicked) => tracing::error!(error = %panicked, "a push failed"),
+            Err(panicked) => {
+                tracing::error!(error = %panicked, "a push failed");
+                // The host deletes messages that are not to be retried.
+                let receipts = receipts_of.remove(&panicked.id()).unwrap_or_default();
+                outcome.retry.push((receipts, RETRY_DELAY));
+            }
         }
     }
     outcome

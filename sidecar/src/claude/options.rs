@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn options_have_defaults_and_invalid_ones_are_named() {
         assert_eq!(AdapterOptions::read(&Value::Null).unwrap(), AdapterOptions::default());
-        let read = AdapterOptions::read(&json!({ "permissionMode": "acceptEdits", "speed": 3, "env": { "A": "b" } })).unwrap();
+        let read = AdapterOptions::read(
+            &json!({ "permissionMode": "acceptEdits", "speed": 3, "env": { "A": "b" } }),
+        )
+        .unwrap();
         assert_eq!(read.permission_mode, PermissionMode::AcceptEdits);
         assert_eq!(read.environment, [("A".to_owned(), "b".to_owned())].into());
         let wrong = AdapterOptions::read(&json!({ "permissionMode": "yes" })).unwrap_err().to_string();

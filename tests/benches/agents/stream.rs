@@ -19,7 +19,7 @@ const AGENTS: usize = 50;
 const PERIOD: u32 = 2000;
 const MESSAGES: usize = 200;
 
-fn endless(steps: Value) -> Value {
+fn endless(steps: &Value) -> Value {
     let repeated = json!({ "repeat": { "times": 5000, "steps": steps } });
     json!({ "steps": [{ "turn": { "steps": [{ "say": "Working." }, repeated] } }] })
 }
@@ -52,10 +52,10 @@ pub(crate) async fn latency() {
     let body = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "The HTTP API" }] });
     let project = server.api().post("/api/projects", body).await.expect(201).body;
     let project: ProjectId = project["id"].as_str().unwrap().parse().unwrap();
-    let talkative = endless(json!([{ "say": "Still working." }, { "wait": PERIOD }]));
+    let talkative = endless(&json!([{ "say": "Still working." }, { "wait": PERIOD }]));
     let spawns = (1..AGENTS).map(|n| spawn(&server, format!("builder-{n}"), talkative.clone()));
     stream::iter(spawns).buffer_unordered(CONCURRENT_STARTS).collect::<Vec<_>>().await;
-    let answers = endless(json!([{ "waitForMessage": {} }, { "say": "I heard {{message}}" }]));
+    let answers = endless(&json!([{ "waitForMessage": {} }, { "say": "I heard {{message}}" }]));
     let answering = spawn(&server, "answering".to_owned(), answers).await;
 
     let mut watch = server.client().watch_project(project, None);

@@ -60,9 +60,9 @@ impl ToolApproval {
         reason.map_or_else(|| self.deny.clone(), |reason| format!("{}: {reason}", self.deny))
     }
 
-    /// Whether an answer allows the call.
+    /// Whether an answer allows the call. Spaces around it do not count, for the sidecar neither.
     pub fn is_allowed_by(&self, answer: &str) -> bool {
-        answer.eq_ignore_ascii_case(&self.allow)
+        answer.trim().eq_ignore_ascii_case(self.allow.trim())
     }
 
     /// Whether a person who allows the call must give a reason.

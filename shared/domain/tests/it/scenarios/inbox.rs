@@ -340,9 +340,12 @@ fn required_reason_of_an_approval_is_recorded() {
     assert!(subject.decide(&proposed(T::Reject)).is_ok());
 
     let mut scenario = Scenario::running().told(asks_permission(approval));
-    let allowed = vec![Answer { question: "May it?".to_owned(), answer: "allow".to_owned() }];
-    let answer = OwnerDecision::Answer { request: call("t1"), answers: allowed };
-    assert_eq!(scenario.commit(|conv, ctx| conv.resolve(answer, ctx)), Err("validation-failed"));
+    for allowed in ["allow", " Allow\n"] {
+        let answers = vec![Answer { question: "May it?".to_owned(), answer: allowed.to_owned() }];
+        let answer = OwnerDecision::Answer { request: call("t1"), answers };
+        let refused = scenario.commit(|conv, ctx| conv.resolve(answer, ctx));
+        assert_eq!(refused, Err("validation-failed"), "{allowed:?}");
+    }
     let rationale = Some(Feedback::parse("The customer asked for it").unwrap());
     let decided = subject.decide(&ProposedResolution { rationale, ..proposed(T::Approve) }).unwrap();
     scenario.commit(|conv, ctx| conv.resolve(decided, ctx)).unwrap();
