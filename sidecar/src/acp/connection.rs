@@ -1,6 +1,8 @@
 //! JSON-RPC over the agent's pipes. One channel yields all messages in order, so the last text of a turn precedes the
 //! end of the turn.
 
+use std::sync::Arc;
+
 use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
 use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
 use futures_util::{sink, stream};
@@ -9,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::adapter::EventSink;
@@ -17,7 +19,7 @@ use crate::kit::agent_process::Pipes;
 use crate::kit::lines::{Line, MAX_LINE_BYTES, SKIPPED, read_line};
 
 /// Messages that the driver has not processed yet. An agent that sends more is disconnected.
-const MAX_BACKLOG: usize = 100_000;
+pub(super) const MAX_BACKLOG: usize = 100_000;
 
 #[derive(Debug)]
 pub(super) enum Inbound {
@@ -33,10 +35,28 @@ pub(super) enum Inbound {
     Closed,
 }
 
+/// Gives messages to the driver.
+struct Inbox {
+    messages: mpsc::Sender<Inbound>,
+    /// Notified when a message did not fit.
+    overflow: Notify,
+}
+
+impl Inbox {
+    /// The connection cannot wait for the driver, which may wait for a response on it. A message without room ends the connection,
+    /// because a lost one would leave the driver with a wrong picture of the agent.
+    fn put(&self, message: Inbound) {
+        // Without a driver nobody needs the message.
+        if let Err(TrySendError::Full(_)) = self.messages.try_send(message) {
+            self.overflow.notify_one();
+        }
+    }
+}
+
 /// The connection to an agent. Dropping it closes the agent's input.
 pub(super) struct Connection {
     peer: ConnectionTo<Agent>,
-    inbound: mpsc::Sender<Inbound>,
+    inbox: Arc<Inbox>,
     _close: oneshot::Sender<()>,
     task: AbortHandle,
 }
@@ -48,22 +68,24 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// The receiver yields the agent's messages.
+    /// The receiver yields the agent's messages, of which at most `backlog` may wait.
     pub(super) async fn open(
         pipes: Pipes,
         events: EventSink,
+        backlog: usize,
     ) -> Result<(Self, mpsc::Receiver<Inbound>), String> {
         let Pipes { stdin, stdout } = pipes;
-        let (inbound, receiver) = mpsc::channel(MAX_BACKLOG);
+        let (messages, receiver) = mpsc::channel(backlog);
+        let inbox = Arc::new(Inbox { messages, overflow: Notify::new() });
         let (opened, connection) = oneshot::channel();
         let (close, closed) = oneshot::channel::<()>();
         let transport = Lines::new(outgoing(stdin), incoming(stdout, events));
-        let (said, last) = (inbound.clone(), inbound.clone());
+        let [forwarding, watching, ending] = std::array::from_fn(|_| Arc::clone(&inbox));
         let task = tokio::spawn(async move {
             let ended = Client
                 .v1()
                 .on_receive_dispatch(
-                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| forward(&said, dispatch),
+                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| forward(&forwarding, dispatch),
                     agent_client_protocol::on_receive_dispatch!(),
                 )
                 .connect_with(transport, async move |peer: ConnectionTo<Agent>| {
@@ -71,6 +93,9 @@ impl Connection {
                     tokio::select! {
                         () = peer.incoming_closed() => {}
                         _ = closed => {}
+                        () = watching.overflow.notified() => {
+                            tracing::warn!(backlog, "the agent sends more than can be processed, and is disconnected");
+                        }
                     }
                     Ok(())
                 })
@@ -78,11 +103,11 @@ impl Connection {
             if let Err(error) = ended {
                 tracing::debug!(code = ?error.code, "the connection to the agent ended");
             }
-            let _ = last.send(Inbound::Closed).await;
+            let _ = ending.messages.send(Inbound::Closed).await;
         });
         let task = task.abort_handle();
         let peer = connection.await.map_err(|_| "failed to connect to the agent".to_owned())?;
-        Ok((Self { peer, inbound, _close: close, task }, receiver))
+        Ok((Self { peer, inbox, _close: close, task }, receiver))
     }
 
     /// Sends a request and waits for the response. Must not run in the connection's own task, which reads the response.
@@ -121,48 +146,34 @@ impl Connection {
         &self,
         method: &str,
         parameters: Value,
-        said: impl Fn(Result<Value, agent_client_protocol::Error>) -> Inbound + Clone + Send + 'static,
+        inbound: impl Fn(Result<Value, agent_client_protocol::Error>) -> Inbound + Clone + Send + 'static,
     ) {
-        let inbound = self.inbound.clone();
-        let answered = said.clone();
+        let (inbox, answered) = (Arc::clone(&self.inbox), inbound.clone());
         let sent = UntypedMessage::new(method, parameters).and_then(|message| {
-            self.peer
-                .send_request(message)
-                .on_receiving_result(async move |response| hand_over(&inbound, answered(response)))
+            self.peer.send_request(message).on_receiving_result(async move |response| {
+                inbox.put(answered(response));
+                Ok(())
+            })
         });
         if let Err(error) = sent {
-            // A driver without room for it has been disconnected.
-            let _ = hand_over(&self.inbound, said(Err(error)));
+            self.inbox.put(inbound(Err(error)));
         }
     }
 }
 
-fn forward(said: &mpsc::Sender<Inbound>, dispatch: Dispatch) -> Result<(), agent_client_protocol::Error> {
+fn forward(inbox: &Inbox, dispatch: Dispatch) -> Result<(), agent_client_protocol::Error> {
     match dispatch {
         Dispatch::Request(message, responder) => {
             let (method, parameters) = message.into_parts();
-            hand_over(said, Inbound::Request(method, parameters, responder))
+            inbox.put(Inbound::Request(method, parameters, responder));
+            Ok(())
         }
         Dispatch::Notification(message) => {
             let (method, parameters) = message.into_parts();
-            hand_over(said, Inbound::Notification(method, parameters))
+            inbox.put(Inbound::Notification(method, parameters));
+            Ok(())
         }
         Dispatch::Response(response, router) => router.route_with_result(response),
-    }
-}
-
-/// Gives a message to the driver. The connection cannot wait for the driver, which may wait for a response on it; an error ends it.
-fn hand_over(said: &mpsc::Sender<Inbound>, message: Inbound) -> Result<(), agent_client_protocol::Error> {
-    match said.try_send(message) {
-        Err(TrySendError::Full(_)) => {
-            tracing::warn!(
-                backlog = MAX_BACKLOG,
-                "the agent sends more than can be processed, and is disconnected"
-            );
-            Err(agent_client_protocol::Error::internal_error())
-        }
-        // Without a driver nobody needs the message.
-        Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
     }
 }
 
@@ -208,4 +219,47 @@ async fn log_stray_output(events: &EventSink, content: String) {
     let content = pilothouse_domain::text::cut(&content, 4000);
     // If the spool is broken, another task ends the run.
     let _ = events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use tokio::process::Command;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::spool::tests::open as spool;
+
+    #[tokio::test]
+    async fn agent_that_floods_its_driver_is_disconnected() {
+        let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#;
+        let mut agent = Command::new("yes")
+            .arg(update)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let pipes = Pipes { stdin: agent.stdin.take().unwrap(), stdout: agent.stdout.take().unwrap() };
+        let run = tempfile::tempdir().unwrap();
+        let (connection, mut inbound) =
+            Connection::open(pipes, EventSink::new(spool(run.path())), 10).await.unwrap();
+        let all = async {
+            // The driver reads nothing meanwhile.
+            while !connection.is_closed() {
+                tokio::task::yield_now().await;
+            }
+            let mut updates = 0;
+            loop {
+                match inbound.recv().await.unwrap() {
+                    Inbound::Notification(..) => updates += 1,
+                    Inbound::Closed => return updates,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        assert_eq!(timeout(Duration::from_mins(1), all).await.unwrap(), 10);
+    }
 }

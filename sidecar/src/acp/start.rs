@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::agents::{Advertised, Resumption, Steering};
-use super::connection::{Connection, Inbound};
+use super::connection::{Connection, Inbound, MAX_BACKLOG};
 use super::conversation_file::Conversation;
 use super::environment;
 use super::files::Folder;
@@ -136,7 +136,7 @@ impl Starter {
             servers: mcp::command_lines(&config.custom_tools, &self.own_tools),
         };
         let (mut process, pipes) = AgentProcess::start(program, &processes, self.events.clone())?;
-        let (connection, inbound) = Connection::open(pipes, self.events.clone()).await?;
+        let (connection, inbound) = Connection::open(pipes, self.events.clone(), MAX_BACKLOG).await?;
         let opened = async {
             let agent = session::initialize(&connection, launch).await?;
             let (path, tools) = (path.to_string_lossy(), self.own_tools.clone());
