@@ -24,18 +24,24 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
         return Ok(Exit::Done);
     }
     let launch = dir.launch()?;
-    let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
-    unreported::report(&launch, &spool).await?;
     // No sidecar can answer a replay any more, so withheld events are sent now.
     spool.release_withheld().await?;
-    let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));
-    let (publisher, _drained) =
-        Publisher::new(spool, broker, Connection::default(), Faults::default(), backoff);
-    match publisher.drain().await {
-        Ok(()) => Ok(Exit::Done),
-        // `LeaseExpired` cannot occur: a drain has no lease, because the agent is gone.
-        Err(PublishError::Rejected(_) | PublishError::LeaseExpired) => Ok(Exit::Rejected),
-        Err(PublishError::Spool(e)) => Err(e.into()),
+    let publish = async || {
+        let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
+        let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));
+        let (publisher, _drained) =
+            Publisher::new(spool.clone(), broker, Connection::default(), Faults::default(), backoff);
+        match publisher.drain().await {
+            Ok(()) => Ok(Exit::Done),
+            // `LeaseExpired` cannot occur: a drain has no lease, because the agent is gone.
+            Err(PublishError::Rejected(_) | PublishError::LeaseExpired) => Ok(Exit::Rejected),
+            Err(PublishError::Spool(e)) => Err(e.into()),
+        }
+    };
+    // Leftover events come first, because the caller limits the time.
+    match publish().await? {
+        Exit::Done if unreported::report(&launch, &spool).await? => publish().await,
+        exit => Ok(exit),
     }
 }

@@ -18,6 +18,8 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::keys::sha256_hex;
 use pilothouse_wire::launch::SidecarLaunch;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::spool::{Outgoing, Spool, SpoolError};
@@ -96,33 +98,44 @@ pub(crate) fn begin(launch: &SidecarLaunch) {
     }
 }
 
-/// Adds a notice to the spool that lists the unreported files, if they differ from the last list.
-pub(crate) async fn report(launch: &SidecarLaunch, spool: &Spool) -> Result<(), SpoolError> {
+/// Adds a notice to the spool that lists the unreported files, if they differ from the last list. Returns whether it did.
+pub(crate) async fn report(launch: &SidecarLaunch, spool: &Spool) -> Result<bool, SpoolError> {
     // The first event of a run must be `sidecar_ready`.
     if launch.request.agent.is_none() || spool.last_sequence().await? == 0 {
-        return Ok(());
+        return Ok(false);
     }
-    let found = match find(launch, Instant::now() + MAX_TIME) {
-        Ok(Some(found)) => found,
-        Ok(None) => return Ok(()),
-        Err(error) => {
-            warn!(%error, "failed to look for unreported files");
-            return Ok(());
-        }
-    };
-    let Some(summary) = found.summary() else { return Ok(()) };
+    let Some(found) = find_in_time(launch.clone()).await else { return Ok(false) };
+    let Some(summary) = found.summary() else { return Ok(false) };
     let detail = serde_json::to_value(&found)?;
     let (listed, hash) =
         (Path::new(&launch.session_home).join(LISTED), sha256_hex(detail.to_string().as_bytes()));
     if fs::read_to_string(&listed).is_ok_and(|last| last == hash) {
-        return Ok(());
+        return Ok(false);
     }
     let notice = RawEvent::Notice { name: NOTICE.to_owned(), summary, detail: Some(detail) };
     spool.append(Outgoing::event(notice)?).await?;
     if let Err(error) = fs::write(&listed, hash) {
         warn!(%error, "failed to note which files were listed; they will be listed again");
     }
-    Ok(())
+    Ok(true)
+}
+
+/// The unreported files, if they are found within twice [`MAX_TIME`]. The scan runs in a thread of its own, which is left behind after
+/// that, because a file system can block for ever: the walk reads `.gitignore` even if the agent made a named pipe of it.
+async fn find_in_time(launch: SidecarLaunch) -> Option<UnreportedFiles> {
+    let (send, found) = oneshot::channel();
+    std::thread::spawn(move || send.send(find(&launch, Instant::now() + MAX_TIME)));
+    match timeout(2 * MAX_TIME, found).await {
+        Ok(Ok(Ok(found))) => found,
+        Ok(Ok(Err(error))) => {
+            warn!(%error, "failed to look for unreported files");
+            None
+        }
+        Ok(Err(_)) | Err(_) => {
+            warn!("looking for unreported files did not end in time");
+            None
+        }
+    }
 }
 
 /// The unreported files. `None` if it is unknown when the agent began.
@@ -135,7 +148,13 @@ fn find(launch: &SidecarLaunch, deadline: Instant) -> io::Result<Option<Unreport
     let root = Path::new(&launch.request.working_directory);
     let mut walk = WalkBuilder::new(root);
     // Settings outside of the workspace are not the owner's wish for it.
-    walk.parents(false).git_global(false).require_git(false).follow_links(false).same_file_system(true);
+    walk.parents(false)
+        .git_global(false)
+        .git_exclude(false)
+        .ignore(false)
+        .require_git(false)
+        .follow_links(false)
+        .same_file_system(true);
     walk.filter_entry(|entry| !GENERATED.iter().any(|name| entry.file_name() == *name));
     let (mut files, mut complete) = (Vec::new(), true);
     for (visited, entry) in walk.build().enumerate() {
@@ -303,6 +322,29 @@ mod tests {
             report(&given.launch, &spool).await.unwrap();
             assert_eq!(spool.last_sequence().await.unwrap(), expected, "{path:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn named_pipe_as_ignore_file_does_not_block_the_end_of_a_run() {
+        let given = given();
+        given.write("a", "x");
+        nix::unistd::mkfifo(&given.work.path().join(".gitignore"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let spool = open(given.home.path());
+        let log = RawEvent::LogChunk { stream: "agent".into(), content: "ready".into() };
+        spool.append(Outgoing::event(log).unwrap()).await.unwrap();
+        assert!(!timeout(Duration::from_mins(1), report(&given.launch, &spool)).await.unwrap().unwrap());
+    }
+
+    #[test]
+    fn only_gitignore_of_the_workspace_excludes_files() {
+        let given = given();
+        for path in ["a", "b", "c"] {
+            given.write(path, "x");
+        }
+        given.write(".ignore", "a\n");
+        given.write(".git/info/exclude", "b\n");
+        given.write(".gitignore", "c\n");
+        assert_eq!(given.found(), ["a", "b"]);
     }
 
     #[tokio::test]
