@@ -179,6 +179,20 @@ test('the palette finds a session by keyboard', async ({ server, console: page }
   await expect(page.getByRole('heading', { name: 'Costs', level: 1 })).toBeVisible()
 })
 
+test('the palette finds a session by a word of its objective', async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  // Its objective is "Do the work of plain".
+  await server.session('plain', [{ turn: { steps: [{ wait: 60_000 }] } }])
+  await page.keyboard.press('Control+k')
+  const found = page.getByRole('group', { name: 'Sessions with these words' }).getByRole('option', { name: /plain/ })
+  await page.getByRole('combobox').fill('work')
+  await expect(found).toBeVisible()
+  // What the palette itself has comes first.
+  await expect(page.getByRole('option').last()).toHaveText(/plain/)
+  await page.getByRole('combobox').fill('workbench')
+  await expect(found).toHaveCount(0)
+})
+
 test('the palette offers the actions of a screen', async ({ server, console: page }) => {
   test.skip(isPhone(page), 'a phone has no keyboard')
   const id = await server.session('needle', [{ turn: { steps: [{ wait: 600_000 }] } }])

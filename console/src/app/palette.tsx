@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Command } from 'cmdk'
 import { useDeferredValue, useState } from 'react'
@@ -26,6 +26,9 @@ const PLACES = [
 /** How many sessions the palette offers, latest first. */
 const OFFERED = 200
 
+/** The pause in typing after which the server is asked. */
+const PAUSE_MS = 200
+
 /** Finds a place, a session, a project, or an action of the screen by its name. */
 export default function Palette({ onClose, open }: { onClose: () => void; open: (what: Opened) => void }) {
   const navigate = useNavigate()
@@ -35,9 +38,13 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
   const words = useDeferredValue(wanted.trim())
   const found = useQuery({
     queryKey: ['search', words],
-    queryFn: () => data(api.GET('/api/agents/search', { params: { query: { query: words } } })),
+    queryFn: async ({ signal }) => {
+      // The next key ends this wait, or the request.
+      await new Promise((done) => setTimeout(done, PAUSE_MS))
+      signal.throwIfAborted()
+      return data(api.GET('/api/agents/search', { params: { query: { query: words } }, signal }))
+    },
     enabled: words.length > 1,
-    placeholderData: keepPreviousData,
     retry: false,
   })
   const newest = [...sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, OFFERED)
@@ -134,21 +141,22 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
             ))}
           </Command.Group>
         )}
-        {others.length > 0 && (
-          <Command.Group heading="Sessions with these words">
-            {others.map(({ session: { id, name, status } }) => (
-              <Command.Item key={id} value={`${wanted} ${name} ${id}`} onSelect={go(`/sessions/${id}`)}>
-                <span>{name}</span>
-                <StatusBadge status={status} />
-              </Command.Item>
-            ))}
-          </Command.Group>
-        )}
         {(projects.data?.items.length ?? 0) > 0 && (
           <Command.Group heading="Projects">
             {projects.data?.items.map(({ id, name }) => (
               <Command.Item key={id} value={`${name} ${id}`} onSelect={go(`/projects/${id}`)}>
                 {name}
+              </Command.Item>
+            ))}
+          </Command.Group>
+        )}
+        {/* They have the words, though not in their names, so nothing here may filter or rank them. */}
+        {others.length > 0 && (
+          <Command.Group heading="Sessions with these words" forceMount>
+            {others.map(({ session: { id, name, status } }) => (
+              <Command.Item key={id} value={`found ${id}`} forceMount onSelect={go(`/sessions/${id}`)}>
+                <span>{name}</span>
+                <StatusBadge status={status} />
               </Command.Item>
             ))}
           </Command.Group>
