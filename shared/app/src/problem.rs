@@ -137,6 +137,11 @@ impl Problem {
         Self::Invalid(vec![Violation { field: field.to_owned(), message: message.to_string() }])
     }
 
+    /// The object does not exist, or belongs to another owner.
+    pub fn no(what: &str) -> Self {
+        Self::NotFound(format!("there is no such {what}"))
+    }
+
     /// The skill does not exist, or belongs to another owner.
     pub fn no_skill() -> Self {
         Self::NotFound("there is no such skill".to_owned())

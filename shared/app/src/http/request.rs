@@ -65,74 +65,34 @@ impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Message(pub pilothouse_domain::MessageId);
+/// Ids in the path. A malformed one is answered like an unknown one.
+macro_rules! path_ids {
+    ($($(#[$doc:meta])* $name:ident($id:ty) = $parameter:literal, $missing:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name(pub $id);
 
-impl<S: Send + Sync> FromRequestParts<S> for Message {
-    type Rejection = Problem;
+        impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "messageId")
-            .await
-            .map(Self)
-            .map_err(|_| Problem::NotFound("there is no such message".to_owned()))
-    }
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+                path_id(parts, state, $parameter).await.map(Self).map_err(|_| $missing)
+            }
+        }
+    )*};
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct WebhookOf(pub pilothouse_domain::WebhookId);
-
-impl<S: Send + Sync> FromRequestParts<S> for WebhookOf {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "id")
-            .await
-            .map(Self)
-            .map_err(|_| Problem::NotFound("there is no such webhook".to_owned()))
-    }
-}
-
-/// The subscription of a browser in the path.
-#[derive(Debug, Clone, Copy)]
-pub struct WebPushSubscriptionOf(pub pilothouse_domain::WebPushSubscriptionId);
-
-impl<S: Send + Sync> FromRequestParts<S> for WebPushSubscriptionOf {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "id")
-            .await
-            .map(Self)
-            .map_err(|_| Problem::NotFound("there is no such subscription".to_owned()))
-    }
-}
-
-/// The decision in the path.
-#[derive(Debug, Clone, Copy)]
-pub struct DecisionOf(pub pilothouse_domain::DecisionId);
-
-impl<S: Send + Sync> FromRequestParts<S> for DecisionOf {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "id").await.map(Self).map_err(|_| Problem::no_decision())
-    }
-}
-
-/// The number in the path.
-#[derive(Debug, Clone, Copy)]
-pub struct Numbered(pub u64);
-
-impl<S: Send + Sync> FromRequestParts<S> for Numbered {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "id")
-            .await
-            .map(Self)
-            .map_err(|_| Problem::NotFound("there is no such notification".to_owned()))
-    }
+path_ids! {
+    /// A message of a session.
+    Message(pilothouse_domain::MessageId) = "messageId", Problem::no("message");
+    /// A webhook of an owner.
+    WebhookOf(pilothouse_domain::WebhookId) = "id", Problem::no("webhook");
+    /// A browser that receives notifications.
+    WebPushSubscriptionOf(pilothouse_domain::WebPushSubscriptionId) = "id", Problem::no("subscription");
+    /// A decision of the inbox.
+    DecisionOf(pilothouse_domain::DecisionId) = "id", Problem::no_decision();
+    /// The number of a notification.
+    Numbered(u64) = "id", Problem::no("notification");
 }
 
 /// None: any version.
