@@ -81,7 +81,7 @@ pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
 pub const CLOCK_OFFSET: &str = "PILOTHOUSE_CLOCK_OFFSET_FILE";
 /// Environment variable with the addresses that webhooks may reach: `public` (the default), `loopback`, `private`.
 pub const WEBHOOK_EGRESS: &str = "PILOTHOUSE_WEBHOOK_REACH";
-/// Environment variable with the contact that push services of browsers are told: a `mailto:` or `https:` URL.
+/// Environment variable with the operator's contact for push services of browsers: a `mailto:` or `https:` URL.
 pub const WEB_PUSH_CONTACT: &str = "PILOTHOUSE_WEB_PUSH_CONTACT";
 /// Environment variable with the path of a file that has the key of the model; without it, requests have no key.
 pub const MODEL_KEY_FILE: &str = "PILOTHOUSE_MODEL_KEY_FILE";

@@ -3,17 +3,14 @@
 //! A delivery has no record. A repeated one replaces the notification that the browser shows, and one that fails for twenty minutes is
 //! given up, because the list of notifications has it anyway.
 
-use std::time::Duration;
-
 use pilothouse_app::App;
 use pilothouse_app::batch::MessageOutcome;
 use pilothouse_app::http::Problem;
 use pilothouse_app::integrations::DeliveryError;
-use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_app::web_push;
-use pilothouse_domain::web_push::{WebPushSubscription, WebPushSubscriptions};
-use pilothouse_domain::{DomainContext, UserId, WebPushSubscriptionId};
-use pilothouse_store::{Commit, Loaded};
+use pilothouse_domain::announcement::Notification;
+use pilothouse_domain::web_push::WebPushSubscription;
+use pilothouse_domain::{UserId, WebPushSubscriptionId};
 
 /// Attempts before a delivery is given up.
 const MAX_ATTEMPTS: u32 = 9;
@@ -35,66 +32,41 @@ pub(super) async fn deliver(
     if notification.value.read_at.is_some() {
         return Ok(MessageOutcome::Done);
     }
-    let request = web_push::request(
-        owner,
-        subscription,
-        &notification.value,
-        &app.secret,
-        &app.integrations,
-        app.now(),
-    )
-    .map_err(Problem::internal)?;
-    let cause = match &app.integrations.delivery_sender {
-        None => "this server delivers nothing".to_owned(),
-        Some(_) if subscription.endpoint.check(app.integrations.egress_policy).is_err() => {
-            "the address may not be reached".to_owned()
+    let (cause, is_final) = match post(app, owner, subscription, &notification.value).await? {
+        Ok(200..=299) => return Ok(MessageOutcome::Done),
+        // The browser has cancelled its subscription, or it has expired.
+        Ok(404 | 410) => {
+            app.change_web_push_subscriptions(owner, |browsers| browsers.remove(id)).await?;
+            return Ok(MessageOutcome::Done);
         }
-        Some(sender) => match sender.deliver(&request).await {
-            Ok(200..=299) => return Ok(MessageOutcome::Done),
-            // The browser has cancelled its subscription, or it has expired.
-            Ok(404 | 410) => {
-                return remove(app, owner, id).await.map(|_| MessageOutcome::Done);
-            }
-            Err(DeliveryError::Busy) => {
-                return Ok(MessageOutcome::Later(app.deadlines.webhook_retry_unit));
-            }
-            Ok(status @ (429 | 500..)) if attempt < MAX_ATTEMPTS => {
-                return Ok(later(app, id, attempt, &status.to_string()));
-            }
-            Err(DeliveryError::Failed(cause)) if attempt < MAX_ATTEMPTS => {
-                return Ok(later(app, id, attempt, &cause));
-            }
-            Ok(status) => format!("the push service responded with {status}"),
-            Err(DeliveryError::Failed(cause)) => cause,
-        },
+        Err(DeliveryError::Busy) => return Ok(MessageOutcome::Later(app.deadlines.webhook_retry_unit)),
+        Ok(status @ (429 | 500..)) => (format!("the push service responded with {status}"), false),
+        Ok(status) => (format!("the push service refused it with {status}"), true),
+        Err(DeliveryError::Failed(cause)) => (cause, false),
     };
-    tracing::warn!(subscription = %id, sequence, %cause, attempt, "gave up the delivery of a notification to a browser");
-    Ok(MessageOutcome::Done)
+    if is_final || attempt >= MAX_ATTEMPTS {
+        tracing::warn!(subscription = %id, sequence, %cause, attempt, "gave up the delivery of a notification to a browser");
+        return Ok(MessageOutcome::Done);
+    }
+    tracing::debug!(subscription = %id, sequence, %cause, attempt, "failed to deliver a notification to a browser");
+    // 5 s after the first attempt, and each time twice as long.
+    Ok(MessageOutcome::Later(app.deadlines.webhook_retry_unit * 2u32.pow(attempt.saturating_sub(1))))
 }
 
-/// Waits 5 s after the first attempt, and each time twice as long.
-fn later(app: &App, id: WebPushSubscriptionId, attempt: u32, cause: &str) -> MessageOutcome {
-    tracing::debug!(subscription = %id, %cause, attempt, "failed to deliver a notification to a browser");
-    let pause: Duration =
-        app.deadlines.webhook_retry_unit * 2u32.pow(attempt.saturating_sub(1).min(MAX_ATTEMPTS));
-    MessageOutcome::Later(pause)
-}
-
-/// Removes a subscription of an owner. Returns it, or `None` if there is none with this id.
-pub(crate) async fn remove(
+/// Returns the status of the response.
+async fn post(
     app: &App,
     owner: &UserId,
-    id: WebPushSubscriptionId,
-) -> Result<Option<WebPushSubscription>, Problem> {
-    let load = async || app.store.web_push_subscriptions(owner).await.map_err(Problem::from);
-    let decide = |mut known: Loaded<WebPushSubscriptions>, _: &mut DomainContext<'_>| {
-        let removed = known.value.get(id).cloned();
-        if !known.value.remove(id) {
-            return Ok(Decision::Unchanged(None));
-        }
-        let mut commit = Commit::new();
-        commit.web_push_subscriptions(owner, &known)?;
-        Ok(Decision::Commit(commit, removed))
+    subscription: &WebPushSubscription,
+    notification: &Notification,
+) -> Result<Result<u16, DeliveryError>, Problem> {
+    let integrations = &app.integrations;
+    if let Err(error) = subscription.endpoint.check(integrations.egress_policy) {
+        return Ok(Err(DeliveryError::Failed(format!("the address {error}"))));
+    }
+    let Some(sender) = &integrations.delivery_sender else {
+        return Ok(Err(DeliveryError::Failed("this server delivers nothing".to_owned())));
     };
-    app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
+    let request = web_push::request(owner, subscription, notification, &app.secret, integrations, app.now());
+    Ok(sender.deliver(&request.map_err(Problem::internal)?).await)
 }

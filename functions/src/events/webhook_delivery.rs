@@ -157,10 +157,10 @@ async fn deliver_message(app: &App, message: &Received) -> Outcome {
         Receiver::Browser { web_push_subscription_id: id } => {
             web_push_delivery::deliver(app, &owner_id, id, sequence, message.receive_count).await
         }
-        // Messages for webhooks are in another part.
-        Receiver::Webhook { .. } | Receiver::Bus {} => {
-            publish(app, &owner_id, sequence).await.map(|()| MessageOutcome::Done)
-        }
+        Receiver::Bus {} => publish(app, &owner_id, sequence).await.map(|()| MessageOutcome::Done),
+        Receiver::Webhook { webhook_id } => Err(Problem::internal(format!(
+            "a message for webhook {webhook_id} is in the group of another receiver"
+        ))),
     }
 }
 

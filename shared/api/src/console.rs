@@ -22,8 +22,7 @@ pub struct ConsoleLoginRequest {
     /// The code of the link.
     pub code: String,
     /// What the browser calls itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<DeviceName>,
+    pub device: DeviceName,
 }
 
 /// A browser that is logged in.

@@ -64,7 +64,7 @@ pub struct Integrations {
     pub delivery_sender: Option<Arc<dyn DeliverySender>>,
     /// The addresses that webhooks and push services may have.
     pub egress_policy: EgressPolicy,
-    /// Whom the operator of a push service may ask about messages of this server: a `mailto:` or `https:` URL.
+    /// The operator's contact for push services: a `mailto:` or `https:` URL.
     pub web_push_contact: Option<String>,
     /// Whether the server is configured with a model that reviews coherence issues.
     pub has_model: bool,

@@ -9,13 +9,19 @@ use p256::pkcs8::EncodePrivateKey as _;
 use p256::{PublicKey, SecretKey};
 use pilothouse_domain::announcement::Notification;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret, InvalidWebPushKey, WebPushSubscription};
+use pilothouse_domain::web_push::{
+    BrowserPublicKey, BrowserSecret, InvalidWebPushKey, WebPushSubscription, WebPushSubscriptions,
+};
 use pilothouse_domain::webhook::WebhookUrl;
-use pilothouse_domain::{Timestamp, UserId};
+use pilothouse_domain::{DomainContext, Timestamp, UserId};
+use pilothouse_store::{Commit, Loaded};
 use pilothouse_wire::keys::RootSecret;
 use serde_json::json;
 
+use crate::App;
 use crate::integrations::{DeliveryRequest, Integrations};
+use crate::problem::Problem;
+use crate::unit_of_work::{Decision, RetryPolicy};
 
 /// How long a push service keeps a message for a device that is off, in seconds.
 const KEPT: u64 = 24 * 60 * 60;
@@ -67,6 +73,26 @@ impl WebPushKey {
         let key = EncodingKey::from_ec_der(self.0.to_pkcs8_der()?.as_bytes());
         let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &key)?;
         Ok(format!("vapid t={token}, k={}", self.public_key()))
+    }
+}
+
+impl App {
+    /// Changes the subscriptions of an owner by a function that returns whether it changed them. Returns the same.
+    pub async fn change_web_push_subscriptions(
+        &self,
+        owner: &UserId,
+        mut change: impl FnMut(&mut WebPushSubscriptions) -> bool,
+    ) -> Result<bool, Problem> {
+        let load = async || self.store.web_push_subscriptions(owner).await.map_err(Problem::from);
+        let decide = |mut known: Loaded<WebPushSubscriptions>, _: &mut DomainContext<'_>| {
+            if !change(&mut known.value) {
+                return Ok(Decision::Unchanged(false));
+            }
+            let mut commit = Commit::new();
+            commit.web_push_subscriptions(owner, &known)?;
+            Ok(Decision::Commit(commit, true))
+        };
+        self.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
     }
 }
 

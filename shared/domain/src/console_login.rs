@@ -73,7 +73,6 @@ impl ConsoleLogins {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use uuid::Uuid;
 

@@ -118,8 +118,10 @@ pub struct WebPushSubscriptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subscribed {
     Added,
-    /// The browser had a subscription with this endpoint. Its device, keys and kinds are replaced; its id stays.
+    /// The browser had a subscription with this endpoint. Its device, keys, kinds and login are replaced; its id stays.
     Replaced,
+    /// The browser had this subscription.
+    Unchanged,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -149,6 +151,9 @@ impl WebPushSubscriptions {
         if let Some(known) = self.items.iter_mut().find(|known| known.endpoint == subscription.endpoint) {
             subscription.id = known.id;
             subscription.created_at = known.created_at;
+            if *known == subscription {
+                return Ok((Subscribed::Unchanged, subscription));
+            }
             known.clone_from(&subscription);
             return Ok((Subscribed::Replaced, subscription));
         }
@@ -180,7 +185,6 @@ impl WebPushSubscriptions {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use uuid::Uuid;
 
@@ -211,7 +215,8 @@ mod tests {
         };
         let (effect, stored) = all.subscribe(again).unwrap();
         assert_eq!((effect, stored.id), (Subscribed::Replaced, subscription(1, "https://x.example").id));
-        assert_eq!(all.items(), [stored]);
+        assert_eq!(all.items(), std::slice::from_ref(&stored));
+        assert_eq!(all.subscribe(stored.clone()), Ok((Subscribed::Unchanged, stored)));
     }
 
     #[test]

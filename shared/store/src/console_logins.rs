@@ -1,3 +1,5 @@
+//! The browsers in which an owner is logged in to the web console, in one item (decision 99).
+
 use pilothouse_domain::UserId;
 use pilothouse_domain::console_login::ConsoleLogins;
 

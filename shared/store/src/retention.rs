@@ -1,3 +1,5 @@
+//! How long events are kept: a setting of the operator (decision 38).
+
 use std::time::Duration;
 
 /// How long raw events, activity, logs, notifications and the decision log are kept (decision 38). Sessions, their messages and their
@@ -49,7 +51,6 @@ impl std::str::FromStr for Retention {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 

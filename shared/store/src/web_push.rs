@@ -1,3 +1,5 @@
+//! The browsers of an owner that receive notifications, in one item (decision 98).
+
 use pilothouse_domain::UserId;
 use pilothouse_domain::web_push::WebPushSubscriptions;
 

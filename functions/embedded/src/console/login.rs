@@ -17,7 +17,6 @@ use pilothouse_app::App;
 use pilothouse_app::http::peer::PeerConnection;
 use pilothouse_app::http::{CurrentLogin, Owner, Problem};
 use pilothouse_domain::console_login::ConsoleLogin;
-use pilothouse_domain::text::DeviceName;
 use pilothouse_domain::{ConsoleLoginId, UserId};
 use pilothouse_local_keys::{KeyError, LocalKeys, TokenSettings, random_code};
 use pilothouse_wire::keys::{constant_time_eq, sha256_hex};
@@ -183,10 +182,6 @@ async fn log_in(
     logins.app.keyring.verify(&token)?;
     let now = logins.app.now();
     let id = ConsoleLoginId::new(Uuid::now_v7());
-    let device = match device {
-        Some(device) => device,
-        None => DeviceName::try_from("A browser".to_owned()).map_err(Problem::internal)?,
-    };
     let login =
         ConsoleLogin { id, device, created_at: now, last_seen_at: now, expires_at: now + LOGIN_LIFETIME };
     logins.known.add(&owner, login).await?;

@@ -9,7 +9,6 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::http::peer::Peer;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::console_login::{ConsoleLogin, ConsoleLogins};
-use pilothouse_domain::web_push::WebPushSubscriptions;
 use pilothouse_domain::{ConsoleLoginId, DomainContext, Timestamp, UserId};
 use pilothouse_store::{Commit, Loaded};
 use tokio::sync::Mutex;
@@ -97,24 +96,11 @@ impl KnownLogins {
                 (is_removed, is_removed)
             })
             .await?;
-        self.end_notifications(owner, id).await?;
+        self.app.change_web_push_subscriptions(owner, |browsers| browsers.remove_of_login(id)).await?;
         if is_removed && let Some(known) = admitted.remove(&id) {
             known.streams.iter().filter_map(Weak::upgrade).for_each(|stream| stream.close());
         }
         Ok(is_removed)
-    }
-
-    async fn end_notifications(&self, owner: &UserId, id: ConsoleLoginId) -> Result<(), Problem> {
-        let load = async || self.app.store.web_push_subscriptions(owner).await.map_err(Problem::from);
-        let decide = |mut known: Loaded<WebPushSubscriptions>, _: &mut DomainContext<'_>| {
-            if !known.value.remove_of_login(id) {
-                return Ok(Decision::Unchanged(()));
-            }
-            let mut commit = Commit::new();
-            commit.web_push_subscriptions(owner, &known)?;
-            Ok(Decision::Commit(commit, ()))
-        };
-        self.app.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
     }
 
     /// Changes the logins of an owner by a function that returns whether it changed them, and a result.

@@ -102,16 +102,14 @@ async fn subscribe(
         };
         let (effect, stored) =
             known.value.subscribe(subscription).map_err(|error| Problem::invalid("endpoint", error))?;
+        let status = if effect == Subscribed::Added { StatusCode::CREATED } else { StatusCode::OK };
+        let response = CommandResponse::new(status, None, &WebPushSubscriptionView::from(&stored))?;
+        if effect == Subscribed::Unchanged {
+            return Ok(Decision::Unchanged(response));
+        }
         let mut commit = Commit::new();
         commit.web_push_subscriptions(owner, &known)?;
-        let status = match effect {
-            Subscribed::Added => StatusCode::CREATED,
-            Subscribed::Replaced => StatusCode::OK,
-        };
-        Ok(Decision::Commit(
-            commit,
-            CommandResponse::new(status, None, &WebPushSubscriptionView::from(&stored))?,
-        ))
+        Ok(Decision::Commit(commit, response))
     };
     app.unit_of_work().run_command(&command, load, decide).await
 }

@@ -7,8 +7,6 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::WebPushSubscriptionOf;
 use pilothouse_app::http::{Owner, Problem};
 
-use crate::events::web_push_delivery::remove;
-
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("web-push-unsubscribe", Verb::Delete, "/api/web-push/subscriptions/{id}", |verb| {
         verb.route(unsubscribe)
@@ -23,8 +21,9 @@ async fn unsubscribe(
     Owner(owner): Owner,
     WebPushSubscriptionOf(id): WebPushSubscriptionOf,
 ) -> Result<StatusCode, Problem> {
-    match remove(&app, &owner, id).await? {
-        Some(_) => Ok(StatusCode::NO_CONTENT),
-        None => Err(Problem::NotFound("there is no such subscription".to_owned())),
+    if app.change_web_push_subscriptions(&owner, |browsers| browsers.remove(id)).await? {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::no("subscription"))
     }
 }

@@ -1,3 +1,5 @@
+//! The login of the web console that authenticated a request, as an extractor.
+
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
