@@ -85,7 +85,7 @@ const ALL: &[Parameter] = &[
     Parameter {
         name: "WebPushContact",
         default: Some(""),
-        about: "Whom the push services of browsers may ask about notifications: a mailto: or https: URL; when empty, nobody. Apple's service requires it",
+        about: "Your contact for the push services of browsers, a mailto: or https: URL; Apple's service requires one",
         ..TEXT
     },
     Parameter {

@@ -1,3 +1,5 @@
+//! The table of `pilothouse logins`.
+
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::console_login::ConsoleLogin;
 

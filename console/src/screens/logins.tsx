@@ -4,6 +4,7 @@ import { renderSVG } from 'uqr'
 import { consoleRequest } from '../api/client'
 import { ActionButton, Button, Card, Problem, s } from '../ui'
 import { Ago } from '../ui/time'
+import { DeviceRow } from './deviceRow'
 import c from './screens.module.css'
 
 interface Login {
@@ -24,15 +25,16 @@ export function Logins({ own }: { own: string | undefined }) {
       {list.isError && <Problem error={list.error} />}
       <ul className={s.stack} aria-label="Logins">
         {list.data?.items.map(({ id, device, createdAt, lastSeenAt }) => (
-          <li key={id} className={s.row}>
-            <span>
-              <strong>{device}</strong>
-              {id === own && ' (this one)'}
-              <br />
-              <small className={s.muted}>
+          <DeviceRow
+            key={id}
+            name={device}
+            isThis={id === own}
+            details={
+              <>
                 since <Ago at={createdAt} />, seen <Ago at={lastSeenAt} />
-              </small>
-            </span>
+              </>
+            }
+          >
             {id !== own && (
               <ActionButton
                 aria-label={`Log out ${device}`}
@@ -42,7 +44,7 @@ export function Logins({ own }: { own: string | undefined }) {
                 Log out
               </ActionButton>
             )}
-          </li>
+          </DeviceRow>
         ))}
       </ul>
     </Card>

@@ -6,9 +6,10 @@ import { deviceName } from '../app/deviceName'
 import { obstacle, subscribe, thisDevice, unsubscribe } from '../app/webPush'
 import { ActionButton, Button, Card, Checkboxes, Field, Problem, RequestForm, s } from '../ui'
 import { Ago } from '../ui/time'
+import { DeviceRow } from './deviceRow'
 
-/** Texts of all kinds, first those that a new device receives. */
-const KINDS = [
+/** What a new device receives: what waits for a person, and what ended. */
+const USUAL = [
   ['waiting-for-input', 'An agent asks, or needs an approval'],
   ['waiting-for-approval', 'A plan waits for approval'],
   ['output-ready', 'An output waits for review'],
@@ -22,6 +23,8 @@ const KINDS = [
   ['context-exhausted', 'A context window is full'],
   ['auto-continue-stopped', 'Auto-continue stopped early'],
   ['after-stop-activity', 'An agent acted after its stop'],
+] as const satisfies readonly (readonly [NotificationKind, string])[]
+const OTHER = [
   ['budget-warning', 'A budget is nearly used up'],
   ['model-unavailable', 'A model does not answer'],
   ['events-lost', 'Events were lost'],
@@ -29,7 +32,7 @@ const KINDS = [
   ['schedule-skipped', 'A schedule was skipped'],
   ['webhook-disabled', 'A webhook was disabled'],
 ] as const satisfies readonly (readonly [NotificationKind, string])[]
-const USUAL = KINDS.slice(0, 13).map(([kind]) => kind)
+const KINDS: readonly (readonly [NotificationKind, string])[] = [...USUAL, ...OTHER]
 
 function textOf(kind: NotificationKind): string {
   return KINDS.find(([known]) => known === kind)?.[1] ?? kind
@@ -42,7 +45,7 @@ export function ThisDeviceNotifications() {
   const queries = useQueryClient()
   const [known, setKnown] = useState(thisDevice)
   const [device, setDevice] = useState(known?.device ?? deviceName)
-  const [kinds, setKinds] = useState<readonly string[]>(known?.kinds ?? USUAL)
+  const [kinds, setKinds] = useState<readonly string[]>(known?.kinds ?? USUAL.map(([kind]) => kind))
   const save = useMutation({
     mutationFn: () => subscribe(device, kinds as readonly NotificationKind[]),
     onSuccess: async () => {
@@ -99,15 +102,16 @@ export function NotifiedDevices() {
       {list.data?.items.length === 0 && <p className={s.muted}>None.</p>}
       <ul className={s.stack} aria-label="Devices that receive notifications">
         {list.data?.items.map(({ id, device, service, kinds, createdAt }) => (
-          <li key={id} className={s.row}>
-            <span>
-              <strong>{device}</strong>
-              {id === own && ' (this one)'}
-              <br />
-              <small className={s.muted}>
+          <DeviceRow
+            key={id}
+            name={device}
+            isThis={id === own}
+            details={
+              <>
                 by {service}, since <Ago at={createdAt} />: {kinds.map(textOf).join('; ')}
-              </small>
-            </span>
+              </>
+            }
+          >
             <ActionButton
               aria-label={`Stop notifying ${device}`}
               action={() => unsubscribe(id)}
@@ -115,7 +119,7 @@ export function NotifiedDevices() {
             >
               Stop
             </ActionButton>
-          </li>
+          </DeviceRow>
         ))}
       </ul>
     </Card>
