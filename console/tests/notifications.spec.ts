@@ -1,7 +1,7 @@
 import { createDecipheriv, createECDH, hkdfSync, randomBytes, type ECDH } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Page } from '@playwright/test'
+import type { Locator, Page } from '@playwright/test'
 import { expect, expectAccessible, open, test } from './fixture'
 
 /**
@@ -74,19 +74,25 @@ async function subscribesAt(service: PushService, page: Page): Promise<void> {
   )
 }
 
-test('a browser is notified of a question, and not while the page is visible', { tag: '@quick' }, async ({
-  server,
-  console: page,
-}, info) => {
-  test.skip(info.project.name !== 'desktop', 'notifications do not depend on the width')
-  const service = await PushService.start()
-  await page.context().grantPermissions(['notifications'], { origin: server.url })
+/** Opens the settings with notifications, which this browser receives at `service`. */
+async function isNotified(page: Page, service: PushService): Promise<Locator> {
+  await page.context().grantPermissions(['notifications'], { origin: new URL(page.url()).origin })
   await subscribesAt(service, page)
   await open(page, '/settings')
   await page.getByLabel('Name of this device').fill('My laptop')
   await page.getByRole('button', { name: 'Notify me on this device' }).click()
   const devices = page.getByRole('list', { name: 'Devices that receive notifications' })
   await expect(devices.getByRole('listitem')).toContainText('My laptop (this one)')
+  return devices
+}
+
+test('a browser is notified of a question, and not while the page is visible', { tag: '@quick' }, async ({
+  server,
+  console: page,
+}, info) => {
+  test.skip(info.project.name !== 'desktop', 'notifications do not depend on the width')
+  const service = await PushService.start()
+  const devices = await isNotified(page, service)
   await expectAccessible(page)
 
   const steps = [{ turn: { steps: [{ question: { id: 'q1', questions: [{ question: 'Which colour?' }] } }] } }]
@@ -120,6 +126,32 @@ test('a browser is notified of a question, and not while the page is visible', {
   await expect.poll(shown).toEqual([['An agent asks', 'Which colour?']])
 
   await devices.getByRole('button', { name: 'Stop notifying My laptop' }).click()
+  await expect(devices.getByRole('listitem')).toHaveCount(0)
+  await expect(page.getByRole('button', { name: 'Notify me on this device' })).toBeVisible()
+  service.stop()
+})
+
+test('a browser that is stopped during its renewal stays stopped', { tag: '@quick' }, async ({ console: page }, info) => {
+  test.skip(info.project.name !== 'desktop', 'notifications do not depend on the width')
+  const service = await PushService.start()
+  const devices = await isNotified(page, service)
+
+  // The console renews the subscription when it opens. This renewal waits in the network.
+  let release = (): void => undefined
+  const released = new Promise<void>((done) => (release = done))
+  const renewal = new Promise<void>((isUnderWay) => {
+    void page.route('**/api/web-push/subscriptions', async (route) => {
+      if (route.request().method() === 'POST') {
+        isUnderWay()
+        await released
+      }
+      await route.continue()
+    })
+  })
+  await page.reload()
+  await renewal
+  await devices.getByRole('button', { name: 'Stop notifying My laptop' }).click()
+  release()
   await expect(devices.getByRole('listitem')).toHaveCount(0)
   await page.reload()
   await expect(page.getByRole('button', { name: 'Notify me on this device' })).toBeVisible()

@@ -1,6 +1,7 @@
 import { api, ApiProblem, data } from '../api/client'
+import { Store } from '../live/store'
 import { NOTIFIED } from './notified'
-import type { NotificationKind, WebPushSubscriptionView } from '../api/types'
+import type { NotificationKind } from '../api/types'
 
 const WORKER = '/push-worker.js'
 
@@ -11,9 +12,30 @@ export interface ThisDevice {
   kinds: readonly NotificationKind[]
 }
 
-export function thisDevice(): ThisDevice | undefined {
-  const stored = localStorage.getItem(NOTIFIED)
-  return stored === null ? undefined : (JSON.parse(stored) as ThisDevice)
+function stored(): ThisDevice | undefined {
+  const text = localStorage.getItem(NOTIFIED)
+  return text === null ? undefined : (JSON.parse(text) as ThisDevice)
+}
+
+export const thisDevice = new Store<ThisDevice | undefined>(stored())
+
+// Another tab may subscribe or unsubscribe this browser.
+window.addEventListener('storage', ({ key }) => {
+  if (key === NOTIFIED || key === null) thisDevice.set(stored())
+})
+
+function remember(device: ThisDevice | undefined): void {
+  if (device === undefined) localStorage.removeItem(NOTIFIED)
+  else localStorage.setItem(NOTIFIED, JSON.stringify(device))
+  thisDevice.set(device)
+}
+
+/**
+ * Runs one change of the subscription after the other, also those of other tabs. Else a renewal that is under way would subscribe a
+ * browser again that the person has just stopped. Pages without HTTPS have no locks, and no subscription.
+ */
+async function exclusively<T>(change: () => Promise<T>): Promise<T> {
+  return window.isSecureContext ? navigator.locks.request(NOTIFIED, change) : change()
 }
 
 /** Why this browser cannot receive notifications, as a sentence. */
@@ -53,7 +75,11 @@ function isFor(subscription: PushSubscription, key: Uint8Array): boolean {
 }
 
 /** Subscribes this browser, or changes what it receives. Asks the person for permission the first time. */
-export async function subscribe(device: string, kinds: readonly NotificationKind[]): Promise<WebPushSubscriptionView> {
+export async function subscribe(device: string, kinds: readonly NotificationKind[]): Promise<void> {
+  await exclusively(() => subscribed(device, kinds))
+}
+
+async function subscribed(device: string, kinds: readonly NotificationKind[]): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted') {
     throw new Error('The browser does not allow notifications from this page. Change that in its settings for this site.')
   }
@@ -67,7 +93,7 @@ export async function subscribe(device: string, kinds: readonly NotificationKind
   }
   subscription ??= await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key })
   const { endpoint, keys } = subscription.toJSON()
-  const stored = await data(
+  const { id, kinds: accepted } = await data(
     api.POST('/api/web-push/subscriptions', {
       body: {
         endpoint: endpoint ?? '',
@@ -77,20 +103,18 @@ export async function subscribe(device: string, kinds: readonly NotificationKind
       },
     }),
   )
-  localStorage.setItem(NOTIFIED, JSON.stringify({ id: stored.id, device, kinds: stored.kinds } satisfies ThisDevice))
-  return stored
+  remember({ id, device, kinds: accepted })
 }
 
 /** Forgets that this browser receives notifications, and ends its subscription at the push service. */
 async function forget(): Promise<void> {
-  localStorage.removeItem(NOTIFIED)
+  remember(undefined)
   const registration = await navigator.serviceWorker.getRegistration()
   await (await registration?.pushManager.getSubscription())?.unsubscribe()
 }
 
-/** Removes a subscription, and that of the browser if it is its own. */
-export async function unsubscribe(id: string): Promise<void> {
-  if (thisDevice()?.id === id) await forget()
+async function remove(id: string): Promise<void> {
+  if (stored()?.id === id) await forget()
   try {
     await api.DELETE('/api/web-push/subscriptions/{id}', { params: { path: { id } } })
   } catch (error) {
@@ -99,18 +123,34 @@ export async function unsubscribe(id: string): Promise<void> {
   }
 }
 
+/** Removes a subscription, and that of the browser if it is its own. */
+export async function unsubscribe(id: string): Promise<void> {
+  await exclusively(() => remove(id))
+}
+
+/** Removes the subscription of this browser, if there is one. */
+export async function unsubscribeThisDevice(): Promise<void> {
+  await exclusively(async () => {
+    const device = stored()
+    if (device !== undefined) await remove(device.id)
+  })
+}
+
 /**
  * Renews the subscription when the console opens, because push services end subscriptions after some time. One that was stopped on
  * another device stays stopped.
  */
 export async function renewSubscription(): Promise<void> {
-  const known = thisDevice()
-  if (known === undefined || obstacle() !== undefined || Notification.permission !== 'granted') return
-  const registration = await navigator.serviceWorker.getRegistration()
-  const current = await registration?.pushManager.getSubscription()
-  const { items } = await data(api.GET('/api/web-push/subscriptions'))
-  if (current != null && !items.some(({ id }) => id === known.id)) await forget()
-  else await subscribe(known.device, known.kinds)
+  if (obstacle() !== undefined || Notification.permission !== 'granted') return
+  await exclusively(async () => {
+    const known = stored()
+    if (known === undefined) return
+    const registration = await navigator.serviceWorker.getRegistration()
+    const current = await registration?.pushManager.getSubscription()
+    const { items } = await data(api.GET('/api/web-push/subscriptions'))
+    if (current != null && !items.some(({ id }) => id === known.id)) await forget()
+    else await subscribed(known.device, known.kinds)
+  })
 }
 
 /** Runs a function with the path of a notification that the person opened. */

@@ -4,6 +4,7 @@ import { api, data } from '../api/client'
 import type { NotificationKind } from '../api/types'
 import { deviceName } from '../app/deviceName'
 import { obstacle, subscribe, thisDevice, unsubscribe } from '../app/webPush'
+import { useStore } from '../live/store'
 import { ActionButton, Button, Card, Checkboxes, Field, Problem, RequestForm, s } from '../ui'
 import { Ago } from '../ui/time'
 import { DeviceRow } from './deviceRow'
@@ -43,15 +44,12 @@ const KEY = ['web-push'] as const
 /** Which notifications this browser receives while the console is not open in it. */
 export function ThisDeviceNotifications() {
   const queries = useQueryClient()
-  const [known, setKnown] = useState(thisDevice)
+  const known = useStore(thisDevice)
   const [device, setDevice] = useState(known?.device ?? deviceName)
   const [kinds, setKinds] = useState<readonly string[]>(known?.kinds ?? USUAL.map(([kind]) => kind))
   const save = useMutation({
     mutationFn: () => subscribe(device, kinds as readonly NotificationKind[]),
-    onSuccess: async () => {
-      setKnown(thisDevice())
-      await queries.invalidateQueries({ queryKey: KEY })
-    },
+    onSuccess: () => queries.invalidateQueries({ queryKey: KEY }),
   })
   const reason = obstacle()
   if (reason !== undefined) {
@@ -95,7 +93,7 @@ export function ThisDeviceNotifications() {
 export function NotifiedDevices() {
   const queries = useQueryClient()
   const list = useQuery({ queryKey: KEY, queryFn: () => data(api.GET('/api/web-push/subscriptions')) })
-  const own = thisDevice()?.id
+  const own = useStore(thisDevice)?.id
   return (
     <Card title="Devices that receive notifications">
       {list.isError && <Problem error={list.error} />}

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { api, consoleRequest, data } from '../api/client'
 import { storeConsoleKey } from '../api/key'
-import { thisDevice, unsubscribe } from '../app/webPush'
+import { unsubscribeThisDevice } from '../app/webPush'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
 import { ActionButton, Card, Field, Problem, s } from '../ui'
@@ -68,8 +68,7 @@ export function SettingsScreen() {
           <div>
             <ActionButton
               action={async () => {
-                const device = thisDevice()
-                if (device !== undefined) await unsubscribe(device.id)
+                await unsubscribeThisDevice()
                 await consoleRequest('logout', {})
                 storeConsoleKey(null)
               }}
