@@ -13,6 +13,7 @@ use pilothouse_domain::coherence::{
 };
 use pilothouse_domain::decision::{Decision, DecisionSubject, Resolution};
 use pilothouse_domain::{Aggregate as _, Project};
+use pilothouse_store::IssueList;
 
 use crate::artifacts::content;
 
@@ -20,12 +21,36 @@ use crate::artifacts::content;
 const DECISIONS: usize = 5;
 /// Contents with more bytes are left out.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Open issues of a project that are considered for a request.
+const WAITING: usize = 50;
 
+/// The request for the review of `issue`, together with other issues that wait for a review, while all texts fit in.
 pub(crate) async fn assemble(
     app: &App,
     issue: &CoherenceIssue,
     project: &Project,
 ) -> Result<ReviewRequest, Problem> {
+    let mut request = request_for(app, issue, project).await?;
+    let open =
+        app.store.coherence_issues(issue.owner_id(), project.id(), IssueList::Open, WAITING, None).await?;
+    for other in open.items {
+        if request.candidates.len() == ReviewRequest::MAX_CANDIDATES
+            || !request.has_room_for(&BTreeMap::new())
+        {
+            break;
+        }
+        if other.id() == issue.id() || !other.needs_review() || other.has_given_up_review() {
+            continue;
+        }
+        let added = request_for(app, &other, project).await?;
+        if request.has_room_for(&added.artifact_contents) {
+            request.extend(added);
+        }
+    }
+    Ok(request)
+}
+
+async fn request_for(app: &App, issue: &CoherenceIssue, project: &Project) -> Result<ReviewRequest, Problem> {
     let finding = issue.finding();
     let ids = &finding.affected_artifact_ids;
     let artifacts = ids.iter().map(|id| app.store.aggregate::<Artifact>(issue.owner_id(), *id));

@@ -1,4 +1,5 @@
-//! Layer 2 (S2, "LLM-based deep review"; decision 91): a model reviews coherence issues, one after the other in each project.
+//! Layer 2 (S2, "LLM-based deep review"; decision 91): a model reviews coherence issues. In each project one review follows the other.
+//! Issues that wait join the review of another one if their texts fit in.
 //!
 //! | step | after a crash or a repeated message |
 //! |---|---|
@@ -96,10 +97,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     .await
 }
 
-enum ReviewOutcome {
-    Result(Box<ReviewResult>),
-    Failure(ReviewFailure),
-}
+type ReviewOutcome = Result<ReviewResult, ReviewFailure>;
 
 async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Problem> {
     let Some(model) = &app.integrations.model else { return Ok(MessageOutcome::Done) };
@@ -118,8 +116,8 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
     match app.ensure_covers_start(&project).await {
         Ok(()) => {}
         Err(Problem::Project(_)) => {
-            let failure = ReviewOutcome::Failure(ReviewFailure::SpendingCap);
-            record(app, id, failure, ReviewUse::default(), model.default_model()).await?;
+            let failure = Err(ReviewFailure::SpendingCap);
+            record(app, id, &failure, ReviewUse::default(), model.default_model()).await?;
             return Ok(MessageOutcome::Later(app.deadlines.review_retry_unit * CAP_WAIT));
         }
         Err(other) => return Err(other),
@@ -133,15 +131,26 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
     }
     let request = review_request::assemble(app, &issue, &project).await?;
     let named = config.layer2_model.as_ref().unwrap_or(model.default_model());
-    let (reviewed, tokens) = ask(model, named, &request).await;
-    let is_unavailable = matches!(reviewed, ReviewOutcome::Failure(ReviewFailure::Unavailable));
+    let (answer, tokens) = ask(model, named, request).await;
+    let is_unavailable = matches!(answer, Err(ReviewFailure::Unavailable));
     let cost = ReviewUse {
         reviews: 1,
         input_tokens: tokens.input,
         output_tokens: tokens.output,
         spent_usd: model.cost(named, tokens),
     };
-    let attempts = record(app, id, reviewed, cost, named).await?;
+    let (own, others) = match answer {
+        Ok(mut results) => {
+            let at = results.iter().position(|result| result.candidate_id == id);
+            let own = at.map(|at| results.swap_remove(at)).ok_or(ReviewFailure::InvalidAnswer);
+            (own, results)
+        }
+        Err(failure) => (Err(failure), Vec::new()),
+    };
+    let attempts = record(app, id, &own, cost, named).await?;
+    for other in others {
+        record(app, other.candidate_id, &Ok(other), ReviewUse::default(), named).await?;
+    }
     Ok(if is_unavailable && attempts < CoherenceIssue::MAX_REVIEW_ATTEMPTS {
         MessageOutcome::Later(app.deadlines.review_retry_unit * 2u32.pow(attempts))
     } else {
@@ -178,23 +187,28 @@ async fn begin(app: &App, issue: &CoherenceIssue, max_per_hour: u32) -> Result<O
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
 
-/// Asks the model, and once more after an invalid answer.
-async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (ReviewOutcome, TokenUse) {
+/// Asks the model, and once more after an invalid answer, then only about the first candidate.
+async fn ask(
+    model: &ModelClient,
+    named: &ModelId,
+    mut request: ReviewRequest,
+) -> (Result<Vec<ReviewResult>, ReviewFailure>, TokenUse) {
     let mut tokens = TokenUse::default();
-    let input = match serde_json::to_string(request) {
-        Ok(input) => input,
-        Err(error) => {
-            tracing::error!(%error, "failed to write the request for a coherence review");
-            return (ReviewOutcome::Failure(ReviewFailure::InvalidAnswer), tokens);
-        }
-    };
-    let mut prompt = Prompt {
-        instructions: ReviewRequest::INSTRUCTIONS.to_owned(),
-        input,
-        answer_name: "coherence_review",
-        answer_schema: ReviewRequest::answer_schema(),
-    };
+    let mut correction = String::new();
     for _ in 0..2 {
+        let input = match serde_json::to_string(&request) {
+            Ok(input) => input + &correction,
+            Err(error) => {
+                tracing::error!(%error, "failed to write the request for a coherence review");
+                break;
+            }
+        };
+        let prompt = Prompt {
+            instructions: ReviewRequest::INSTRUCTIONS.to_owned(),
+            input,
+            answer_name: "coherence_review",
+            answer_schema: ReviewRequest::answer_schema(),
+        };
         let answer = match model.ask(named, &prompt).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -204,28 +218,24 @@ async fn ask(model: &ModelClient, named: &ModelId, request: &ReviewRequest) -> (
                 } else {
                     ReviewFailure::Unavailable
                 };
-                return (ReviewOutcome::Failure(failure), tokens);
+                return (Err(failure), tokens);
             }
         };
         tokens.input = tokens.input.saturating_add(answer.tokens.input);
         tokens.output = tokens.output.saturating_add(answer.tokens.output);
         match request.read_answer(&answer.text) {
-            Ok(results) => {
-                let result = results.into_iter().next();
-                let failure = ReviewOutcome::Failure(ReviewFailure::InvalidAnswer);
-                return (result.map_or(failure, |it| ReviewOutcome::Result(Box::new(it))), tokens);
-            }
+            Ok(results) => return (Ok(results), tokens),
             Err(violations) => {
                 let violations = violations.join("; ");
                 tracing::warn!(%violations, "the model gave an invalid coherence review");
-                let again = format!(
+                correction = format!(
                     "\n\nYour answer was invalid: {violations}. Answer again in the required format."
                 );
-                prompt.input.push_str(&again);
+                request.candidates.truncate(1);
             }
         }
     }
-    (ReviewOutcome::Failure(ReviewFailure::InvalidAnswer), tokens)
+    (Err(ReviewFailure::InvalidAnswer), tokens)
 }
 
 /// The items that the end of a review changes, with their project.
@@ -253,7 +263,7 @@ impl ReviewState {
 async fn record(
     app: &App,
     id: CoherenceIssueId,
-    reviewed: ReviewOutcome,
+    reviewed: &ReviewOutcome,
     cost: ReviewUse,
     model: &ModelId,
 ) -> Result<u32, Problem> {
@@ -265,17 +275,15 @@ async fn record(
         };
         let mut commit = Commit::new();
         let is_open = issue.value.needs_review();
-        let events = match &reviewed {
-            ReviewOutcome::Result(result) => {
-                issue.value.record_review((**result).clone(), model.clone(), tick, ctx)
-            }
-            ReviewOutcome::Failure(failure) => issue.value.record_review_failure(*failure, ctx),
+        let events = match reviewed {
+            Ok(result) => issue.value.record_review(result.clone(), model.clone(), tick, ctx),
+            Err(failure) => issue.value.record_review_failure(*failure, ctx),
         };
         if events.is_empty() && cost == ReviewUse::default() {
             return Ok(Decision::Unchanged(issue.value.failed_reviews()));
         }
         ledger.value.end(id, cost);
-        if let ReviewOutcome::Result(result) = &reviewed
+        if let Ok(result) = reviewed
             && is_open
             && matches!(issue.value.finding().source, IssueSource::Similarity { .. })
         {

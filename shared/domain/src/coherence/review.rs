@@ -179,6 +179,8 @@ impl ReviewedArtifact {
 impl ReviewRequest {
     /// Most characters of all artifacts together: about 4,000 tokens (S2 counts 2,000 to 5,000 for a review).
     pub const MAX_CHARACTERS: usize = 16_000;
+    /// Most candidates (S2).
+    pub const MAX_CANDIDATES: usize = 5;
     /// Most characters of a text in an answer.
     const MAX_TEXT: usize = 2_000;
 
@@ -190,6 +192,30 @@ impl ReviewRequest {
         dependency. Texts that are merely similar are no issue. For a confirmed candidate give its category, its severity \
         (`low`, `medium`, `high` or `critical`) and how to resolve it. Explain each judgment in one to three sentences, with the \
         passages that matter.";
+
+    /// Whether the texts of all artifacts are complete, together with those of `more`.
+    pub fn has_room_for(&self, more: &BTreeMap<ArtifactId, ReviewedArtifact>) -> bool {
+        let added = more.iter().filter(|(id, _)| !self.artifact_contents.contains_key(id)).map(|(_, it)| it);
+        let all = || self.artifact_contents.values().chain(added.clone());
+        let characters: usize = all().map(|it| it.text.chars().count()).sum();
+        characters <= Self::MAX_CHARACTERS && !all().any(|it| it.is_cut)
+    }
+
+    /// Adds the parts of another request, without those that it has already.
+    pub fn extend(&mut self, other: Self) {
+        self.candidates.extend(other.candidates);
+        self.artifact_contents.extend(other.artifact_contents);
+        for decision in other.relevant_decisions {
+            if !self.relevant_decisions.contains(&decision) {
+                self.relevant_decisions.push(decision);
+            }
+        }
+        for brief in other.workstream_briefs {
+            if !self.workstream_briefs.contains(&brief) {
+                self.workstream_briefs.push(brief);
+            }
+        }
+    }
 
     /// JSON Schema of the answer.
     pub fn answer_schema() -> Value {
