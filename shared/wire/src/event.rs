@@ -382,10 +382,17 @@ pub enum AssistantContent {
         /// Id of the call; its result names it.
         tool_call_id: ToolCallId,
         /// Name of the tool.
+        #[serde(deserialize_with = "named_tool")]
         tool_name: String,
         /// Input of the tool.
         input: Value,
     },
+}
+
+/// A call without the name of its tool is one of the tool `unknown` (decision 6).
+fn named_tool<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Ok(if name.trim().is_empty() { "unknown".to_owned() } else { name })
 }
 
 /// Running totals of one meter (decision 31). They never decrease, not even after a resume or fork.

@@ -134,7 +134,7 @@ fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Opti
     let class = EventClass::of(event)?;
     let words = || {
         let line = activity_of(event, at);
-        line.map_or_else(|| event.name().to_owned(), |line| line.detail.unwrap_or(line.summary))
+        line.map_or_else(|| in_words(event), |line| line.detail.unwrap_or(line.summary))
     };
     Some(match class {
         EventClass::Status => C::Status { message: words() },
@@ -148,6 +148,25 @@ fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Opti
         EventClass::Progress => progress(event, words()),
         EventClass::Coherence => return coherence(event),
     })
+}
+
+/// The text of an event without a line of its own in the activity.
+fn in_words(event: &SessionEvent) -> String {
+    use SessionEvent as E;
+    match event {
+        E::SubAgentStarted { sub_agent_id, .. } => format!("The subagent {sub_agent_id} started"),
+        E::SubAgentCompleted { sub_agent_id } => format!("The subagent {sub_agent_id} returned its result"),
+        E::SubAgentFailed { sub_agent_id, failure_reason } => {
+            format!("The subagent {sub_agent_id} failed: {failure_reason}")
+        }
+        E::MessageDelivered { .. } => "The agent received a message".to_owned(),
+        E::Restarted { continuation, .. } => format!("The agent starts again, in session {continuation}"),
+        E::ApiTaskCreated { task, .. } => format!("The agent created the task \"{}\"", task.title),
+        E::LearningRecorded { learning, .. } => {
+            format!("The agent learned: {}", cut(learning.content.as_str(), MAX_TEXT))
+        }
+        _ => event.name().to_owned(),
+    }
 }
 
 fn tool_call(event: &SessionEvent, phase: ToolCallPhase, raw: Option<&RawEvent>) -> Option<C> {
@@ -307,5 +326,80 @@ mod tests {
             progress_pct
         };
         assert_eq!((of(3, 1), of(2, 2), of(0, 0)), (Some(33), Some(100), None));
+    }
+
+    fn content_of(event: Value) -> Value {
+        let event: SessionEvent = serde_json::from_value(event).unwrap();
+        serde_json::to_value(of_event(&event, None, Timestamp::from_millis(0)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn events_have_the_fields_of_the_specification() {
+        let turn = json!({
+            "type": "AgentSessionTurnCompletedEvent", "turnCount": 3, "lastTurnAt": "2026-01-01T00:00:00Z",
+            "outcome": "max_iterations",
+        });
+        let summary = "Idle: turn 3 is over, at the limit of its iterations";
+        assert_eq!(
+            content_of(turn),
+            json!({ "type": "completion", "summary": summary, "outcome": "max_turns" })
+        );
+        assert_eq!(
+            content_of(json!({ "type": "SessionPausedEvent" })),
+            json!({ "type": "lifecycle", "action": "paused", "reason": "Paused" })
+        );
+        let message = "The disk of the worker is full; the agent waits until there is space";
+        assert_eq!(
+            content_of(json!({ "type": "SessionDiskFullEvent", "disk": "worker" })),
+            json!({
+                "type": "error", "message": message, "severity": "high", "recoverable": true,
+                "category": "internal",
+            })
+        );
+        let id = "01890a5d-ac96-774b-bcce-b302099a8058";
+        let finding = json!({
+            "title": "Units differ", "description": "The guide says dollars.", "category": "contradiction",
+            "severity": "medium", "affectedWorkstreams": ["api", "docs"], "affectedArtifactIds": [id],
+        });
+        let mut raised = json!({
+            "type": "CoherenceIssueRaisedEvent", "issueId": id, "affectedAgentIds": [id],
+            "source": { "type": "similarity", "percent": 90 }, "evidenceAt": "2026-01-01T00:00:00Z",
+        });
+        raised.as_object_mut().unwrap().extend(finding.as_object().unwrap().clone());
+        let mut expected = json!({ "type": "coherence", "issueId": id });
+        expected.as_object_mut().unwrap().extend(finding.as_object().unwrap().clone());
+        assert_eq!(content_of(raised), expected);
+    }
+
+    #[test]
+    fn delegation_names_the_subagent_or_the_next_session() {
+        let id = "01890a5d-ac96-774b-bcce-b302099a8058";
+        let subagent = json!({ "subAgentId": "s", "modelId": null, "failureReason": "AgentError" });
+        let handed_on = json!({ "chainId": id, "continuation": id, "messageIds": [] });
+        for (name, mut fields, action, child, reason) in [
+            ("SubAgentSessionStartedEvent", subagent.clone(), "spawned", "s", "The subagent s started"),
+            (
+                "SubAgentSessionCompletedEvent",
+                subagent.clone(),
+                "returned",
+                "s",
+                "The subagent s returned its result",
+            ),
+            ("SubAgentSessionFailedEvent", subagent, "returned", "s", "The subagent s failed: AgentError"),
+            (
+                "SessionWorkHandedOnEvent",
+                handed_on,
+                "handoff",
+                id,
+                "Session 01890a5d-ac96-774b-bcce-b302099a8058 continues the work",
+            ),
+        ] {
+            fields["type"] = name.into();
+            let content = content_of(fields);
+            assert_eq!(
+                (&content["type"], &content["action"], &content["childAgentId"], &content["reason"]),
+                (&json!("delegation"), &json!(action), &json!(child), &json!(reason))
+            );
+        }
     }
 }

@@ -10,16 +10,15 @@ use crate::tick::TickReading;
 use crate::value::{Answer, FailureReason, OptionProposal, Question, ToolApproval};
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
-/// Most text of one request's questions, in bytes: open requests are part of the session's item.
 /// Most questions of a request.
 const MAX_QUESTIONS: usize = 20;
+/// Most text of one request's questions, in bytes: open requests are part of the session's item.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 
 /// Why a request is denied at once.
 pub(super) const TOO_MANY_REQUESTS: &str =
     "too many requests of this session wait for their owner; ask again later";
 
-/// Shortens questions to the limits (decision 6). The journal has them in full.
 /// Adds the texts of questions beyond the limit to the last one that fits, which then has no options.
 fn merge_excess(questions: &mut Vec<Question>) {
     if questions.len() > MAX_QUESTIONS {
@@ -34,6 +33,7 @@ fn merge_excess(questions: &mut Vec<Question>) {
     }
 }
 
+/// Shortens questions to the limits (decision 6). The journal has them in full.
 fn fit(
     questions: &mut Vec<Question>,
     approval: Option<&mut ToolApproval>,
