@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How long raw events, activity, logs, notifications and the decision log are kept (decision 38). Sessions, their messages and their
-/// results are kept without a limit.
+/// How long raw events with what agents said and did, activity, logs, notifications and the decision log are kept (decision 38). Sessions
+/// and their results are kept without a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     days: u16,
@@ -52,6 +52,7 @@ impl std::str::FromStr for Retention {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::journal::{Cause, JournalEntry};
     use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 
     use super::*;
@@ -72,14 +73,35 @@ mod tests {
             etag: None,
             body: serde_json::Value::Null,
         };
-        commit.store_response(&UserId::parse("ada").unwrap(), "key", &response, now).unwrap();
+        let owner = UserId::parse("ada").unwrap();
+        commit.store_response(&owner, "key", &response, now).unwrap();
+        let mut entry = JournalEntry {
+            id: ID.parse().unwrap(),
+            session_id: session,
+            owner_id: owner,
+            project: None,
+            sequence: 1,
+            at: now,
+            cause: Cause::Agent { run_id: run, run: 1, sequence: Some(1), body: serde_json::Value::Null },
+            events: Vec::new(),
+            status: None,
+            activity: Vec::new(),
+            ignored_reason: None,
+            repairs: Vec::new(),
+            decisions: Vec::new(),
+            traceparent: None,
+        };
+        commit.entry(&entry, None).unwrap();
+        (entry.sequence, entry.cause) = (2, Cause::Clock);
+        commit.entry(&entry, None).unwrap();
         let (writes, _) = commit.into_writes(Retention::of_days(30).unwrap());
         let expiries = writes.iter().filter_map(|write| match write {
             Write::Put(item, _) => item.expires_at,
             Write::Delete(..) | Write::Check(..) => None,
         });
         let days = |days: u64| now + Duration::from_hours(days * 24);
-        assert_eq!(expiries.collect::<Vec<_>>(), [days(30), days(1)]);
+        let expected = [days(30), days(1), days(30)];
+        assert_eq!(expiries.collect::<Vec<_>>(), expected, "an entry of the control plane is kept");
     }
 
     #[test]
