@@ -38,6 +38,7 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_ECS_LEASE_SECONDS": given("RunsOnEcs", "EcsLeaseSeconds"),
         "PILOTHOUSE_DEADLINE_DIVISOR": given("HasDeadlineDivisor", "DeadlineDivisor"),
         "PILOTHOUSE_DEFAULT_ADAPTER": reference("DefaultAdapter"),
+        "PILOTHOUSE_ALLOWED_MODELS": reference("AllowedModels"),
         "PILOTHOUSE_RETENTION_DAYS": reference("RetentionDays"),
         "RUST_LOG": given("HasLogFilter", "LogFilter"),
         "OTEL_EXPORTER_OTLP_ENDPOINT": given("HasTracesEndpoint", "TracesEndpoint"),

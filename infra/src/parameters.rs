@@ -173,6 +173,12 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "AllowedModels",
+        default: Some(""),
+        about: "Ids of the models that sessions may use, separated by commas, with `*` at the end for any ending. Empty: all models",
+        ..TEXT
+    },
+    Parameter {
         name: "DeadlineDivisor",
         default: Some(""),
         pattern: Some("^[0-9]*$"),

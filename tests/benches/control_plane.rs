@@ -27,7 +27,7 @@ use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, OutgoingMessage};
 use pilothouse_domain::text::AdapterName;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::value::{AllowedModels, Capabilities};
 use pilothouse_domain::{AgentSessionId, DomainContext, IdSource, RunId, UserId};
 use pilothouse_embedded::{AgentsOnExit, Options, Retention, SIDECAR, Server};
 use pilothouse_functions::events::intake;
@@ -79,6 +79,7 @@ fn serve(data: &Path) {
             secrets: None,
             console_hosts: vec![],
             default_adapter: Some(AdapterName::script()),
+            allowed_models: AllowedModels::default(),
             retention: Retention::default(),
         };
         let server = Server::start(options).await.unwrap();

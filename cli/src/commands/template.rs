@@ -79,6 +79,9 @@ pub struct Create {
     /// The model of its sessions
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
+    /// A model that its sessions may use instead, with `*` at the end of its id for any ending; may be repeated [default: all models]
+    #[arg(long, value_name = "MODEL")]
+    pub allow_model: Vec<String>,
     /// The adapter
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
@@ -201,7 +204,11 @@ impl Create {
             ("defaultBudgetCapUsd", self.budget.map(|cap| cap.to_string())),
         ];
         fields.extend(texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))));
-        let lists = [("allowedTools", self.allow), ("defaultSkillIds", self.skill)];
+        let lists = [
+            ("allowedTools", self.allow),
+            ("allowedModels", self.allow_model),
+            ("defaultSkillIds", self.skill),
+        ];
         let said = lists.into_iter().filter(|(_, list)| !list.is_empty());
         fields.extend(said.map(|(name, list)| (name.to_owned(), json!(list))));
         if self.allow_unmetered {

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pilothouse_domain::UserId;
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_embedded::{AgentsOnExit, Options, Retention, Server};
 use pilothouse_local_keys::DEFAULT_OWNER;
 
@@ -47,7 +48,12 @@ pub struct Up {
     /// provider.
     #[arg(long, env = "PILOTHOUSE_DEFAULT_ADAPTER", value_name = "NAME", value_parser = adapter())]
     pub default_adapter: Option<AdapterName>,
-    /// How many days raw events, activity and notifications are kept: 15 to 3650. Sessions and their messages are kept without a limit
+    /// A model that sessions may use, with `*` at the end of its id for any ending; repeat it for several [default: all models]
+    ///
+    /// The id `default` stands for the choice of the adapter, which sessions without a model get. Running sessions keep their models.
+    #[arg(long, env = "PILOTHOUSE_ALLOWED_MODELS", value_name = "MODEL", value_delimiter = ',')]
+    pub allow_model: Vec<String>,
+    /// How many days raw events, activity and notifications are kept, with what agents said and did: 15 to 3650. Sessions and their results are kept without a limit
     #[arg(long, env = "PILOTHOUSE_RETENTION_DAYS", value_name = "DAYS", default_value_t = Retention::default().days(), value_parser = clap::value_parser!(u16).range(i64::from(Retention::MIN_DAYS)..=i64::from(Retention::MAX_DAYS)))]
     pub retention_days: u16,
 }
@@ -69,6 +75,8 @@ impl Up {
         let (console_hosts, default_adapter) = (self.console_host, self.default_adapter);
         let retention =
             Retention::of_days(self.retention_days).map_err(|error| CliError::Usage(error.to_string()))?;
+        let allowed_models = AllowedModels::new(self.allow_model)
+            .map_err(|error| CliError::Usage(format!("--allow-model {error}")))?;
         let options = Options {
             listen: self.listen,
             data: data.clone(),
@@ -77,6 +85,7 @@ impl Up {
             secrets: self.secrets,
             console_hosts,
             default_adapter,
+            allowed_models,
             retention,
         };
         let server = Server::start(options).await?;

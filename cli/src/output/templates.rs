@@ -59,6 +59,9 @@ pub fn show(template: &TemplateView, _: Style, _: Timestamp) -> String {
         })
         .collect();
     lines.extend(template.description.iter().map(|text| ("for", text.clone())));
+    if !template.allowed_models.is_unlimited() {
+        lines.push(("models", template.allowed_models.to_string()));
+    }
     lines.extend(template.adapter.iter().map(|adapter| ("adapter", adapter.clone())));
     lines.extend(custom.iter().map(|tool| ("own tool", tool.clone())));
     lines.extend(skills.iter().map(|skill| ("skill", skill.clone())));

@@ -20,6 +20,8 @@ function ServerCard() {
         <dl className={s.facts}>
           <dt>Adapter of sessions that name none</dt>
           <dd>{settings.data.defaultAdapter ?? 'none'}</dd>
+          <dt>Models that sessions may use</dt>
+          <dd>{settings.data.allowedModels.length === 0 ? 'all' : settings.data.allowedModels.join(', ')}</dd>
           <dt>Events, activity and notifications are kept</dt>
           <dd>{settings.data.retentionDays} days</dd>
           <dt>A model reviews coherence issues</dt>

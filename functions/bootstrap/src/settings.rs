@@ -6,6 +6,7 @@ use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{Access, AssumedRole};
 use pilothouse_app::models::ModelSettings;
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_domain::webhook::EgressPolicy;
 use pilothouse_runtime::ecs::EcsSettings;
 use pilothouse_store::Retention;
@@ -41,6 +42,7 @@ pub struct Settings {
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,
     pub default_adapter: Option<AdapterName>,
+    pub allowed_models: AllowedModels,
     pub retention: Retention,
     /// The divisor of all deadlines, for tests.
     pub deadline_divisor: u32,
@@ -97,6 +99,7 @@ impl Settings {
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             default_adapter: reader.default_adapter(),
+            allowed_models: reader.allowed_models(),
             retention: reader.retention(),
             deadline_divisor: reader.deadline_divisor(),
         };
@@ -188,6 +191,13 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         text.parse().unwrap_or_else(|error| {
             self.wrong.push(format!("PILOTHOUSE_RETENTION_DAYS {error}, not `{text}`"));
             Retention::default()
+        })
+    }
+
+    fn allowed_models(&mut self) -> AllowedModels {
+        AllowedModels::new(self.list("PILOTHOUSE_ALLOWED_MODELS")).unwrap_or_else(|error| {
+            self.wrong.push(format!("PILOTHOUSE_ALLOWED_MODELS {error}"));
+            AllowedModels::default()
         })
     }
 

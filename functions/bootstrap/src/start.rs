@@ -174,6 +174,7 @@ async fn ground(
         fleet: fleet::fleet(clients, settings)?,
         integrations: integrations(clients, settings, requirements, model_key),
         default_adapter: settings.default_adapter.clone(),
+        allowed_models: settings.allowed_models.clone(),
     });
     let connections =
         settings.connections_url.as_deref().map(|url| connections::management(clients, url) as Arc<_>);

@@ -119,6 +119,7 @@ pub(super) async fn open(
         fleet: Some(Fleet { run_access_issuer, vendor: None, operators }),
         integrations: integrations(connections.limits().deliveries)?,
         default_adapter,
+        allowed_models: options.allowed_models.clone(),
     });
     Ok(Components { app, table, broker, worker, db, confinement })
 }

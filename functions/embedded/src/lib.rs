@@ -55,6 +55,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::UserId;
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_functions::events::clock;
 use pilothouse_functions::router;
 pub use pilothouse_store::Retention;
@@ -106,6 +107,8 @@ pub struct Options {
     pub console_hosts: Vec<String>,
     /// The adapter of sessions that name none. `None`: that of an earlier start, or of an agent that is installed.
     pub default_adapter: Option<AdapterName>,
+    /// The models that sessions may use.
+    pub allowed_models: AllowedModels,
     /// How long raw events, activity and notifications are kept.
     pub retention: Retention,
 }

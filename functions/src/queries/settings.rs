@@ -19,6 +19,7 @@ pub const FUNCTION: HttpFunction =
 async fn get_settings(State(app): State<App>, Owner(_): Owner) -> Result<Json<ServerSettings>, Problem> {
     Ok(Json(ServerSettings {
         default_adapter: app.default_adapter.clone(),
+        allowed_models: app.allowed_models.clone(),
         retention_days: app.store.retention().days(),
         reviews_coherence: app.integrations.has_model,
     }))

@@ -3,10 +3,10 @@
 use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_domain::journal::AnyAggregateEntry;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::value::{AllowedModels, Capabilities};
 use pilothouse_domain::{AgentTemplateId, TemplateEvent, UserId};
 use pilothouse_functions::events::clock;
 use pilothouse_store::AggregateRef;
@@ -17,7 +17,7 @@ use tower::ServiceExt as _;
 pub(crate) struct TemplatesFixture {
     pub(crate) app: App,
     clock: TestClock,
-    _engines: EmbeddedEngines,
+    engines: EmbeddedEngines,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,13 @@ impl TemplatesFixture {
         let clock = TestClock::at(now.parse().unwrap());
         let engines = EmbeddedEngines::open(clock.as_fn()).await;
         let app = App::new(engines.parts());
-        Self { app, clock, _engines: engines }
+        Self { app, clock, engines }
+    }
+
+    /// The operator allows only these models from now on.
+    pub(crate) fn allow_models(&mut self, ids: &[&str]) {
+        let allowed_models = AllowedModels::new(ids.iter().map(ToString::to_string).collect()).unwrap();
+        self.app = App::new(Parts { allowed_models, ..self.engines.parts() });
     }
 
     pub(crate) fn set(&self, now: &str) {

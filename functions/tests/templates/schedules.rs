@@ -44,6 +44,21 @@ async fn due_time_starts_a_session_from_the_template() {
 }
 
 #[tokio::test]
+async fn model_that_the_operator_no_longer_allows_skips_the_time() {
+    let (mut fixture, path) = nightly().await;
+    fixture.allow_models(&["large"]);
+    fixture.set(DUE);
+    fixture.tick().await;
+    assert!(fixture.sessions().await.is_empty());
+    let skipped = |event: &TemplateEvent| {
+        matches!(event, TemplateEvent::ScheduleSkipped { reason: ScheduleSkip::ModelNotAllowed, .. })
+    };
+    assert!(fixture.journal(&path).await.iter().any(skipped));
+    let template = fixture.get(&path).await.expect(200);
+    assert_eq!(template["schedule"]["nextRunAt"], "2026-05-03T00:00:00.000Z");
+}
+
+#[tokio::test]
 async fn concurrent_sweeps_start_one_session_per_time() {
     let (fixture, path) = nightly().await;
     fixture.set(DUE);

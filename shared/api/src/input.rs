@@ -39,8 +39,8 @@ use pilothouse_domain::text::{
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
-    AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ServerUri,
-    ThinkingLevel,
+    AllowedModels, AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode,
+    MessagePriority, ServerUri, ThinkingLevel,
 };
 use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret};
 use pilothouse_domain::webhook::{EventFilter, WebhookUrl};
@@ -168,6 +168,7 @@ value_objects! {
     String, parse => AgentTemplateId, ArtifactId, ProjectId, MessageId, OutputId, SessionChainId, ToolCallId, TurnId, Usd;
     Vec<String>, TryFrom::try_from => EventFilter, Tags;
     Vec<String>, AllowedTools::new => AllowedTools;
+    Vec<String>, AllowedModels::new => AllowedModels;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
         CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory,
         MessagePriority, NotificationKind, OnTimeout, OrphanAction, ReactiveEvent, ReportedRisk, ResolutionType, SandboxCapability, SecretScope, Severity,

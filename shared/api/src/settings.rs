@@ -1,6 +1,7 @@
 //! The settings of a server in the API.
 
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,11 @@ pub struct ServerSettings {
     /// The adapter of sessions that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_adapter: Option<AdapterName>,
-    /// How many days raw events, activity, logs, notifications and the decision log are kept. Sessions, their messages and their results
-    /// are kept without a limit.
+    /// Ids of the models that sessions may use; `*` at the end of an id stands for any ending. None: all models.
+    #[serde(default)]
+    pub allowed_models: AllowedModels,
+    /// How many days raw events with what agents said and did, activity, logs, notifications and the decision log are kept. Sessions and
+    /// their results are kept without a limit.
     pub retention_days: u16,
     /// Whether a model reviews coherence issues.
     pub reviews_coherence: bool,

@@ -4,7 +4,7 @@ use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, ClassificationRule, EventPriority, ScheduledRun,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, ContextPolicy, ExecutionMode, McpToolDefinition, SessionBudget,
+    AllowedModels, AutoContinueConfig, ContextPolicy, ExecutionMode, McpToolDefinition, SessionBudget,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, Aggregate as _, ClassificationRuleId, Timestamp, Usd,
@@ -29,6 +29,9 @@ pub struct TemplateView {
     pub description: Option<String>,
     /// The model of the sessions.
     pub model_id: String,
+    /// The models that the sessions may use. None: all models that the server allows.
+    #[serde(default, skip_serializing_if = "AllowedModels::is_unlimited")]
+    pub allowed_models: AllowedModels,
     /// The base instructions, which precede those of the skills.
     pub system_prompt: Option<String>,
     /// The tools that the agent may use.
@@ -180,6 +183,7 @@ impl TemplateView {
             name: content.name.to_string(),
             description: content.description.as_ref().map(ToString::to_string),
             model_id: content.model_id.to_string(),
+            allowed_models: content.allowed_models.clone(),
             system_prompt: content.system_prompt.as_ref().map(ToString::to_string),
             allowed_tools: content.allowed_tools.as_slice().to_vec(),
             custom_tool_definitions: template.custom_tool_definitions().to_vec(),

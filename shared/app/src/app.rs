@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_broker::Broker;
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp, UserId};
 use pilothouse_runtime::{AgentRuntime, CredentialVendor, RuntimeCapabilities};
 use pilothouse_store::Store;
@@ -39,6 +40,8 @@ pub struct Parts {
     pub integrations: Integrations,
     /// The adapter of sessions that name none, unless their template does (decision 20).
     pub default_adapter: Option<AdapterName>,
+    /// The models that the operator allows.
+    pub allowed_models: AllowedModels,
 }
 
 pub struct Fleet {

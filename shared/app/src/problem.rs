@@ -20,6 +20,7 @@ use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::template::TemplateError;
 use pilothouse_domain::tick::TickError;
+use pilothouse_domain::value::ModelNotAllowed;
 use pilothouse_runtime::{AtCapacity, LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError, is_disk_full};
@@ -55,6 +56,9 @@ pub enum Problem {
         "an earlier session with this adapter, model and options showed that the spend of its agent cannot be measured, so that no cap can be enforced; start it with `allowUnmetered` (`pilothouse run --allow-unmetered`), also once after you have named the price of its model in the file of PILOTHOUSE_MODELS"
     )]
     UnmeteredStart,
+    /// The operator or the template does not allow the model.
+    #[error("the model {0}")]
+    ModelNotAllowed(#[from] ModelNotAllowed),
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error(transparent)]
@@ -201,7 +205,9 @@ impl Problem {
 
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => "validation-failed",
+            Self::Invalid(_) | Self::ModelNotAllowed(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => {
+                "validation-failed"
+            }
             Self::NotFound(_) => "not-found",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::OwnerNotServed => "owner-not-served",
@@ -242,10 +248,15 @@ impl Problem {
             | Self::Session(
                 SessionError::InvalidBudget(_)
                 | SessionError::AnswersMissing { .. }
-                | SessionError::RationaleMissing,
+                | SessionError::RationaleMissing
+                | SessionError::ModelNotAllowed(_),
             )
+            | Self::ModelNotAllowed(_)
             | Self::Template(
-                TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
+                TemplateError::AutoContinue(_)
+                | TemplateError::Tools(_)
+                | TemplateError::Model(_)
+                | TemplateError::TooLarge { .. },
             )
             | Self::Project(
                 ProjectError::TooMany { .. }
@@ -309,6 +320,11 @@ impl Problem {
             }
             Self::Template(error @ TemplateError::AutoContinue(_)) => {
                 vec![Violation { field: "defaultAutoContinueConfig".to_owned(), message: error.to_string() }]
+            }
+            Self::ModelNotAllowed(error)
+            | Self::Session(SessionError::ModelNotAllowed(error))
+            | Self::Template(TemplateError::Model(error)) => {
+                vec![Violation { field: "modelId".to_owned(), message: error.to_string() }]
             }
             Self::Template(error @ TemplateError::Tools(_)) => {
                 vec![Violation { field: "customToolDefinitions".to_owned(), message: error.to_string() }]

@@ -9,6 +9,7 @@ use pilothouse_app::{Parts, queues};
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
 use pilothouse_domain::Deadlines;
 use pilothouse_domain::text::AdapterName;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_sqlite::{Clock, Database};
 use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
@@ -53,6 +54,7 @@ impl EmbeddedEngines {
             fleet: None,
             integrations: Integrations::default(),
             default_adapter: Some(AdapterName::script()),
+            allowed_models: AllowedModels::default(),
         }
     }
 

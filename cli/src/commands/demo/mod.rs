@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::UserId;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_embedded::{AgentsOnExit, Options, Retention, Server};
 use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use pilothouse_scenarios::Scenario;
@@ -70,6 +71,7 @@ impl Demo {
             secrets: None,
             console_hosts: Vec::new(),
             default_adapter: None,
+            allowed_models: AllowedModels::default(),
             retention: Retention::default(),
         })
         .await?;

@@ -116,7 +116,11 @@ async fn spawn_agent(
     let brief = brief.checked(&project, "brief")?;
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &brief.allowed_tools).await?;
-    let mut plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await?;
+    let plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await;
+    let mut plan = plan.map_err(|problem| match problem {
+        Problem::ModelNotAllowed(wrong) => Problem::invalid("brief.modelPreference", wrong),
+        other => other,
+    })?;
     ensure_asks(&plan)?;
     let labels = &plan.session.new.settings.labels;
     let warnings = app.check_workspace(&command.owner, labels, &brief, "brief.").await?;

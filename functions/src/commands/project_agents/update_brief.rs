@@ -72,6 +72,11 @@ fn decide(
     }
     let other_model =
         brief.model_preference.clone().filter(|model| before.model_preference.as_ref() != Some(model));
+    if let Some(model) = &other_model {
+        let limits = [&app.allowed_models, session.conversation.session.allowed_models()];
+        let allowed = limits.into_iter().try_for_each(|models| models.check(model));
+        allowed.map_err(|wrong| Problem::invalid("modelPreference", wrong))?;
+    }
     let events = agent.value.update_brief(brief, ctx);
     if events.is_empty() {
         let view = AgentView::of(&agent.value, &session.conversation.session, agent.version);

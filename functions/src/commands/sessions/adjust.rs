@@ -89,6 +89,19 @@ async fn adjust_session(
     body: Body<Adjust>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let adjustments = body.input.0.adjustments();
+    let Adjust(input) = body.input;
+    if let Some(model) = &input.model_id {
+        app.allowed_models.check(model)?;
+    }
+    if input.cycle_model.is_some() && !app.allowed_models.is_unlimited() {
+        return Err(Problem::invalid(
+            "cycleModel",
+            format!(
+                "cannot be used on this server, because the model must be {}; name it with modelId",
+                app.allowed_models
+            ),
+        ));
+    }
+    let adjustments = input.adjustments();
     app.change_session(&command, id, |it, ctx| Ok(it.session.adjust(&adjustments, ctx)?)).await
 }

@@ -144,8 +144,6 @@ fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, S
 impl StartSession {
     fn order(&self) -> SessionSpec {
         SessionSpec {
-            working_directory: self.working_directory.clone(),
-            objective: self.objective.clone(),
             name: self.name.clone(),
             model_id: self.model_id.clone(),
             thinking_level: self.thinking_level,
@@ -160,6 +158,7 @@ impl StartSession {
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
             options: self.session_options(),
+            ..SessionSpec::new(self.working_directory.clone(), self.objective.clone())
         }
     }
 }

@@ -68,7 +68,6 @@ impl Consolidate {
             skill.name()
         );
         let defaults = SessionSettings::new(adapter);
-        let model = self.model_id.clone().map_or_else(|| ModelId::parse("default"), Ok);
         Ok(NewSession {
             id,
             owner_id: skill.owner_id().clone(),
@@ -76,7 +75,7 @@ impl Consolidate {
             name: SessionName::parse(cut(&format!("Improve {}", skill.name()), SessionName::MAX)).ok(),
             working_directory: self.working_directory.clone(),
             objective: Objective::parse(objective).map_err(Problem::internal)?,
-            model_id: model.map_err(Problem::internal)?,
+            model_id: self.model_id.clone().unwrap_or_else(ModelId::adapter_default),
             budget: SessionBudget::new(self.budget_cap_usd, SessionBudget::DEFAULT_WARN_AT_PERCENT)
                 .map_err(Problem::internal)?,
             auto_continue: None,
@@ -105,6 +104,7 @@ async fn consolidate_skill(
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
     let adapter = app.adapter_or_default(body.input.adapter.clone())?;
+    app.allowed_models.check(&body.input.model_id.clone().unwrap_or_else(ModelId::adapter_default))?;
     let load = async || {
         let skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
         Ok(ConsolidationState { skill, pool: app.store.pool(&command.owner).await? })

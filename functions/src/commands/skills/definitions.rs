@@ -89,6 +89,22 @@ mod tests {
     }
 
     #[test]
+    fn name_and_description_of_a_tool_have_limits() {
+        let tool = |name: usize, description: usize| {
+            let json = serde_json::json!({
+                "name": "x".repeat(name), "description": "x".repeat(description), "inputSchema": "{}",
+                "serverUri": "https://tools.example.com/mcp",
+            });
+            read::<ToolInput>(json.to_string().as_bytes())
+        };
+        assert!(tool(100, 500).is_ok());
+        let Err(Problem::Invalid(all)) = tool(101, 501) else { panic!("taken") };
+        let mut fields: Vec<_> = all.iter().map(|v| v.field.as_str()).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["description", "name"]);
+    }
+
+    #[test]
     fn valid_subagent_is_accepted() {
         let json = r#"{ "name": "runner", "description": "Runs", "modelId": "m" }"#;
         let taken: SkillSubAgentDefinition = read::<SubAgentInput>(json.as_bytes()).unwrap().into();

@@ -18,7 +18,9 @@ use pilothouse_domain::template::{
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{
+    AllowedModels, AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget,
+};
 use pilothouse_domain::{AgentSkillId, AgentTemplateId, DomainContext, Usd, UserId};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -52,6 +54,10 @@ input_with_session_options! {
         pub description: Option<TemplateDescription>,
         /// The model of the template's sessions.
         pub model_id: ModelId,
+        /// Ids of the models that its sessions may use: at most 50, with `modelId` among them. `*` at the end of an id stands for any
+        /// ending. Default: all models that the server allows.
+        #[deserr(default)]
+        pub allowed_models: AllowedModels,
         /// The base system prompt. The instructions of skills follow it.
         #[deserr(default)]
         pub system_prompt: Option<SystemPrompt>,
@@ -112,6 +118,7 @@ impl CreateTemplate {
             name: self.name.clone(),
             description: self.description.clone(),
             model_id: self.model_id.clone(),
+            allowed_models: self.allowed_models.clone(),
             system_prompt: self.system_prompt.clone(),
             allowed_tools: self.allowed_tools.clone(),
             default_budget: budget
@@ -148,6 +155,7 @@ async fn create_template(
     let command = command.with_body(&body.hash);
     let input = body.input;
     let skills = input.default_skill_ids.as_deref().unwrap_or_default();
+    app.allowed_models.check(&input.model_id)?;
     skills_to_start_with(&app, &command.owner, "defaultSkillIds", skills, &[]).await?;
     let make = |ctx: &mut DomainContext<'_>| {
         Ok(AgentTemplate::create(input.new_template(&command.owner, ctx)?, ctx)?)

@@ -15,7 +15,9 @@ use pilothouse_domain::template::{AllowedTools, TemplateContent};
 use pilothouse_domain::text::{
     AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{
+    AllowedModels, AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget,
+};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -48,6 +50,10 @@ input_with_session_option_changes! {
         /// The model of the template's sessions.
         #[deserr(default)]
         pub model_id: Option<ModelId>,
+        /// Ids of the models that its sessions may use, as a whole: at most 50, with `modelId` among them. `*` at the end of an id
+        /// stands for any ending. `null` allows all models that the server allows. Existing sessions keep theirs.
+        #[deserr(default)]
+        pub allowed_models: Patch<AllowedModels>,
         /// The base system prompt. The instructions of skills follow it.
         #[deserr(default)]
         pub system_prompt: Patch<SystemPrompt>,
@@ -105,6 +111,11 @@ impl UpdateTemplate {
             name: self.name.clone().unwrap_or_else(|| before.name.clone()),
             description: self.description.apply_to(&before.description),
             model_id: self.model_id.clone().unwrap_or_else(|| before.model_id.clone()),
+            allowed_models: match &self.allowed_models {
+                Patch::Keep => before.allowed_models.clone(),
+                Patch::Clear => AllowedModels::default(),
+                Patch::Set(models) => models.clone(),
+            },
             system_prompt: self.system_prompt.apply_to(&before.system_prompt),
             allowed_tools: self.allowed_tools.clone().unwrap_or_else(|| before.allowed_tools.clone()),
             default_budget: SessionBudget::new(cap, warn_at)
@@ -135,5 +146,8 @@ async fn update_template(
     body: Body<UpdateTemplate>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
+    if let Some(model) = &body.input.model_id {
+        app.allowed_models.check(model)?;
+    }
     super::change(&app, &command, id, |it, ctx| Ok(it.update(body.input.over(it.content())?, ctx)?)).await
 }

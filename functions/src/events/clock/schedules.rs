@@ -59,7 +59,11 @@ async fn load(app: &App, id: AgentTemplateId) -> Result<Option<DueTemplate>, Pro
 }
 
 async fn load_start(app: &App, template: &AgentTemplate, spec: SessionSpec) -> Result<DueStart, Problem> {
-    let plan = app.plan_session(template.owner_id(), spec, Some(template)).await?;
+    let plan = match app.plan_session(template.owner_id(), spec, Some(template)).await {
+        Ok(plan) => plan,
+        Err(Problem::ModelNotAllowed(_)) => return Ok(DueStart::Skip(ScheduleSkip::ModelNotAllowed)),
+        Err(other) => return Err(other),
+    };
     match app.refuse_unmetered(&plan.session.new).await {
         Ok(()) => {
             let state = app.load_start(&plan).await?;

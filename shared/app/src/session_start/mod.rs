@@ -119,6 +119,10 @@ impl App {
         named.or_else(|| self.default_adapter.clone()).ok_or_else(no_adapter)
     }
 
+    /// Plans a session. The models that the operator allows apply to it.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] if something is missing, and [`Problem::ModelNotAllowed`].
     pub async fn plan_session(
         &self,
         owner: &UserId,
@@ -132,9 +136,11 @@ impl App {
         let session = order.resolve(id, owner.clone(), template, self.default_adapter.as_ref()).map_err(
             |incomplete| match incomplete {
                 IncompleteSpec::Budget(wrong) => Problem::invalid("budgetCapUsd", wrong),
+                IncompleteSpec::Model(wrong) => Problem::ModelNotAllowed(wrong),
                 IncompleteSpec::NoAdapter => no_adapter(),
             },
         )?;
+        self.allowed_models.check(&session.new.model_id)?;
         Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
     }
 

@@ -122,6 +122,8 @@ impl NotificationText for TemplateEvent {
                     match reason {
                         ScheduleSkip::Deactivated => "the template is deactivated",
                         ScheduleSkip::PoolLineFull => "too many sessions wait for a slot",
+                        ScheduleSkip::ModelNotAllowed =>
+                            "the operator of the server does not allow its model",
                         ScheduleSkip::Unmetered =>
                             "the spend of its agent is unknown, so that its cap cannot be enforced; allow that in the template (`allowUnmetered`)",
                     }

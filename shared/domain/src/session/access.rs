@@ -6,8 +6,8 @@ use super::{
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ExecutionMode, ProjectMembership, SessionBudget, SessionMetrics,
-    SessionOutcome, SessionPlan, SessionTaskList,
+    AllowedModels, AutoContinueConfig, Capabilities, ExecutionMode, ProjectMembership, SessionBudget,
+    SessionMetrics, SessionOutcome, SessionPlan, SessionTaskList,
 };
 use crate::{AgentSessionId, AgentSkillId, AgentTemplateId, SessionChainId, Timestamp, Usd, UserId};
 
@@ -42,6 +42,11 @@ impl AgentSession {
 
     pub const fn model_id(&self) -> &ModelId {
         &self.definition.model_id
+    }
+
+    /// Models that the template of the session allows.
+    pub const fn allowed_models(&self) -> &AllowedModels {
+        &self.definition.settings.allowed_models
     }
 
     pub fn enabled_skill_ids(&self) -> &[AgentSkillId] {

@@ -93,6 +93,14 @@ impl AgentSession {
                     return Err(SessionError::ReloadUnderWay);
                 }
             }
+            Adjustment::SetModel { model_id } => {
+                if let Ok(model) = ModelId::parse(model_id) {
+                    self.definition.settings.allowed_models.check(&model)?;
+                }
+            }
+            Adjustment::CycleModel { .. } if !self.definition.settings.allowed_models.is_unlimited() => {
+                return Err(SessionError::ModelsLimited);
+            }
             Adjustment::CycleModel { direction } if !self.is_live() => {
                 let known = self.adjustments.cycled(*direction);
                 known.ok_or(SessionError::ModelsUnknown)?;

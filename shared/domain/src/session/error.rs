@@ -1,7 +1,7 @@
 //! Why a session refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
 use crate::session::{AgentSessionStatus, Operation};
-use crate::value::InvalidBudget;
+use crate::value::{InvalidBudget, ModelNotAllowed};
 use crate::{AgentSessionId, BrakeId, Usd};
 
 /// The session is unchanged.
@@ -63,6 +63,12 @@ pub enum SessionError {
     SkillNotEnabled,
     #[error("{max} changes of the agent are under way; wait until they are made")]
     AdjustmentsUnderWay { max: usize },
+    /// The template of the session does not allow the model.
+    #[error("the model {0}")]
+    ModelNotAllowed(#[from] ModelNotAllowed),
+    /// The agent chooses the next model from its own list, which the template limits.
+    #[error("the template of this session allows only certain models; name one of them")]
+    ModelsLimited,
     /// No agent is running, and none reported its models before.
     #[error("no agent is running, and its models are not known; name the model instead")]
     ModelsUnknown,
@@ -114,9 +120,10 @@ impl SessionError {
             Self::BudgetExhausted { .. } => "budget-exhausted",
             Self::Unmetered => "unmetered",
             Self::InvalidBudget(InvalidBudget::CapBelowSpend { .. }) => "cap-below-spend",
-            Self::InvalidBudget(_) | Self::AnswersMissing { .. } | Self::RationaleMissing => {
-                "validation-failed"
-            }
+            Self::InvalidBudget(_)
+            | Self::AnswersMissing { .. }
+            | Self::RationaleMissing
+            | Self::ModelNotAllowed(_) => "validation-failed",
             Self::TurnStarting => "turn-starting",
             Self::ReviewPending => "review-pending",
             Self::NothingToReview => "nothing-to-review",
@@ -130,6 +137,7 @@ impl SessionError {
             Self::TooManySkills { .. } => "too-many-skills",
             Self::SkillNotEnabled => "skill-not-enabled",
             Self::AdjustmentsUnderWay { .. } => "adjustments-under-way",
+            Self::ModelsLimited => "models-limited",
             Self::ModelsUnknown => "models-unknown",
             Self::ReloadUnderWay => "reload-under-way",
             Self::StaleAck => "stale-ack",

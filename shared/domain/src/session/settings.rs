@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{AdapterName, AnswerText};
-use crate::value::{ContextPolicy, ThinkingLevel};
+use crate::value::{AllowedModels, ContextPolicy, ThinkingLevel};
 
 /// Options that a start request and its template may leave open. A start request takes missing options from its template, and both
 /// from the defaults of [`SessionSettings`].
@@ -89,6 +89,9 @@ pub struct SessionSettings {
     pub adapter_options: serde_json::Value,
     /// Tools that the agent may use. Default: the adapter's own.
     pub allowed_tools: Vec<String>,
+    /// Models that the owner may choose. Default: all.
+    #[serde(default, skip_serializing_if = "AllowedModels::is_unlimited")]
+    pub allowed_models: AllowedModels,
     /// Labels for the owner's use, at most 20. Default: none.
     pub labels: BTreeMap<String, String>,
     #[serde(flatten)]
@@ -131,6 +134,7 @@ impl SessionSettings {
             adapter,
             adapter_options: serde_json::Value::Null,
             allowed_tools: Vec::new(),
+            allowed_models: AllowedModels::default(),
             labels: BTreeMap::new(),
             agent: AgentOptions::default(),
             request_timeout_seconds: 24 * 60 * 60,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::session::SessionOptions;
 use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName};
-use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use crate::value::{AllowedModels, AutoContinueConfig, ExecutionMode, SessionBudget};
 
 /// Fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct TemplateContent {
     pub name: TemplateName,
     pub description: Option<TemplateDescription>,
     pub model_id: ModelId,
+    /// Models that a session may use instead. The template's own is one of them.
+    #[serde(default, skip_serializing_if = "AllowedModels::is_unlimited")]
+    pub allowed_models: AllowedModels,
     /// Base instructions, placed before those of skills.
     pub system_prompt: Option<SystemPrompt>,
     pub allowed_tools: AllowedTools,

@@ -1,7 +1,7 @@
 //! Why a template refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
 use crate::text::ToolName;
-use crate::value::{InvalidAutoContinue, InvalidDefinitions};
+use crate::value::{InvalidAutoContinue, InvalidDefinitions, ModelNotAllowed};
 
 /// The template is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum TemplateError {
     /// Too many tools, or duplicate names (S0 8.4).
     #[error(transparent)]
     Tools(#[from] InvalidDefinitions),
+    /// The model of the template is not one of its allowed models.
+    #[error(transparent)]
+    Model(#[from] ModelNotAllowed),
     #[error("a template has at most {max} {what}; remove one first")]
     TooMany {
         /// Kind of entry.
@@ -45,7 +48,7 @@ impl TemplateError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Inactive => "template-inactive",
-            Self::AutoContinue(_) | Self::Tools(_) => "validation-failed",
+            Self::AutoContinue(_) | Self::Tools(_) | Self::Model(_) => "validation-failed",
             Self::TooMany { .. } => "template-full",
             Self::TooLarge { .. } => "template-too-large",
             Self::ToolExists(_) => "tool-exists",

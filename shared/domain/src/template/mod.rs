@@ -262,6 +262,7 @@ impl AgentTemplate {
         if let Some(config) = &self.content.default_auto_continue_config {
             config.check().map_err(TemplateError::AutoContinue)?;
         }
+        self.content.allowed_models.check(&self.content.model_id)?;
         check_tools(&self.custom_tool_definitions)?;
         check_count("default skills", self.default_skill_ids.len(), Self::MAX_SKILLS)?;
         check_count("classification rules", self.classification_rules.len(), Self::MAX_RULES)?;

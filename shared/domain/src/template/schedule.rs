@@ -92,6 +92,8 @@ pub enum ScheduleSkip {
     PoolLineFull,
     /// An earlier session showed that the spend of the agent is unknown, so that its cap cannot be enforced.
     Unmetered,
+    /// The operator of the server does not allow the model of the template.
+    ModelNotAllowed,
 }
 
 /// A scheduled time that is due.
@@ -137,7 +139,7 @@ impl AgentTemplate {
     pub fn record_skip(&mut self, reason: ScheduleSkip, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         let goes_on = match reason {
             ScheduleSkip::Deactivated => false,
-            ScheduleSkip::PoolLineFull | ScheduleSkip::Unmetered => true,
+            ScheduleSkip::PoolLineFull | ScheduleSkip::Unmetered | ScheduleSkip::ModelNotAllowed => true,
         };
         let Some((scheduled_for, next_run_at)) = self.record_occurrence(None, goes_on, ctx) else {
             return Vec::new();

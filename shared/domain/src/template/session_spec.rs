@@ -8,7 +8,10 @@ use super::AgentTemplate;
 use super::schedule::ScheduledLaunch;
 use crate::session::{NewSession, SessionOptions, SessionSettings};
 use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AutoContinueConfig, ExecutionMode, InvalidBudget, SessionBudget, ThinkingLevel};
+use crate::value::{
+    AllowedModels, AutoContinueConfig, ExecutionMode, InvalidBudget, ModelNotAllowed, SessionBudget,
+    ThinkingLevel,
+};
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
 
 /// A request to start a session (S0 8.7 `StartAgentSessionCommand`). Missing values come from the template, then from the defaults
@@ -20,6 +23,8 @@ pub struct SessionSpec {
     /// If missing, the name is made from the objective.
     pub name: Option<SessionName>,
     pub model_id: Option<ModelId>,
+    /// Models that the session may use: those of the template.
+    pub allowed_models: AllowedModels,
     pub thinking_level: Option<ThinkingLevel>,
     pub budget_cap_usd: Option<Usd>,
     /// Warning threshold in percent of the cap.
@@ -52,6 +57,9 @@ pub enum IncompleteSpec {
     /// The cap is missing or not valid.
     #[error(transparent)]
     Budget(#[from] InvalidBudget),
+    /// The template does not allow the model.
+    #[error(transparent)]
+    Model(#[from] ModelNotAllowed),
     /// No adapter is named, and the server has no default.
     #[error("name an adapter, because this server has no default adapter")]
     NoAdapter,
@@ -64,6 +72,7 @@ impl SessionSpec {
             objective,
             name: None,
             model_id: None,
+            allowed_models: AllowedModels::default(),
             thinking_level: None,
             budget_cap_usd: None,
             warn_at_percent: None,
@@ -99,6 +108,8 @@ impl SessionSpec {
             None => self,
         };
         let adapter = spec.adapter.as_ref().or(default_adapter).ok_or(IncompleteSpec::NoAdapter)?;
+        let model_id = spec.model_id.clone().unwrap_or_else(ModelId::adapter_default);
+        spec.allowed_models.check(&model_id)?;
         let new = NewSession {
             id,
             owner_id,
@@ -106,7 +117,7 @@ impl SessionSpec {
             name: spec.name.clone(),
             working_directory: spec.working_directory.clone(),
             objective: spec.objective.clone(),
-            model_id: spec.model_id.clone().unwrap_or_else(ModelId::adapter_default),
+            model_id,
             budget: spec.budget()?,
             auto_continue: spec.auto_continue.clone(),
             settings: spec.settings(adapter.clone()),
@@ -126,6 +137,7 @@ impl SessionSpec {
             self.adapter_options.get_or_insert_with(|| base.adapter_options.clone());
         }
         self.model_id.get_or_insert_with(|| base.model_id.clone());
+        self.allowed_models = base.allowed_models.clone();
         self.budget_cap_usd.get_or_insert_with(|| base.default_budget.hard_cap_usd());
         self.warn_at_percent.get_or_insert_with(|| base.default_budget.warn_at_percent());
         self.allow_unmetered.get_or_insert(base.default_budget.allows_unmetered());
@@ -148,6 +160,7 @@ impl SessionSpec {
         SessionSettings {
             adapter_options: self.adapter_options.clone().unwrap_or(usual.adapter_options),
             allowed_tools: self.allowed_tools.clone(),
+            allowed_models: self.allowed_models.clone(),
             labels: self.labels.clone(),
             thinking_level: self.thinking_level,
             ..usual

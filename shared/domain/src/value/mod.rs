@@ -3,6 +3,7 @@
 mod activity;
 mod adjustment;
 mod agent_settings;
+mod allowed_models;
 mod approval;
 mod auto_continue;
 mod budget;
@@ -23,6 +24,7 @@ mod tool;
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
 pub use agent_settings::AgentSettings;
+pub use allowed_models::{AllowedModels, InvalidModels, ModelNotAllowed};
 pub use approval::{AskedVerdict, ToolApproval};
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
