@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
 use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
-    ActivityItemType, AgentSettings, Capabilities, ContextWindowSnapshot, DeliverableCounts, Question,
-    QuestionOption, SessionOutcome, SessionOutput, SessionTask, SessionTaskStatus, ThinkingLevel, TokenUsage,
-    ToolApproval,
+    ActivityItemType, AgentSettings, Capabilities, CommitSha, ContextWindowSnapshot, DeliverableCounts,
+    Question, QuestionOption, SessionOutcome, SessionOutput, SessionTask, SessionTaskStatus, ThinkingLevel,
+    TokenUsage, ToolApproval,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
@@ -87,6 +87,7 @@ fn output() -> SessionOutput {
         files_changed: 2,
         tests_added: 3,
         all_tests_passing: true,
+        commit_sha: Some(CommitSha::parse("a".repeat(40)).unwrap()),
         ..SessionOutput::default()
     }
 }
@@ -249,6 +250,14 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::TurnCompleted { turn: turn(), output: None, outcome: SessionOutcome::Completed }],
         ),
         (
+            json!({ "type": "turn_completed", "turnId": "turn-1", "output": output_json }),
+            vec![F::TurnCompleted {
+                turn: turn(),
+                output: Some(output()),
+                outcome: SessionOutcome::Completed,
+            }],
+        ),
+        (
             json!({ "type": "turn_completed", "turnId": "turn-1", "outcome": "max_iterations" }),
             vec![F::TurnCompleted { turn: turn(), output: None, outcome: SessionOutcome::MaxIterations }],
         ),
@@ -395,6 +404,7 @@ fn special_tool_with_invalid_input_is_an_ordinary_call() {
             assert_eq!(mapped(tool(name, &input)).facts, vec![started(name)], "{name} {input}");
         }
     }
+    assert_eq!(mapped(tool(" ", &json!({}))).facts, vec![started("unknown")]);
     let shown = F::PlanShown { request: call(), content: None, timeout: None };
     assert_eq!(
         mapped(tool("ExitPlanMode", &json!({ "plan": 7 }))).facts,
@@ -436,8 +446,29 @@ fn activity_lines_show_what_a_reader_needs() {
     assert_eq!(line(command), (ActivityItemType::ToolCallStart, "Bash: cargo test".to_owned()));
     let failed = json!({ "type": "tool_result", "toolCallId": "call-1", "content": "\n no such file\n", "isError": true });
     assert_eq!(line(failed), (ActivityItemType::ToolCallEnd, "Error: no such file".to_owned()));
+    let silent = json!({ "type": "tool_result", "toolCallId": "call-1", "content": "" });
+    assert_eq!(line(silent), (ActivityItemType::ToolCallEnd, "Done".to_owned()));
     let notice = json!({ "type": "notice", "name": "api_retry", "summary": "Trying again" });
     assert_eq!(line(notice), (ActivityItemType::Notice, "Trying again".to_owned()));
+}
+
+#[test]
+fn events_that_report_work_add_their_own_activity_line() {
+    let reports = [
+        "assistant_message",
+        "notice",
+        "sidecar_ready",
+        "subagent_ended",
+        "subagent_message",
+        "subagent_started",
+        "tool_result",
+        "usage_update",
+        "validation_result",
+    ];
+    for (raw, _) in table() {
+        let reports_work = reports.contains(&raw["type"].as_str().unwrap());
+        assert_eq!(mapped(raw.clone()).line.is_some(), reports_work, "{raw}");
+    }
 }
 
 fn written() -> F {

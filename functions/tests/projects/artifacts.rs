@@ -417,6 +417,25 @@ async fn artifacts_are_counted_once_for_their_workstream() {
 }
 
 #[tokio::test]
+async fn project_with_10_000_artifacts_accepts_new_versions_only() {
+    let artifacts = Artifacts::new().await;
+    let reported = artifacts.report("src/api.ts", "one").await;
+    let (store, project) = (&artifacts.fixture.app.store, artifacts.fixture.project);
+    let mut tally = store.artifact_tally(project).await.unwrap();
+    while tally.value.ensure_room().is_ok() {
+        tally.value.count("api".to_owned().try_into().unwrap());
+    }
+    let counted = reported["artifactId"].as_str().unwrap().parse().unwrap();
+    let mut commit = Commit::new();
+    commit.artifact_tally(project, &tally, counted).unwrap();
+    store.commit(commit).await.unwrap();
+    let another = json!({ "path": "more", "kind": "code", "workstream": "api", "text": "x" });
+    let (status, body) = artifacts.upload(another).await;
+    assert_eq!((status, &body["code"]), (409, &json!("too-many-artifacts")), "{body}");
+    assert_eq!(artifacts.report("src/api.ts", "two").await["version"], 2);
+}
+
+#[tokio::test]
 async fn later_checks_find_an_artifact_by_path_and_content() {
     let artifacts = Artifacts::new().await;
     artifacts.report("src/api.ts", "one").await;
@@ -471,11 +490,17 @@ async fn decision_detail_names_no_rule_and_stays_in_scope() {
         "{body}"
     );
     assert!(!body.to_string().contains("verdict") && !body.to_string().contains("rule"), "{body}");
+    let log = artifacts.log().await;
+    let read = json!("read_decision");
+    assert_eq!((&log[0]["access"], &log[0]["allowed"]), (&read, &json!(true)), "{log:?}");
+    assert_eq!(log[0]["subject"], page["items"][0]["id"]);
     let closed = Artifacts::new().await;
     closed.fixture.tell(crate::fixture::permission("q1")).await;
     let (_, page) = closed.fixture.send("GET", "/api/decisions", Value::Null).await;
     let path = format!("/decisions/{}", page["items"][0]["id"].as_str().unwrap());
     assert_eq!(closed.as_agent(closed.writer, "GET", &path, Value::Null).await.0, 403);
+    let log = closed.log().await;
+    assert_eq!((&log[0]["access"], &log[0]["allowed"]), (&read, &json!(false)), "{log:?}");
 }
 
 impl Artifacts {

@@ -226,12 +226,14 @@ async fn bad_guardrails_name_every_violation() {
         ["[0].condition", "[1].name", "[1].condition.arguments[0].at"].map(|path| format!("{root}{path}"));
     assert_eq!(fields(brief).await, expected);
     let wrong = json!({ "name": "", "action": "explode", "condition": { "tool": "a b", "exitCode": 1 } });
-    let output = json!({ "toolGuardrails": [wrong], "outputGuardrails": [] });
-    let found = fields(json!({ "role": "Builder", "workstream": "api", "guardrailPolicy": output })).await;
+    let policy = json!({ "toolGuardrails": [wrong], "inputGuardrails": [], "outputGuardrails": [] });
+    let found = fields(json!({ "role": "Builder", "workstream": "api", "guardrailPolicy": policy })).await;
     for field in ["[0].name", "[0].action", "[0].condition.tool", "[0].condition.exitCode"] {
         assert!(found.contains(&format!("{root}{field}")), "{found:?}");
     }
-    assert!(found.contains(&"guardrailPolicy.outputGuardrails".to_owned()), "{found:?}");
+    for not_built in ["inputGuardrails", "outputGuardrails"] {
+        assert!(found.contains(&format!("guardrailPolicy.{not_built}")), "{found:?}");
+    }
 }
 
 #[tokio::test]

@@ -99,6 +99,19 @@ async fn policies_of_a_brief_reach_the_configuration() {
 }
 
 #[tokio::test]
+async fn tools_of_a_brief_reach_the_agent_with_their_server() {
+    let fixture = ProjectFixture::working().await;
+    let tool = json!({ "name": "lookup", "description": "Looks it up", "inputSchema": "{}" });
+    let servers = json!([{ "uri": "https://tools.example.com/mcp", "tools": [tool] }]);
+    let (status, body) = fixture.change_brief(json!({ "mcpServers": servers })).await;
+    assert_eq!(status, 200, "{body}");
+    let config = fixture.configuration(fixture.session).await;
+    let tools: Vec<_> =
+        config.custom_tools.iter().map(|tool| (tool.name.as_str(), tool.server_uri.as_str())).collect();
+    assert_eq!(tools, [("lookup", "https://tools.example.com/mcp")]);
+}
+
+#[tokio::test]
 async fn changed_tools_and_options_reach_the_next_composition() {
     let fixture = ProjectFixture::working().await;
     let (status, body) =

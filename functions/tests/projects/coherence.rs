@@ -161,7 +161,7 @@ async fn artifact_from_an_unreadable_workstream_is_a_violation() {
 }
 
 /// A proposal of options about an artifact, of which the agent recommends one.
-fn proposes(request: &str, recommended: &str, artifact: &Value) -> AgentFact {
+pub(crate) fn proposes(request: &str, recommended: &str, artifact: &Value) -> AgentFact {
     let option = |label: &str| ProposedOption {
         id: label.to_owned(),
         label: label.to_owned(),

@@ -18,6 +18,7 @@ use pilothouse_store::AggregateRef;
 use serde_json::{Value, json};
 
 use crate::artifacts::{Artifacts, violations};
+use crate::coherence::proposes;
 
 /// A model with scripted answers, which records its requests.
 #[derive(Default)]
@@ -47,6 +48,15 @@ impl ScriptedModel {
     }
 
     fn judges(&self, issue: &Value, changes: &Value) {
+        self.judges_all(&[issue], changes);
+    }
+
+    fn judges_all(&self, issues: &[&Value], changes: &Value) {
+        let results: Vec<_> = issues.iter().map(|issue| Self::judgment(issue, changes)).collect();
+        self.answers(&json!({ "results": results }).to_string());
+    }
+
+    fn judgment(issue: &Value, changes: &Value) -> Value {
         let mut result = json!({
             "candidateId": issue["id"], "confirmed": true, "category": "contradiction", "severity": "high",
             "explanation": "One counts cents, the other dollars.", "suggestedResolution": "Count cents.",
@@ -54,7 +64,16 @@ impl ScriptedModel {
         for (field, value) in changes.as_object().unwrap() {
             result[field] = value.clone();
         }
-        self.answers(&json!({ "results": [result] }).to_string());
+        result
+    }
+
+    /// The ids of the candidates of a request.
+    fn candidates(&self, request: usize) -> Vec<Value> {
+        let body: Value = serde_json::from_str(&self.requests.lock().unwrap()[request].body).unwrap();
+        let input = body["messages"][1]["content"].as_str().unwrap();
+        // A correction may follow the document.
+        let input: Value = serde_json::Deserializer::from_str(input).into_iter().next().unwrap().unwrap();
+        input["candidates"].as_array().unwrap().iter().map(|it| it["candidateId"].clone()).collect()
     }
 
     fn fails(&self) {
@@ -102,6 +121,12 @@ impl Reviews {
     /// The latest issue.
     async fn issue(&self) -> Value {
         self.artifacts.issues("").await[0].clone()
+    }
+
+    /// The states of the reviews of all issues; `null` without one.
+    async fn states(&self) -> Vec<Value> {
+        let issues = self.artifacts.issues("").await;
+        issues.iter().map(|issue| issue["review"]["state"].clone()).collect()
     }
 
     /// Reviews the issue. Returns the pause before the next attempt, if there is one.
@@ -178,6 +203,9 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
     let reviews = Reviews::new().await;
     let issue = reviews.issue().await;
     assert_eq!(issue["review"], Value::Null);
+    let fixture = &reviews.artifacts.fixture;
+    fixture.tell(proposes("q1", "SQLite", &issue["affectedArtifactIds"][0])).await;
+    fixture.react().await;
     reviews.model.judges(&issue, &json!({}));
     assert_eq!(reviews.review(&issue).await, None);
     let request = reviews.model.requests.lock().unwrap()[0].clone();
@@ -193,9 +221,86 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
         "{input}"
     );
     assert_eq!(input["candidates"][0]["candidateId"], issue["id"]);
+    assert_eq!(
+        input["workstreamBriefs"],
+        json!([
+            { "id": "docs", "name": "Guides", "goals": [] },
+            { "id": "api", "name": "The API", "goals": [] },
+        ])
+    );
+    let decision = &input["relevantDecisions"][0];
+    assert_eq!(
+        (&decision["workstream"], &decision["question"], &decision["option"], &decision["isResolved"]),
+        (&json!("api"), &json!("Which store?"), &json!("SQLite"), &json!(false))
+    );
     let issue = reviews.issue().await;
     assert_eq!(state(&issue), (&json!("open"), &json!("confirmed")));
     assert_eq!((&issue["review"]["model"], &issue["category"]), (&json!("mini"), &json!("contradiction")));
+}
+
+#[tokio::test]
+async fn waiting_issues_are_judged_in_one_review() {
+    let reviews = Reviews::new().await;
+    let first = reviews.issue().await;
+    for path in ["src/tax.ts", "src/vat.ts"] {
+        reviews.conflict(path).await;
+    }
+    let others = reviews.artifacts.issues("").await;
+    let others: Vec<_> = others.iter().filter(|issue| issue["id"] != first["id"]).collect();
+    reviews.model.judges_all(&[&first, others[0], others[1]], &json!({}));
+    assert_eq!(reviews.review(&first).await, None);
+    let mut candidates = reviews.model.candidates(0);
+    assert_eq!(candidates.remove(0), first["id"], "the issue of the message is the first candidate");
+    assert_eq!(candidates.len(), 2);
+    for issue in reviews.artifacts.issues("").await {
+        assert_eq!(state(&issue), (&json!("open"), &json!("confirmed")), "{issue}");
+    }
+    assert_eq!(reviews.decisions("").await.len(), 3);
+    for other in others {
+        assert_eq!(reviews.review(other).await, None);
+    }
+    assert_eq!(reviews.model.asked(), 1);
+    assert_eq!(reviews.artifacts.score().await["reviews"]["spentUsd"], "2", "paid once");
+}
+
+#[tokio::test]
+async fn invalid_answer_about_several_issues_is_corrected_for_one() {
+    let reviews = Reviews::new().await;
+    let first = reviews.issue().await;
+    reviews.conflict("src/tax.ts").await;
+    reviews.model.judges(&first, &json!({}));
+    reviews.model.judges(&first, &json!({}));
+    assert_eq!(reviews.review(&first).await, None);
+    assert_eq!(reviews.model.candidates(0).len(), 2);
+    assert_eq!(reviews.model.candidates(1), [first["id"].clone()]);
+    let states = reviews.states().await;
+    assert!(states.contains(&json!("confirmed")) && states.contains(&Value::Null), "{states:?}");
+}
+
+#[tokio::test]
+async fn issue_whose_texts_do_not_fit_in_waits_for_its_own_review() {
+    let reviews = Reviews::new().await;
+    let first = reviews.issue().await;
+    let artifacts = &reviews.artifacts;
+    artifacts.report("src/long.ts", &"a long text ".repeat(1000)).await;
+    artifacts.write("src/long.ts", &"another one ".repeat(1000)).await;
+    reviews.model.judges(&first, &json!({}));
+    assert_eq!(reviews.review(&first).await, None);
+    assert_eq!(reviews.model.candidates(0), [first["id"].clone()]);
+}
+
+#[tokio::test]
+async fn at_most_five_issues_are_judged_in_one_review() {
+    let reviews = Reviews::new().await;
+    let first = reviews.issue().await;
+    for file in 0..6 {
+        reviews.conflict(&format!("src/{file}.ts")).await;
+    }
+    reviews.model.fails();
+    assert!(reviews.review(&first).await.is_some());
+    assert_eq!(reviews.model.candidates(0).len(), 5);
+    let states: Vec<_> = reviews.states().await.into_iter().filter(|state| *state != Value::Null).collect();
+    assert_eq!(states, ["failed"], "the others are not blamed");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use pilothouse_domain::{MessageId, MeterId, Usd};
 use pilothouse_functions::events::clock;
 use serde_json::{Value, json};
 
+use crate::artifacts::Artifacts;
 use crate::fixture::{ProjectFixture, permission};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -23,17 +24,26 @@ impl ProjectFixture {
         loaded.conversation.queue.pending_injection().cloned()
     }
 
-    /// A person uploads an artifact and approves it. Its reactions run.
-    async fn approve_artifact(&self, path: &str) {
-        let upload = json!({ "path": path, "kind": "document", "workstream": "api", "text": path });
+    /// A person uploads an artifact. Its reactions run. Returns its id.
+    async fn upload_artifact(&self, workstream: &str, path: &str) -> String {
+        let upload = json!({ "path": path, "kind": "document", "workstream": workstream, "text": path });
         let (status, artifact) = self.send("POST", "/api/artifacts", upload).await;
         assert_eq!(status, 201, "{artifact}");
-        let id = artifact["artifactId"].as_str().unwrap();
+        let id = artifact["artifactId"].as_str().unwrap().to_owned();
+        self.react_to("artifact", &id, 1).await;
+        id
+    }
+
+    /// A person uploads an artifact and approves it. Its reactions run.
+    async fn approve_artifact_of(&self, workstream: &str, path: &str) {
+        let id = self.upload_artifact(workstream, path).await;
         let (status, body) = self.send("POST", &format!("/api/artifacts/{id}/approve"), json!({})).await;
         assert_eq!(status, 200, "{body}");
-        for sequence in [1, 2] {
-            self.react_to("artifact", id, sequence).await;
-        }
+        self.react_to("artifact", &id, 2).await;
+    }
+
+    async fn approve_artifact(&self, path: &str) {
+        self.approve_artifact_of("api", path).await;
     }
 
     /// The agent receives the injection that waits with a message of its owner.
@@ -270,6 +280,31 @@ async fn severe_issue_informs_agents_whose_policy_lists_it() {
     let text = pending.content.as_str();
     assert!(text.contains("A coherence issue (high, contradiction) concerns the workstream api."), "{text}");
     assert!(text.contains("Taxes differ"), "{text}");
+}
+
+#[tokio::test]
+async fn new_version_informs_agents_whose_policy_lists_it() {
+    let fixture = ProjectFixture::working().await;
+    fixture.upload_artifact("api", "one.md").await;
+    assert_eq!(fixture.pending().await, None, "the mode adaptive does not list new versions");
+    let mode = json!({ "projectId": fixture.project, "mode": "orchestrator" });
+    assert_eq!(fixture.send("PUT", "/api/control-mode", mode).await.0, 200);
+    fixture.upload_artifact("api", "two.md").await;
+    let pending = fixture.pending().await.unwrap();
+    let text = pending.content.as_str();
+    assert!(text.contains("\"two.md\" of the workstream api has the new version 1"), "{text}");
+}
+
+#[tokio::test]
+async fn agent_is_not_informed_of_what_it_may_not_read() {
+    let artifacts = Artifacts::new().await;
+    let fixture = &artifacts.fixture;
+    fixture.approve_artifact_of("docs", "guide.md").await;
+    assert_eq!(fixture.pending().await, None);
+    fixture.approve_artifact_of("api", "orders.md").await;
+    let pending = fixture.pending().await.unwrap();
+    let text = pending.content.as_str();
+    assert!(text.contains("orders.md") && !text.contains("guide.md"), "{text}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ async fn portfolio_shows_each_project_at_a_glance() {
     let fixture = ProjectFixture::working().await;
     let other = json!({ "name": "Empty", "spendingCap": { "usd": "5" } });
     assert_eq!(fixture.send("POST", "/api/projects", other).await.0, 201);
+    fixture.spend("1.5").await;
     fixture.tell(permission("q1")).await;
     fixture.react().await;
     fixture.advance(Duration::from_secs(5));
@@ -32,6 +33,7 @@ async fn portfolio_shows_each_project_at_a_glance() {
     assert_eq!((&empty["name"], &empty["agents"]), (&json!("Empty"), &json!({})));
     assert_eq!((empty.get("trust"), &empty["spendingCap"]["usd"]), (None, &json!("5")));
     assert_eq!(shop["agents"], json!({ "waiting_on_human": 1 }));
+    assert_eq!((&empty["spentUsd"], &shop["spentUsd"]), (&json!("0"), &json!("1.5")));
     assert_eq!(shop["openDecisions"], json!({ "high": 1 }));
     assert_eq!((&shop["tick"], &shop["controlMode"]), (&json!(5), &json!("adaptive")));
     assert_eq!((&shop["brakes"][0]["id"], &shop["brakes"][0]["scope"]), (&brake["id"], &scope));
@@ -43,6 +45,19 @@ async fn portfolio_shows_each_project_at_a_glance() {
     assert_eq!(second["items"][0]["name"], "Shop");
     let (status, nothing) = fixture.send_as("eve", "GET", "/api/portfolio", Value::Null).await;
     assert_eq!((status, &nothing["items"]), (200, &json!([])), "another owner has other projects");
+}
+
+#[tokio::test]
+async fn portfolio_is_filtered_by_whether_projects_are_archived() {
+    let fixture = ProjectFixture::working().await;
+    let (_, old) = fixture.send("POST", "/api/projects", json!({ "name": "Old" })).await;
+    let archive = format!("/api/projects/{}/archive", old["id"].as_str().unwrap());
+    assert_eq!(fixture.send("POST", &archive, Value::Null).await.0, 200);
+    for (is_archived, name) in [(true, "Old"), (false, "Shop")] {
+        let page = fixture.got(&format!("/api/portfolio?isArchived={is_archived}")).await;
+        let [only] = &page["items"].as_array().unwrap()[..] else { panic!("{page}") };
+        assert_eq!((&only["name"], only["archivedAt"].is_string()), (&json!(name), is_archived));
+    }
 }
 
 #[tokio::test]

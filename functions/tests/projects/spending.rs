@@ -211,4 +211,5 @@ async fn brakes_of_a_project_are_in_its_decision_log() {
         brakes.iter().map(|it| (it["by"].as_str().unwrap(), it["action"].as_str().unwrap())).collect();
     assert_eq!(said, [("owner", "pulled"), ("owner", "released"), ("system", "pulled")]);
     assert_eq!((&brakes[0]["agentId"], &brakes[0]["reason"]), (&json!(fixture.agent), &json!("Stop")));
+    assert_eq!((&brakes[0]["scope"], &brakes[0]["brakeId"]), (&scope, &json!(own)));
 }

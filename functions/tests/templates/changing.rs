@@ -80,14 +80,20 @@ async fn invalid_template_reports_all_violations_and_creates_nothing() {
 async fn update_changes_named_fields_and_null_clears_them() {
     let fixture = TemplatesFixture::at(NOW).await;
     let path = fixture.template(json!({ "systemPrompt": "Be brief.", "description": "Sorts mail" })).await;
-    let update =
-        json!({ "name": "Sorter", "systemPrompt": null, "warnAtPercent": 50, "defaultAnswer": "Yes" });
+    let update = json!({
+        "name": "Sorter", "systemPrompt": null, "warnAtPercent": 50, "defaultAnswer": "Yes",
+        "allowedTools": ["Bash"], "defaultBudgetCapUsd": "3", "planApprovalRequired": false,
+    });
     let changed = fixture.ask("PUT", &path, update).await.expect(200);
     assert_eq!((&changed["name"], &changed["version"]), (&json!("Sorter"), &json!(2)));
     assert_eq!((&changed["systemPrompt"], &changed["description"]), (&Value::Null, &json!("Sorts mail")));
     assert_eq!(
         changed["defaultBudget"],
-        json!({ "hardCapUsd": "2", "warnAtPercent": 50, "allowUnmetered": false })
+        json!({ "hardCapUsd": "3", "warnAtPercent": 50, "allowUnmetered": false })
+    );
+    assert_eq!(
+        (&changed["allowedTools"], &changed["planApprovalRequired"]),
+        (&json!(["Bash"]), &json!(false))
     );
     assert_eq!(changed["defaultAnswer"], "Yes");
     // An update without a difference changes nothing.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_app::queues;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{WorkersFixture, key};
 
@@ -64,6 +64,23 @@ async fn missing_vendor_yields_no_credentials() {
         fixture.send(Ok("ada"), "POST", "/api/workers/w/orders", done).await.body["orders"],
         json!([])
     );
+}
+
+#[tokio::test]
+async fn released_order_is_delivered_again_after_a_delay() {
+    let fixture = WorkersFixture::new().await;
+    fixture.launched("ada", &[]).await;
+    fixture.worker("ada", "w", 1).await;
+    let receive = async |body: Value| {
+        let reply = fixture.send(Ok("ada"), "POST", "/api/workers/w/orders", body).await;
+        reply.body["orders"].as_array().unwrap().clone()
+    };
+    let first = receive(json!({})).await;
+    assert_eq!(first.len(), 1);
+    assert_eq!(receive(json!({ "again": [first[0]["receipt"]] })).await, [] as [Value; 0], "not at once");
+    fixture.pass(Duration::from_secs(1));
+    let again = receive(json!({})).await;
+    assert_eq!((again.len(), &again[0]["body"]), (1, &first[0]["body"]));
 }
 
 #[tokio::test]

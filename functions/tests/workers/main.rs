@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod assigning;
+mod blobs;
 mod claiming;
 mod credentials;
 mod ending;

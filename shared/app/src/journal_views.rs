@@ -274,15 +274,22 @@ mod tests {
 
     #[test]
     fn delivered_message_is_attributed_to_its_sender() {
-        let delivered = SessionEvent::MessageDelivered {
-            message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
-            source: MessageSource::User,
-            content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
-            delivered_at: Timestamp::from_millis(1),
-        };
-        let shown =
-            message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
-        assert_eq!((shown.content.as_str(), shown.source), ("Go on", AgentMessageSource::User));
+        for (sender, author) in [
+            (MessageSource::User, AgentMessageSource::User),
+            (MessageSource::System, AgentMessageSource::System),
+            (MessageSource::Webhook, AgentMessageSource::Webhook),
+            (MessageSource::ContextInjection, AgentMessageSource::ContextInjection),
+        ] {
+            let delivered = SessionEvent::MessageDelivered {
+                message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
+                source: sender,
+                content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
+                delivered_at: Timestamp::from_millis(1),
+            };
+            let shown =
+                message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
+            assert_eq!((shown.content.as_str(), shown.source), ("Go on", author), "{sender}");
+        }
     }
 
     #[test]

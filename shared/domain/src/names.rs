@@ -42,6 +42,45 @@ mod tests {
         }
     }
 
+    fn names_of<T: Named>() -> Vec<&'static str> {
+        T::NAMED.iter().map(|(_, name)| *name).collect()
+    }
+
+    #[test]
+    fn failures_and_activity_have_the_names_of_the_specification() {
+        assert_eq!(
+            names_of::<crate::value::FailureReason>(),
+            [
+                "BudgetExhausted",
+                "VerificationFailed",
+                "AgentError",
+                "ManualCancellation",
+                "Timeout",
+                "InfrastructureError",
+            ]
+        );
+        assert_eq!(
+            names_of::<crate::value::ActivityItemType>(),
+            [
+                "Message",
+                "ToolCallStart",
+                "ToolCallEnd",
+                "SubAgentSpawn",
+                "SubAgentComplete",
+                "PlanModeEnter",
+                "PlanModeExit",
+                "UserQuestion",
+                "UserAnswer",
+                "TodoUpdate",
+                "StatusChange",
+                "MetricsUpdate",
+                "SkillEnabled",
+                "HandoffInitiated",
+                "Notice",
+            ]
+        );
+    }
+
     #[test]
     fn names_are_those_of_json() {
         is_that_of_json::<crate::agent_api::AgentTaskPriority>();

@@ -151,3 +151,29 @@ fn reason(error: &reqwest::Error) -> String {
     }
     cause.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::post;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The error for a response of this many bytes to `/pause`.
+    async fn refused(bytes: usize) -> CallError {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let router = Router::new().route("/pause", post(move || async move { vec![b'x'; bytes] }));
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let client = ShimClient::new(port, "token", "a", Duration::from_mins(1)).unwrap();
+        client.pause().await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn state_of_more_than_50_mb_is_refused() {
+        assert!(matches!(refused(MAX_RESPONSE).await, CallError::Malformed(_)), "it is read");
+        let too_large = refused(MAX_RESPONSE + 1).await;
+        assert!(matches!(too_large, CallError::Plugin(PluginError::ContextOverflow { .. })), "{too_large}");
+    }
+}

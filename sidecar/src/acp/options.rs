@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn variable_can_refer_to_one_of_the_sidecar() {
+        let read = |value: &str| Launch::read(&json!({ "command": "gemini", "env": { "A": value } }), None);
+        assert_eq!(read("$PATH").unwrap().environment["A"], std::env::var("PATH").unwrap());
+        let wrong = read("$PILOTHOUSE_SECRET").unwrap_err();
+        assert!(wrong.contains("`env.A`"), "{wrong}");
+    }
+
+    #[test]
     fn configured_claude_is_the_default() {
         let path = Some("/opt/bin/claude-agent-acp".to_owned());
         for options in [Value::Null, json!({}), json!({"agent": "claude-code-acp"})] {

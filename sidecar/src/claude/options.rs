@@ -97,4 +97,12 @@ mod tests {
         let wrong = AdapterOptions::read(&json!({ "permissionMode": "yes" })).unwrap_err().to_string();
         assert!(wrong.contains("adapterOptions") && wrong.contains("yes"), "{wrong}");
     }
+
+    #[test]
+    fn variable_can_refer_to_one_of_the_sidecar() {
+        let read = |value: &str| AdapterOptions::read(&json!({ "env": { "A": value } }));
+        assert_eq!(read("$PATH").unwrap().environment["A"], std::env::var("PATH").unwrap());
+        let wrong = read("$PILOTHOUSE_SECRET").unwrap_err().to_string();
+        assert!(wrong.contains("`env.A`"), "{wrong}");
+    }
 }

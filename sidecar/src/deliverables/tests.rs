@@ -101,6 +101,17 @@ async fn each_change_is_stored_and_reported() {
     assert_eq!(left.len(), 1, "nothing but the file is left behind");
 }
 
+#[test]
+fn saved_status_is_loaded_again() {
+    let work = tempfile::tempdir().unwrap();
+    let file = StatusFile::of(work.path());
+    let mut status = DeliverableStatus::empty(today());
+    status.create(create(&["DL-001", "DL-002"]), today()).unwrap();
+    status.set_status("DL-002", DeliverableState::Blocked, today()).unwrap();
+    file.save(&status).unwrap();
+    assert_eq!(file.load().unwrap(), status);
+}
+
 #[tokio::test]
 async fn file_of_an_earlier_run_is_reported_once() {
     let given = given();

@@ -89,6 +89,10 @@ async fn reloaded_agent_uses_the_new_configuration() {
         "name": "lint", "description": "Lints", "inputSchema": "{}", "serverUri": "stdio:///usr/bin/lint",
     }]))
     .unwrap();
+    new.sub_agents = serde_json::from_value(json!([{
+        "name": "tester", "description": "Tests", "modelId": "small", "instructions": "Test.",
+    }]))
+    .unwrap();
     let id = gateway.send(Command::ReloadConfig { config: Box::new(new) });
     gateway.acknowledged(id, "done").await;
     let id = gateway.send(message("and now?", MessagePriority::Queued));
@@ -97,7 +101,24 @@ async fn reloaded_agent_uses_the_new_configuration() {
     let said: Vec<_> = gateway.story().into_iter().filter(|s| s.contains("custom tools:")).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(!said[0].contains("Be brief.") && said[1].contains("Be brief."), "{said:?}");
-    assert!(said[1].contains("custom tools: lint"), "{said:?}");
+    assert!(said[1].contains("custom tools: lint") && said[1].contains("subagents: tester"), "{said:?}");
+}
+
+#[tokio::test]
+async fn limits_that_an_adapter_cannot_apply_are_named() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let _sidecar = folders.start();
+    let Command::Begin(mut first) = begin(json!({ "speed": 0 })) else { panic!("another command") };
+    let policy = json!({ "historyPolicy": "recent_n", "historyN": 3, "maxTurns": 7 });
+    first.config.policies.session_policy = Some(serde_json::from_value(policy).unwrap());
+    gateway.send(Command::Begin(first));
+    let at = gateway.sees("notice session_policy_left_out").await;
+    let told = gateway.delivered();
+    assert_eq!(
+        told[at].body["summary"],
+        "a script has no conversation to limit; skipped: maxTurns, historyN"
+    );
 }
 
 #[tokio::test]

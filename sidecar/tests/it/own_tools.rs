@@ -207,7 +207,9 @@ async fn deliverables_are_created_and_updated_over_mcp() {
         |id: &str, status: &str| json!({ "operation": "set_status", "deliverableId": id, "status": status });
     assert!(!agent.call("deliverable", set("DL-1", "passed")).await.0);
     let (failed, text) = agent.call("deliverable", set("DL-1", "blocked")).await;
-    assert!(failed && text.contains("invalid-transition"), "{text}");
+    let refused: Value = serde_json::from_str(&text).unwrap();
+    assert!(failed && refused["success"] == false && refused["message"].is_string(), "{text}");
+    assert_eq!(refused["error"], "invalid-transition");
     let (failed, text) = agent.call("deliverable", two()).await;
     assert!(failed && text.contains("`DL-1` exists already; deliverables[1]"), "every violation: {text}");
     for wrong in [

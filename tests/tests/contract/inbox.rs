@@ -4,9 +4,12 @@ use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds, Parts};
+use pilothouse_domain::effect::BlastRadius;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::{Capabilities, Question, ToolApproval};
+use pilothouse_domain::value::{
+    Capabilities, OptionAssessment, OptionProposal, ProposedOption, Question, ToolApproval,
+};
 use pilothouse_domain::{AgentSessionId, ToolCallId, TurnId, UserId};
 use pilothouse_sqlite::system_clock;
 use pilothouse_store::contract::Subject;
@@ -47,7 +50,12 @@ impl InboxFixture {
     }
 
     /// A session whose agent asks this in its first turn.
-    async fn asking(&self, request: &str, approval: Option<ToolApproval>) -> AgentSessionId {
+    async fn asking(
+        &self,
+        request: &str,
+        approval: Option<ToolApproval>,
+        proposal: Option<OptionProposal>,
+    ) -> AgentSessionId {
         let body = json!({ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1" });
         let (status, body) = self.call("owner", "POST", "/api/agents/sessions", body).await;
         assert_eq!(status, 201, "{body}");
@@ -69,7 +77,7 @@ impl InboxFixture {
                 request,
                 questions: vec![question],
                 approval,
-                proposal: None,
+                proposal,
                 timeout: None,
             },
         )
@@ -93,11 +101,12 @@ fn ids(page: &Value) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(|d| d["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Tool calls precede older questions; pages follow one another; a resolved decision moves to the other list.
+/// Tool calls precede older questions, as does an option with a larger blast radius; pages follow one another;
+/// a resolved decision moves to the other list.
 async fn inbox_is_ordered_paged_and_emptied(subject: &dyn Subject) {
     let fixture = InboxFixture::new(subject).await;
-    let first = fixture.asking("q1", None).await;
-    let second = fixture.asking("q2", None).await;
+    let first = fixture.asking("q1", None, None).await;
+    let second = fixture.asking("q2", None, None).await;
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
         input: "{}".to_owned(),
@@ -106,12 +115,20 @@ async fn inbox_is_ordered_paged_and_emptied(subject: &dyn Subject) {
         verdict: None,
         modifiable: false,
     };
-    let third = fixture.asking("t1", Some(approval)).await;
+    let third = fixture.asking("t1", Some(approval), None).await;
+    // Of the same severity as the questions.
+    let assessment =
+        OptionAssessment { blast_radius: Some(BlastRadius::Large), ..OptionAssessment::default() };
+    let option =
+        ProposedOption { id: "a".to_owned(), label: "A".to_owned(), description: None, tradeoffs: None };
+    let proposal = OptionProposal { options: vec![option], assessment };
+    let fourth = fixture.asking("o1", None, Some(proposal)).await;
     let page = fixture.get("/api/decisions?counts=true").await;
     let sessions: Vec<_> =
         page["items"].as_array().unwrap().iter().map(|d| d["sessionId"].as_str().unwrap()).collect();
-    assert_eq!(sessions, [third, first, second].map(|id| id.to_string()));
-    assert_eq!(page["counts"], json!({ "pending": 3, "byKind": { "question": 2, "tool_approval": 1 } }));
+    assert_eq!(sessions, [third, fourth, first, second].map(|id| id.to_string()));
+    let by_kind = json!({ "option": 1, "question": 2, "tool_approval": 1 });
+    assert_eq!(page["counts"], json!({ "pending": 4, "byKind": by_kind }));
     let all = ids(&page);
 
     let mut paged = Vec::new();
@@ -124,7 +141,7 @@ async fn inbox_is_ordered_paged_and_emptied(subject: &dyn Subject) {
     }
     assert_eq!(paged, all);
     let page = fixture.get(&format!("/api/decisions?session={second}")).await;
-    assert_eq!(ids(&page), all[2..]);
+    assert_eq!(ids(&page), all[3..]);
     let cursor = fixture.get("/api/decisions?limit=1").await["nextCursor"].as_str().unwrap().to_owned();
     for other in ["state=resolved", "kind=question"] {
         let path = format!("/api/decisions?{other}&cursor={cursor}");

@@ -84,7 +84,7 @@ async fn learnings_are_listed_by_kind_and_by_session() {
 
 /// A refusal reports all violations, and nothing is stored.
 #[tokio::test]
-async fn invalid_task_or_learning_reports_all_violations() {
+async fn invalid_agent_input_reports_all_violations() {
     let server = Server::start(1).await;
     let (session, agent) = working(&server).await;
     let before = session.activity().await.len();
@@ -97,6 +97,11 @@ async fn invalid_task_or_learning_reports_all_violations() {
     let learning = json!({ "kind": "Weather", "content": "x".repeat(2001) });
     let refused = agent.post(LEARNINGS, learning).await.refused(422, "validation-failed");
     assert_eq!(refused.violated(), ["content", "kind"]);
+    let log = format!("/api/agent/sessions/{}/log", session.id);
+    for content in [String::new(), "x".repeat(2001)] {
+        let refused = agent.post(&log, json!({ "content": content })).await;
+        assert_eq!(refused.refused(422, "validation-failed").violated(), ["content"]);
+    }
     assert_eq!(session.api.all(&session.path("/tasks")).await, [] as [Value; 0]);
     assert_eq!(session.activity().await.len(), before);
 }

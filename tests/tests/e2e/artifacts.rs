@@ -7,6 +7,7 @@ use pilothouse_wire::keys::sha256_hex;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::leaks::asked;
 use crate::scripts::{say, script, turn};
 use crate::server::Server;
 
@@ -138,6 +139,23 @@ async fn artifacts_pass_between_agents_within_their_scope() {
     let snapshot = format!("/api/projects/{project}/snapshot?agentId={}", reader.id);
     let snapshot = api.get(&snapshot).await.expect(200).body;
     assert_eq!(snapshot["artifactIndex"][0]["status"], "approved", "{snapshot:#}");
+}
+
+#[tokio::test]
+async fn agents_read_decisions_of_readable_workstreams_only() {
+    let server = Server::start(1).await;
+    project(&server.api()).await;
+    let question = json!({ "question": { "id": "q1", "questions": [{ "question": "Which store?" }] } });
+    let asking = Agent::spawn(&server, builder(), &[question]).await;
+    let decision = asked(&asking.session, "Which store?").await;
+    let detail = [own_tool("d1", "decision_detail", &json!({ "decisionId": decision["id"] }))];
+    let reader = Agent::spawn(&server, writer(&["api"]), &detail).await;
+    let (failed, text) = reader.result("d1").await;
+    assert!(!failed && text.contains("Which store?"), "{text}");
+    let stranger = Agent::spawn(&server, writer(&[]), &detail).await;
+    let (failed, text) = stranger.result("d1").await;
+    assert!(failed && text.contains("not readable for the agent"), "{text}");
+    assert!(!text.contains("Which store?"), "{text}");
 }
 
 #[tokio::test]

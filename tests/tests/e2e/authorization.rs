@@ -81,6 +81,7 @@ async fn a_changed_control_mode_holds_for_the_next_call() {
     assert_eq!((&current["mode"], &current["revision"]), (&json!("adaptive"), &json!(0)));
     let stricter = api.put("/api/control-mode", json!({ "mode": "orchestrator" })).await.expect(200).body;
     assert_eq!((&stricter["mode"], &stricter["revision"]), (&json!("orchestrator"), &json!(1)));
+    assert_eq!(api.get("/api/control-mode").await.expect(200).body, stricter);
     let same = api.put("/api/control-mode", json!({ "mode": "orchestrator" })).await.expect(200).body;
     assert_eq!(same["revision"], 1, "the same mode changes nothing");
     reject(&session, &first).await;

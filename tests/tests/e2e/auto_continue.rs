@@ -82,6 +82,13 @@ async fn auto_continue_stops_at_its_limit() {
     assert_eq!(view["output"]["filesChanged"], 2, "the output is visible");
     let activity = session.activity().await;
     assert_eq!(summaries(&activity, "Auto-continue stopped: it continued 2 times already"), 1);
+    let notified = async || {
+        let all = server.api().all("/api/notifications").await;
+        let stopped = all.into_iter().find(|one| one["kind"] == "auto-continue-stopped")?;
+        stopped["text"].as_str().map(str::to_owned)
+    };
+    let text = session.until_within(PATIENCE, "the notification", notified).await;
+    assert!(text.starts_with("Auto-continue stopped after 2 continuations: TestsPassing: "), "{text}");
     assert_eq!(session.post("/close", json!({})).await.expect(200).body["status"], "Completed");
 }
 

@@ -3,6 +3,7 @@
 use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};
 
+use crate::notifications::until_published;
 use crate::scripts::{say, script, short, turn, until_told};
 use crate::server::{Server, started, work};
 
@@ -76,6 +77,46 @@ async fn full_context_continues_in_a_session_with_the_document() {
     // Closing the current session completes the chain (decision 35).
     second.post("/close", json!({})).await.expect(200);
     until_chain(&second, "the end of the chain", |view| view["status"] == "Completed").await;
+}
+
+/// Other contexts receive the events of a chain. Its owner is notified of its end.
+#[tokio::test]
+async fn events_of_a_chain_are_published_to_other_contexts() {
+    let server = Server::start(1).await;
+    let plays = json!({
+        "steps": [turn(&[spends("1"), json!({ "contextExhausted": {} }), document("half")])],
+        "continuations": [[turn(&[say("Done."), spends("0.5")])]],
+    });
+    let first = started(&server, &plays).await;
+    let second = continuation(&first).await;
+    second.until_status("Idle").await;
+    second.post("/close", json!({})).await.expect(200);
+    let chain = until_chain(&second, "the end of the chain", |view| view["status"] == "Completed").await;
+
+    let created = until_published(&first, "SessionChainCreatedEvent").await;
+    assert_eq!(
+        (&created["chainId"], &created["firstSessionId"], &created["originalObjective"]),
+        (&chain["id"], &json!(first.id), &chain["originalObjective"])
+    );
+    let initiated = until_published(&first, "SessionHandoffInitiatedEvent").await;
+    assert_eq!(
+        (&initiated["chainId"], &initiated["fromSessionId"], &initiated["handoffDocumentId"]),
+        (&chain["id"], &json!(first.id), &chain["handoffDocuments"][0]["id"])
+    );
+    let added = until_published(&second, "SessionAddedToChainEvent").await;
+    assert_eq!(
+        (&added["chainId"], &added["newSessionId"], &added["position"]),
+        (&chain["id"], &json!(second.id), &json!(2))
+    );
+    let completed = until_published(&second, "SessionChainCompletedEvent").await;
+    assert_eq!(
+        (&completed["chainId"], &completed["totalSessions"], &completed["totalCostUsd"]),
+        (&chain["id"], &json!(2), &json!("1.5"))
+    );
+    assert_eq!(completed["ownerId"], second.view().await["ownerId"]);
+    let notifications = server.api().all("/api/notifications").await;
+    let of_the_end = notifications.iter().filter(|one| one["kind"] == "chain-completed").count();
+    assert_eq!(of_the_end, 1, "{notifications:#?}");
 }
 
 fn spends(usd: &str) -> Value {
@@ -184,8 +225,9 @@ async fn agent_hands_off_once_through_its_api() {
     first.until_said("Working.").await;
     let agent = server.api_with(Some(first.api_key().to_owned()));
     let path = format!("/api/agent/sessions/{}/handoff", first.id);
-    let wrong = agent.post(&path, json!({ "reason": "", "summary": "x".repeat(4001), "more": 1 })).await;
-    wrong.refused(422, "validation-failed");
+    let wrong = json!({ "reason": "", "summary": "x".repeat(4001), "remainingWork": "", "more": 1 });
+    let wrong = agent.post(&path, wrong).await.refused(422, "validation-failed");
+    assert_eq!(wrong.violated(), ["more", "reason", "remainingWork", "summary"]);
     assert_eq!(first.view().await["status"], "Running", "bad input changes nothing");
 
     let document = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "Half.", "keyDecisions": "None." });
@@ -198,6 +240,8 @@ async fn agent_hands_off_once_through_its_api() {
     agent.post(&path, document).await.refused(401, "unauthenticated");
     let chain = chain(&server.api(), &first.view().await["chainId"]).await;
     assert_eq!((&chain["sessionCount"], &chain["handoffDocuments"][1]), (&json!(2), &Value::Null));
+    let handoff = until_published(&first, "SessionVoluntaryHandoffEvent").await;
+    assert_eq!((&handoff["sessionId"], &handoff["reason"]), (&json!(first.id), &json!("polluted")));
 }
 
 /// The budget of the chain is exhausted: the continuation waits until the cap is raised (decision 33).

@@ -303,7 +303,7 @@ async fn proposed_options_are_chosen_with_a_reason() {
     let asked = json!({ "type": "question_asked", "requestId": "d1",
         "questions": [{ "question": "Which store?", "options": [{ "label": "SQLite" }, { "label": "Postgres" }] }],
         "proposal": { "options": [option("lite", "SQLite"), option("pg", "Postgres")], "recommendedOptionId": "lite",
-            "severity": "high", "blastRadius": "large", "requiresRationale": true } });
+            "confidence": 0.9, "severity": "high", "blastRadius": "large", "requiresRationale": true } });
     let steps = [
         json!({ "tool": { "id": "d1", "name": "request_decision", "input": {} } }),
         json!({ "raw": asked }),
@@ -312,7 +312,12 @@ async fn proposed_options_are_chosen_with_a_reason() {
     let session = waiting(&server, &steps, "WaitingForInput").await;
     let decision = decision_of(&session).await;
     assert_eq!((&decision["kind"], &decision["severity"]), (&json!("option"), &json!("high")));
-    assert_eq!(decision["assessment"]["recommendedOptionId"], "lite");
+    let assessment = &decision["assessment"];
+    assert_eq!(
+        (&assessment["recommendedOptionId"], &assessment["confidence"]),
+        (&json!("lite"), &json!(0.9))
+    );
+    assert_eq!(decision["blastRadius"], "large");
     assert_eq!(decision["options"][1]["id"], "pg");
     let silent = json!({ "resolutionType": "choose_option", "chosenOptionId": "pg" });
     resolve(&session.api, &decision, silent).await.refused(422, "validation-failed");

@@ -3,6 +3,7 @@
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
+use crate::notifications::until_published;
 use crate::scripts::{endless, say, script, short, turn, with_output};
 use crate::server::{Server, started};
 
@@ -62,6 +63,7 @@ async fn rejected_session_is_retried_with_the_instruction_first() {
     let view = rejected.expect(200).body;
     assert_eq!(view["status"], "Failed");
     assert_eq!(view["failureReason"]["reason"], "VerificationFailed", "{view}");
+    assert_eq!(view["output"]["outputId"], output, "the rejected output can still be read");
     let body = json!({ "content": "Do you hear me?" });
     session.post("/messages/queue", body).await.refused(409, "invalid-transition");
 
@@ -71,6 +73,8 @@ async fn rejected_session_is_retried_with_the_instruction_first() {
     assert_eq!(retried.body["session"]["retryCount"], 1);
     assert!(retried.body["session"]["completedAt"].is_null());
     assert!(retried.body["session"]["failureReason"].is_null());
+    assert!(retried.body["session"]["output"].is_null());
+    assert_eq!(retried.body["session"]["hasPendingReview"], false);
     assert_ne!(retried.body["apiKey"].as_str().unwrap(), session.api_key(), "a retry replaces the key");
 
     let view = session.until("the second turn", |view| view["metrics"]["turnCount"] == 2).await;
@@ -112,6 +116,8 @@ async fn an_idle_session_without_output_is_closed() {
     assert_eq!(session.post("/close", json!({})).await.expect(200).body["status"], "Completed");
     session.post("/close", json!({})).await.refused(409, "invalid-transition");
     until_nothing_runs(&server, &session).await;
+    assert!(session.view().await["chainId"].is_null());
+    assert_eq!(server.api().all("/api/agents/chains").await, [] as [Value; 0]);
 }
 
 /// A paused session emits nothing and loses nothing.
@@ -164,6 +170,19 @@ async fn a_crash_at_work_is_an_infrastructure_error() {
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
     let view = killed.until_status("Failed").await;
     assert_eq!(view["failureReason"]["reason"], "InfrastructureError");
+
+    // The owner is notified of each failure, and other contexts receive its reason.
+    let notified = async || {
+        let all = server.api().all("/api/notifications").await;
+        let failed: Vec<_> = all.into_iter().filter(|one| one["kind"] == "session-failed").collect();
+        (failed.len() >= 3).then_some(failed)
+    };
+    let notified =
+        killed.until_within(pilothouse_tests::PATIENCE, "a notification of each failure", notified).await;
+    assert_eq!(notified.len(), 3, "{notified:#?}");
+    assert!(notified.iter().any(|one| one["sessionId"] == killed.id.as_str()), "{notified:#?}");
+    let failed = until_published(&killed, "AgentSessionFailedEvent").await;
+    assert_eq!(failed["failureReason"], "InfrastructureError", "{failed}");
 }
 
 /// A sidecar that dies at rest has no consequences: the next message wakes the session (decisions 14, 22).

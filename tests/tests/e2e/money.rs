@@ -125,6 +125,8 @@ async fn spend_adds_up_by_model_and_subagent() {
     assert_eq!(by_model["small"]["inputTokens"], 7);
     assert_eq!(metrics["contextWindow"]["totalTokens"], 5000);
     assert_eq!(metrics["contextWindow"]["usagePercent"].as_str().unwrap().trim_end_matches('0'), "2.5");
+    let listed = session.api.all("/api/agents/sessions").await;
+    assert_eq!(listed[0]["contextWindowUsagePercent"], "2.5");
     let subagent = &metrics["subAgentMetrics"][0];
     assert_eq!(
         (&subagent["id"], &subagent["totalCostUsd"], &subagent["status"]),

@@ -21,6 +21,17 @@ async fn until_notified(server: &Server, session: &Session, count: usize) -> Vec
         .await
 }
 
+/// Waits for the first event of this type in the feed of the session's owner, and returns its details.
+pub(crate) async fn until_published(session: &Session, event: &str) -> Value {
+    session
+        .until_within(PATIENCE, event, async || {
+            let feed = session.api.get("/api/events?limit=200").await.expect(200).body;
+            let mut events = feed["items"].as_array().unwrap().iter();
+            events.find(|one| one["type"] == event).map(|one| one["detail"].clone())
+        })
+        .await
+}
+
 /// From a cursor to the end, and the cursor there.
 async fn feed(server: &Server, after: &str) -> (Vec<Value>, String) {
     let (mut items, mut after) = (Vec::new(), after.to_owned());

@@ -90,6 +90,37 @@ async fn activity_can_start_at_a_time() {
     assert_eq!(never, [] as [Value; 0]);
 }
 
+/// The first result of a call counts. A result without a call is listed as a call of its own.
+#[tokio::test]
+async fn results_are_listed_with_their_calls() {
+    let server = Server::start(1).await;
+    let result = |call: &str, text: &str, failed: bool| {
+        let event = json!({ "type": "tool_result", "toolCallId": call, "content": text, "isError": failed });
+        json!({ "raw": event })
+    };
+    let read = json!({ "tool": { "id": "read", "name": "Read", "result": "A" } });
+    let steps = [read, result("read", "B", true), result("unheard", "C", false)];
+    let session = started(&server, &script(&[turn(&steps)])).await;
+    session.until_status("Idle").await;
+    let calls = session.tool_calls().await;
+    let listed: Vec<_> = calls
+        .iter()
+        .map(|call| json!([call["id"], call["toolName"], call["status"], call["result"]["content"]]))
+        .collect();
+    let expected = [json!(["read", "Read", "Success", "A"]), json!(["unheard", "unknown", "Success", "C"])];
+    assert_eq!(listed, expected);
+}
+
+#[tokio::test]
+async fn records_that_the_agent_never_made_are_not_found() {
+    let server = Server::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    for record in ["/plan", "/task-list", "/deliverables"] {
+        session.get(record).await.refused(404, "not-found");
+    }
+}
+
 /// The raw events of every run can be read from any sequence, in order and without gaps, each with its outcome.
 #[tokio::test]
 async fn raw_events_are_replayed_from_any_sequence() {

@@ -377,3 +377,19 @@ fn message_count_text(count: usize) -> String {
         n => format!(", and received the {n} waiting messages"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planning_and_handing_over_have_lines_of_their_own_types() {
+        for (event, kind) in [
+            (SessionEvent::PlanCreated {}, T::PlanModeEnter),
+            (SessionEvent::HandoffDocumentRecorded { handoff_document_id: None }, T::HandoffInitiated),
+        ] {
+            let line = activity_of(&event, Timestamp::from_millis(0));
+            assert_eq!(line.map(|line| line.kind), Some(kind));
+        }
+    }
+}

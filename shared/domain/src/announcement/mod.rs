@@ -173,9 +173,11 @@ mod tests {
 
     #[test]
     fn voluntary_handoff_notifies_as_a_forced_one() {
-        let handoff = SessionEvent::VoluntaryHandoff { reason: "noise".to_owned(), chain_id: None };
-        let told = FeedEntry::of(&entry(vec![handoff]), |event| event.name().to_owned());
-        assert_eq!(told[0].notification(1).unwrap().kind, NotificationKind::ContextExhausted);
+        let voluntary = SessionEvent::VoluntaryHandoff { reason: "noise".to_owned(), chain_id: None };
+        for handoff in [voluntary, SessionEvent::ContextExhausted { chain_id: None }] {
+            let told = FeedEntry::of(&entry(vec![handoff]), |event| event.name().to_owned());
+            assert_eq!(told[0].notification(1).unwrap().kind, NotificationKind::ContextExhausted);
+        }
     }
 
     #[test]

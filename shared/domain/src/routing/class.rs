@@ -281,6 +281,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::Timestamp;
 
     /// The type of an event with these fields; `-` if it has none.
     fn class_of(name: &str, mut fields: Value) -> String {
@@ -320,6 +321,44 @@ mod tests {
             ("MessagesHeldEvent", json!({}), "-"),
         ] {
             assert_eq!(class_of(name, fields), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn failed_session_does_not_recover_but_a_failed_turn_does() {
+        use ErrorCategory as C;
+        use FailureReason as F;
+        use SessionOutcome as O;
+        let error = |recoverable, category| EventClass::error(Severity::High, recoverable, category);
+        for (failure_reason, category) in [
+            (F::AgentError, C::Model),
+            (F::Timeout, C::Timeout),
+            (F::BudgetExhausted, C::Internal),
+            (F::VerificationFailed, C::Internal),
+        ] {
+            let failed = SessionEvent::Failed { failure_reason, message: None };
+            assert_eq!(EventClass::of(&failed), Some(error(false, category)), "{failure_reason}");
+        }
+        let at = Timestamp::from_millis(0);
+        let quota = EventClass::error(Severity::Medium, true, C::Provider);
+        for (outcome, expected) in [
+            (O::ExecutionError, error(true, C::Model)),
+            (O::BudgetExceeded, error(true, C::Internal)),
+            (O::QuotaExceeded, quota),
+        ] {
+            let turn = SessionEvent::TurnCompleted { turn_count: 1, last_turn_at: at, outcome };
+            assert_eq!(EventClass::of(&turn), Some(expected), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn crash_and_cancellation_are_steps_in_the_life_of_an_agent() {
+        for (failure_reason, action) in [
+            (FailureReason::ManualCancellation, LifecycleAction::Killed),
+            (FailureReason::InfrastructureError, LifecycleAction::Crashed),
+        ] {
+            let failed = SessionEvent::Failed { failure_reason, message: None };
+            assert_eq!(EventClass::of(&failed), Some(EventClass::Lifecycle(action)));
         }
     }
 }

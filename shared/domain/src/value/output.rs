@@ -75,3 +75,27 @@ impl SessionOutput {
         self.violations = schema.map(|schema| schema.check(self.result.as_ref())).unwrap_or_default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn commit_has_40_hexadecimal_digits() {
+        let digits = "0123456789ABCDEFabcdef0123456789ABCDEF01";
+        assert_eq!(CommitSha::parse(digits).map(String::from), Ok(digits.to_lowercase()));
+        for bad in ["", &digits[1..], &format!("{digits}0"), &format!("{}g", &digits[1..])] {
+            assert_eq!(CommitSha::parse(bad), Err(InvalidCommitSha), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_of_an_output_are_never_negative() {
+        let read = |field: &str, count: i32| serde_json::from_value::<SessionOutput>(json!({ field: count }));
+        for field in ["outputLineCount", "filesChanged", "testsAdded"] {
+            assert!(read(field, 0).is_ok() && read(field, -1).is_err(), "{field}");
+        }
+    }
+}

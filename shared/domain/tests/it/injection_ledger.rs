@@ -100,6 +100,23 @@ fn default_policies_follow_the_control_mode() {
 }
 
 #[test]
+fn default_events_and_severity_follow_the_control_mode() {
+    use ReactiveEvent as E;
+
+    let of = |mode| {
+        let policy = ContextInjectionPolicy::of_mode(mode);
+        (policy.coherence_severity, policy.reactive_events.into_iter().collect::<Vec<_>>())
+    };
+    let orchestrator =
+        [E::ArtifactApproved, E::ArtifactChanged, E::DecisionResolved, E::BrakeReleased, E::CoherenceIssue];
+    assert_eq!(of(ControlMode::Orchestrator), (Severity::High, orchestrator.to_vec()));
+    let adaptive = [E::ArtifactApproved, E::DecisionResolved, E::BrakeReleased];
+    assert_eq!(of(ControlMode::Adaptive), (Severity::High, adaptive.to_vec()));
+    let ecosystem = [E::BrakeReleased, E::CoherenceIssue];
+    assert_eq!(of(ControlMode::Ecosystem), (Severity::Critical, ecosystem.to_vec()));
+}
+
+#[test]
 fn policy_names_every_violation() {
     use PolicyViolation as V;
 

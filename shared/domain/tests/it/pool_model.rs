@@ -114,6 +114,7 @@ impl Owner {
             return self.check();
         }
         let braked: Vec<_> = self.sessions.iter().map(|session| self.is_braked(session.id())).collect();
+        let max_count = u32::try_from(self.max).unwrap();
         let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
         match step {
             Step::Brake(_) => {}
@@ -128,14 +129,18 @@ impl Owner {
                     self.line.retain(|other| *other != id);
                 } else if free && first {
                     let Allocation::Allocated(run) = allocation else { panic!("{id} gets no slot") };
-                    assert!(events.iter().any(|e| matches!(e, E::SlotAllocated { .. })));
                     self.line.retain(|other| *other != id);
                     self.slots.insert(id, run);
+                    let allocated = E::SlotAllocated { active_count: self.slots.len(), max_count };
+                    assert!(events.contains(&allocated), "{events:?}");
                 } else {
                     assert_eq!(allocation, Allocation::Waits);
                     let news = !self.line.contains(&id);
                     let told = |e: &E| match e {
-                        E::PoolExhausted { .. } => !braked[who],
+                        E::PoolExhausted { .. } => {
+                            assert_eq!(*e, E::PoolExhausted { current_count: self.slots.len(), max_count });
+                            !braked[who]
+                        }
                         E::StartBraked { .. } => braked[who],
                         _ => false,
                     };
@@ -148,9 +153,9 @@ impl Owner {
                 let Some(run) = session.run().map(|run| run.id) else { return };
                 session.record_run_ended(run, RunEnd::Drained, None, &mut ctx).unwrap();
                 let events = self.pool.release(session.id(), run);
-                assert!(matches!(events[..], [E::SlotReleased { .. }]));
                 assert_eq!(self.pool.release(session.id(), run), Vec::new(), "a second release does nothing");
                 assert_eq!(self.slots.remove(&session.id()), Some(run));
+                assert_eq!(events, [E::SlotReleased { active_count: self.slots.len(), max_count }]);
             }
             Step::FailAndRetry(who) => {
                 let session = &mut self.sessions[who];

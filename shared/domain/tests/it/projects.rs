@@ -11,7 +11,9 @@ use pilothouse_domain::project::{
     Workstream,
 };
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent, ProjectAgent, ProjectAgentEvent, brief_prompt};
-use pilothouse_domain::text::{BriefConstraint, Goal, ProjectName, WorkstreamId, WorkstreamName};
+use pilothouse_domain::text::{
+    BriefConstraint, Checkpoint, Goal, ProjectDescription, ProjectName, WorkstreamId, WorkstreamName,
+};
 use pilothouse_domain::tick::{Tick, TickClock, TickConfig};
 use pilothouse_domain::trust::{ReportedOutcome, TrustCalibrationProfile, TrustOutcome, TrustProfileName};
 use pilothouse_domain::{
@@ -334,6 +336,20 @@ fn prompt_names_goals_and_rules_but_no_trust() {
     }
     for secret in ["61.317", "61317", "deploy", "scalat", "rust"] {
         assert!(!prompt.contains(secret), "{secret} is in:\n{prompt}");
+    }
+}
+
+#[test]
+fn prompt_contains_description_and_checkpoints_of_the_project() {
+    let mut described = definition(&["api"]);
+    described.brief.description = Some(ProjectDescription::parse("A shop for tea.").unwrap());
+    described.brief.checkpoints =
+        ["First order", "First return"].map(|it| Checkpoint::parse(it).unwrap()).into();
+    let mut project = project(&["api"]);
+    now(|ctx| project.update(described, ctx)).unwrap();
+    let prompt = brief_prompt(&project, &spawned(&TrustCalibrationProfile::default()));
+    for expected in ["A shop for tea.", "Checkpoints, in order:\n\n- First order\n- First return\n"] {
+        assert!(prompt.contains(expected), "{expected} is missing in:\n{prompt}");
     }
 }
 

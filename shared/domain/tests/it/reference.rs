@@ -167,6 +167,10 @@ impl Reference {
             E::Started { .. } => self.key = Some(scenario.key.clone()),
             E::OutputReady { .. } => self.reviewable = true,
             E::Approved { .. } | E::Rejected { .. } => self.reviewable = false,
+            E::Failed { failure_reason, message } => {
+                let failure = scenario.conv.session.failure().expect("the session failed");
+                assert_eq!((failure.reason, &failure.message), (*failure_reason, message), "the failure");
+            }
             E::Retried { retry_count, .. } => {
                 self.retries += 1;
                 assert_eq!(*retry_count, self.retries);

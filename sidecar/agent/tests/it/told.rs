@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
 use pilothouse_agent::message::{AgentMessage, ToolResultMessage};
 use pilothouse_agent::tool::ToolOutput;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -142,17 +142,20 @@ async fn completed_messages_are_already_in_the_file() {
     within(run).await.unwrap();
     assert_eq!(roles(), ["user", "assistant", "toolResult", "assistant"]);
     let all = lines(&path);
-    let told: Vec<String> = open
+    let told: Vec<_> = open
         .told()
         .into_iter()
         .filter_map(|event| match event {
-            SessionEvent::MessageEnd { entry_id, .. } => Some(entry_id),
+            SessionEvent::MessageEnd { entry_id, message } => Some((json!(entry_id), json!(message))),
             _ => None,
         })
         .collect();
-    let messages = all.iter().filter(|line| line["type"] == "message");
-    let written: Vec<&str> = messages.map(|line| line["id"].as_str().unwrap()).collect();
-    assert_eq!(told, written, "each message is emitted once, in the order of the file");
+    let messages: Vec<_> = all.iter().filter(|line| line["type"] == "message").collect();
+    let written: Vec<_> = messages.iter().map(|line| (line["id"].clone(), line["message"].clone())).collect();
+    assert_eq!(told, written, "each message is emitted once, in the order of the file, with its time");
+    let at = |line: &Value| line["timestamp"].as_str().unwrap().to_owned();
+    let times = [at(&all[0]), at(&messages[0]["message"]), at(&messages[2]["message"])];
+    assert!(times.is_sorted(), "of the session, the prompt and the tool result: {times:?}");
 }
 
 #[tokio::test]

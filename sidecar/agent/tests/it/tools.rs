@@ -127,7 +127,7 @@ async fn governor_refuses_or_changes_single_calls() {
     ]);
     let mut stage = Stage::new(model, vec![TestTool::echo()]);
     stage.config.governor = Arc::new(Guard::default());
-    let open = stage.open();
+    let mut open = stage.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let texts = open.texts();
     let results = &texts[5..9];
@@ -135,6 +135,12 @@ async fn governor_refuses_or_changes_single_calls() {
     assert!(results[1].starts_with("result b") && results[1].contains("changed"), "{results:?}");
     assert!(results[2].starts_with("error c: The arguments of `echo` are not valid."), "{results:?}");
     assert!(results[3].starts_with("result d"), "{results:?}");
+    let start = |event: SessionEvent| match event {
+        SessionEvent::ToolExecutionStart(call) => Some(call.id),
+        _ => None,
+    };
+    let started: Vec<String> = open.told().into_iter().filter_map(start).collect();
+    assert_eq!(started, ["a", "b", "c", "d"], "refused calls, too");
 }
 
 #[tokio::test]

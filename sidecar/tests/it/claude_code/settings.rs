@@ -35,6 +35,20 @@ async fn model_and_thinking_change_from_the_next_call() {
 }
 
 #[tokio::test]
+async fn limits_without_an_option_of_claude_code_are_named() {
+    let policy = json!({
+        "historyPolicy": "recent_n", "historyN": 3, "maxTurns": 7, "contextBudgetTokens": 50_000,
+    });
+    let change = |begin: &mut pilothouse_wire::command::Begin| {
+        begin.config.policies.session_policy = Some(serde_json::from_value(policy).unwrap());
+    };
+    let Some(agent) = Agent::with([Step::text("one")], change).await else { return };
+    let at = agent.gateway.sees("notice session_policy_left_out").await;
+    let summary = agent.gateway.delivered()[at].body["summary"].as_str().unwrap().to_owned();
+    assert!(summary.ends_with("skipped: contextBudgetTokens, historyN"), "{summary}");
+}
+
+#[tokio::test]
 async fn compaction_is_no_turn_and_the_conversation_continues() {
     let steps = [Step::text("one"), Step::text("two"), Step::text("THE SUMMARY"), Step::text("three")];
     let Some(agent) = Agent::says(steps).await else { return };

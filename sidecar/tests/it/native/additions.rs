@@ -1,12 +1,13 @@
 //! MCP servers and extensions of a configuration, which are separate programs.
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_domain::value::Answer;
+use pilothouse_domain::value::{Answer, MessagePriority};
 use pilothouse_model_server::{Script, Step};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Agent, bash};
+use super::{Agent, bash, begun};
+use crate::sidecar::message;
 
 /// A minimal MCP server. Its tools `ask` and `visit` make requests to the user.
 const SERVER: &str = r#"
@@ -35,16 +36,24 @@ for line in sys.stdin:
         say({"id": message["id"], "result": result(message["method"], message.get("params"))})
 "#;
 
-/// An extension that blocks pushes and has its own secret.
+/// An extension that blocks pushes and has its own secret. It never answers its command `wait`.
 const EXTENSION: &str = r#"
 import json, os, sys
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] == "hello":
-        print(json.dumps({"type": "hello", "protocol": 1, "subscribe": ["before_tool"]}), flush=True)
+        commands = [{"name": "standup"}, {"name": "wait"}]
+        hello = {"type": "hello", "protocol": 1, "subscribe": ["before_tool"], "commands": commands}
+        print(json.dumps(hello), flush=True)
     elif message["type"] == "request":
         answer = {"type": "answer", "id": message["id"]}
-        if "push" in json.dumps(message["arguments"]): answer["block"] = "Pushing is for people, says " + os.environ["MINE"]
+        if message.get("name") == "wait":
+            open("wait.begun", "w").close()
+            continue
+        if message["hook"] == "command":
+            answer["text"] = "heard " + message["arguments"]
+        elif "push" in json.dumps(message["arguments"]):
+            answer["block"] = "Pushing is for people, says " + os.environ["MINE"]
         print(json.dumps(answer), flush=True)
 "#;
 
@@ -202,4 +211,22 @@ async fn extension_blocks_a_call_and_a_missing_server_is_reported() {
     let notice = told.iter().find(|event| event.body["name"] == "agent_addition").expect("it is published");
     assert!(notice.body["summary"].as_str().unwrap().contains("the MCP server missing cannot be reached"));
     assert!(told.iter().all(|event| !event.sealed.contains("a-secret-of-the-extension")));
+}
+
+#[tokio::test]
+async fn extension_command_runs_in_a_turn_until_an_interrupt() {
+    let agent = Agent::idle(Script::of([bash("mkfifo a; touch a.begun; read word < a")])).await;
+    std::fs::write(agent.work().join("extension.py"), EXTENSION).unwrap();
+    let extension = json!({ "name": "mine", "command": "python3", "args": ["extension.py"] });
+    agent.begin(|begin| begin.config.adapter_options["extensions"] = json!([extension]));
+    begun(&agent, "a").await;
+    let answered = agent.gateway.send(message("/standup now", MessagePriority::Immediate));
+    agent.gateway.acknowledged(answered, "injected").await;
+    assert!(agent.story().contains(&"text heard now".to_owned()), "{:#?}", agent.story());
+
+    let unanswered = agent.gateway.send(message("/wait", MessagePriority::Immediate));
+    begun(&agent, "wait").await;
+    let interrupt = agent.gateway.send(Command::Interrupt {});
+    agent.gateway.acknowledged(unanswered, "turn-over").await;
+    agent.gateway.acknowledged(interrupt, "done").await;
 }

@@ -28,6 +28,8 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
     let told = agent.gateway.delivered();
     let count = |kind: &str| told.iter().filter(|e| e.kind() == kind).count();
     assert_eq!(count("context_nearing_limit"), 1);
+    let warned = told.iter().find(|e| e.kind() == "context_nearing_limit").unwrap();
+    assert!(warned.body["usagePercent"].as_str().unwrap().starts_with("82."), "{}", warned.body);
     assert_eq!(
         (count("handoff_document"), count("context_exhausted")),
         (1, 1),
@@ -119,6 +121,9 @@ async fn agent_knows_its_place_and_the_instructions_of_the_project() {
     std::fs::create_dir_all(work.join(".claude/skills/ship")).unwrap();
     let skill = "---\ndescription: Builds ships\n---\nUse oak.";
     std::fs::write(work.join(".claude/skills/ship/SKILL.md"), skill).unwrap();
+    std::fs::create_dir_all(work.join(".agents/skills/anchor")).unwrap();
+    let skill = "---\ndescription: Drops anchors\n---\nUse iron.";
+    std::fs::write(work.join(".agents/skills/anchor/SKILL.md"), skill).unwrap();
     agent.begin(|_| {});
     agent.gateway.sees("turn_completed").await;
     let system = agent.last_request()["system"].to_string();
@@ -129,6 +134,7 @@ async fn agent_knows_its_place_and_the_instructions_of_the_project() {
         "Set sail",
         "Speak like a pirate.",
         "Count the sails.",
+        "Drops anchors",
     ] {
         assert!(system.contains(part), "{part}: {system}");
     }

@@ -93,6 +93,29 @@ async fn requested_summary_replaces_the_conversation() {
     agent.gateway.acknowledged(compact, "done").await;
     assert!(agent.last_request().to_string().contains("mind the sails"));
     agent.gateway.sees("notice auto_compaction_end").await;
+    let told = agent.gateway.delivered();
+    for name in ["auto_compaction_start", "auto_compaction_end"] {
+        let notice = told.iter().find(|event| event.body["name"] == name).unwrap();
+        assert_eq!(notice.body["detail"]["reason"], "manual", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn assumed_limits_of_an_unknown_model_are_reported() {
+    let agent = Agent::idle(Script::of([Step::text("One.")])).await;
+    agent.begin(|begin| (begin.config.model_id, begin.prompt) = ("anthropic/brand-new".into(), None));
+    agent.gateway.sees("notice agent_setup").await;
+    let set = agent.gateway.send(adjust(Adjustment::SetModel { model_id: "anthropic/newer".into() }));
+    agent.gateway.acknowledged(set, "done").await;
+    let told = agent.gateway.delivered();
+    for (name, warning) in [
+        ("agent_setup", "the model anthropic/brand-new is not known: "),
+        ("unknown_model", "the model anthropic/newer is not known: "),
+    ] {
+        let mut notices = told.iter().filter(|event| event.body["name"] == name);
+        let warns = notices.any(|notice| notice.body["summary"].as_str().unwrap().starts_with(warning));
+        assert!(warns, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,8 @@ async fn failed_spawn_ends_the_session_with_the_reason() {
         let stage = Stage::playing(json!({ "spawn": spawn, "turn": [completed()] })).await;
         let (was, message) = end(&stage).await;
         assert!(was == reason && message.contains(why), "{spawn}: {was} {message}");
+        let is_full = stage.gateway.story().iter().any(|event| event == "context_exhausted");
+        assert_eq!(is_full, reason == "context_overflow", "{spawn}");
     }
     let stage = Stage::playing(json!({ "spawn": "die" })).await;
     assert!(["spawn_failed", "adapter_error"].contains(&end(&stage).await.0.as_str()));

@@ -255,6 +255,28 @@ async fn call_longer_than_a_pause_waits_is_stopped_and_continues() {
     assert_eq!((made.as_str(), server.prompts().len()), ("x\n", 2));
 }
 
+#[tokio::test]
+async fn pause_of_adk_stops_its_process_until_the_resume() {
+    let Some(python) = python() else { return };
+    let script = Script::of([shell("the task", "echo harm''less"), says("harmless", "It was harmless.")]);
+    let server = ModelServer::start(script).await.unwrap();
+    let stage = priced().await;
+    stage.begin(begin(&python, SDKS[1], &server, "the task", false));
+    let asked = asked(&stage, 1).await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let processes = shim_processes(stage.folders.root());
+    let stopped = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") T ");
+    assert!(!processes.is_empty() && processes.iter().all(stopped), "{processes:?}");
+    let answer = stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.acknowledged(answer, "done").await;
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    stage.gateway.sees("assistant_message text It was harmless.").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(server.prompts().len(), 2, "no model call was repeated");
+}
+
 /// The agents that `build` returns have no approvals of their own.
 const TEAM: &str = "
 import agents
@@ -326,8 +348,9 @@ fn kept_state(stage: &Stage) -> Value {
     serde_json::from_slice(&kept).unwrap()
 }
 
-/// Kills the shim that works in this folder.
-fn kill_python(folder: &Path) {
+/// The Python processes of the shim that works in this folder.
+fn shim_processes(folder: &Path) -> Vec<i32> {
+    let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let line = std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
@@ -335,7 +358,14 @@ fn kill_python(folder: &Path) {
         let program = std::fs::read_link(process.path().join("exe")).unwrap_or_default();
         let is_python = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
         if is_here && is_python && line.contains("pilothouse_shim") {
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), Signal::SIGKILL).unwrap();
+            found.push(id);
         }
+    }
+    found
+}
+
+fn kill_python(folder: &Path) {
+    for id in shim_processes(folder) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), Signal::SIGKILL).unwrap();
     }
 }

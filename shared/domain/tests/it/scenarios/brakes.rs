@@ -129,6 +129,20 @@ fn command_that_is_not_received_escalates() {
 }
 
 #[test]
+fn held_session_is_unreachable_while_its_run_is_silent() {
+    Scenario::running()
+        .when(|s| s.pull(1, B::Pause))
+        .when(|s| s.clock(90, ProcessState::Unreachable))
+        .then_event("RunUnreachable")
+        .then(stage, &HoldStage::Unreachable)
+        .when(|s| s.clock_with_heartbeats(90))
+        .then_event("RunReachable")
+        .then(stage, &HoldStage::Requested)
+        .told_done(C::Pause)
+        .then(stage, &HoldStage::Confirmed);
+}
+
+#[test]
 fn process_of_an_adapter_that_cannot_pause_is_ended() {
     Scenario::running()
         .told(AgentFact::SidecarReady(Capabilities { pause: false, ..can_all() }))

@@ -4,7 +4,9 @@ use pilothouse_domain::chain::{ChainError, ChainOperation as Op, HandedOver, Ses
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError};
 use pilothouse_domain::value::{HandoffDocument, RecordedHandoff, SessionTask, SessionTaskStatus};
-use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, SessionChain, SessionEvent, Usd};
+use pilothouse_domain::{
+    AgentSessionId, ChainEvent, Deadlines, DomainContext, SessionChain, SessionEvent, Usd,
+};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -52,10 +54,17 @@ fn hand_over(scenario: &mut Scenario, chain: &mut SessionChain) -> HandedOver {
 #[test]
 fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
     let scenario = Scenario::running().told(AgentFact::ContextExhausted);
-    let chain = begun(&scenario);
-    assert_eq!(Some(chain.id()), scenario.conv.session.chain_id());
-    assert_eq!(chain.current_session_id(), scenario.conv.session.id());
+    let first = &scenario.conv.session;
+    let (chain, events) = SessionChain::from_handoff(&scenario.last, first, scenario.now).unwrap();
+    assert_eq!(Some(chain.id()), first.chain_id());
+    assert_eq!(chain.current_session_id(), first.id());
     assert_eq!((chain.len(), chain.handoffs().len(), chain.status()), (1, 0, C::Active));
+    let created = ChainEvent::Created {
+        chain_id: chain.id(),
+        original_objective: first.objective().as_str().to_owned(),
+        first_session_id: first.id(),
+    };
+    assert_eq!(events, [created]);
 
     let (mut scenario, mut chain) = over();
     let mut next = hand_over(&mut scenario, &mut chain).continuation;
@@ -64,8 +73,12 @@ fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
     pool.allocate(&mut next.session, &mut ctx).unwrap();
     scenario.conv = next;
     let scenario = scenario.told(AgentFact::SidecarReady(crate::scenario::can_all())).told(starts("t1"));
+    let handed_over = scenario.clone().told(AgentFact::HandedOver { reason: "full".to_owned() });
+    let chain_id = Some(chain.id());
+    assert_eq!(handed_over.last[0], SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id });
     let scenario = scenario.told(AgentFact::ContextExhausted);
-    assert_eq!(scenario.conv.session.chain_id(), Some(chain.id()));
+    assert_eq!(scenario.last[0], SessionEvent::ContextExhausted { chain_id });
+    assert_eq!(scenario.conv.session.chain_id(), chain_id);
     assert_eq!(SessionChain::from_handoff(&scenario.last, &scenario.conv.session, scenario.now), None);
 }
 
@@ -101,6 +114,9 @@ fn duplicate_handoff_counts_once() {
         })
         .unwrap();
     assert_eq!(scenario.conv.session.status(), S::ContextExhausted);
+    let handoff = SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id: None };
+    assert!(scenario.last.contains(&handoff), "{:?}", scenario.last);
+    assert!(!scenario.happened("ContextExhausted"), "{:?}", scenario.last);
     let first = recorded(&scenario);
     let scenario = scenario.told(over()).told(written("half"));
     assert_eq!(recorded(&scenario), first);
@@ -138,6 +154,14 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
     assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
     assert!(document.remaining_work.as_str().chars().count() <= 4000);
     assert!(document.summary.as_str().chars().count() <= 4000);
+}
+
+#[test]
+fn texts_of_the_agent_are_cut_or_replaced_and_never_refused() {
+    let document = HandoffDocument::of_agent(&"ä".repeat(4001), "", Some(""));
+    assert_eq!(document.summary.as_str(), "ä".repeat(3999) + "…");
+    assert_eq!(document.remaining_work.as_str(), "The agent did not say what remains.");
+    assert_eq!(document.key_decisions, None);
 }
 
 /// The continuation inherits the settings (decision 34) and the waiting messages in their order (decision 30).
@@ -269,6 +293,25 @@ fn late_document_replaces_the_first_or_is_reported() {
     assert!(said.contains(&"a".repeat(4000)) && said.contains(&"b".repeat(4000)), "nothing is cut");
 }
 
+#[test]
+fn document_of_the_current_session_waits_for_the_next_one() {
+    let (scenario, mut chain) = over();
+    let (current, waiting) = (scenario.conv.session.id(), recorded(&scenario));
+    let not_current = ChainError::NotCurrent { given: session(1), current };
+    assert_eq!(chain.initiate_handoff(session(1), &waiting), Err(not_current));
+    let initiated = ChainEvent::HandoffInitiated {
+        chain_id: chain.id(),
+        from_session_id: current,
+        handoff_document_id: waiting.id,
+        synthesized: false,
+    };
+    assert_eq!(chain.initiate_handoff(current, &waiting), Ok(vec![initiated]));
+    assert_eq!(chain.handoffs()[0].to_session_id, None);
+    let added = ChainEvent::SessionAdded { chain_id: chain.id(), new_session_id: session(2), position: 2 };
+    assert_eq!(chain.attach_session(session(2), scenario.now), Ok(vec![added]));
+    assert_eq!(chain.handoffs()[0].to_session_id, Some(session(2)));
+}
+
 /// The whole transition table: no operation leaves Completed and Cancelled.
 #[test]
 fn ended_chain_stays_ended() {
@@ -284,6 +327,9 @@ fn ended_chain_stays_ended() {
         }
     }
     let (scenario, chain) = over();
+    let mut cancelled = chain.clone();
+    assert_eq!(cancelled.cancel(scenario.now).unwrap(), [ChainEvent::Cancelled { chain_id: chain.id() }]);
+    assert_eq!((cancelled.status(), cancelled.completed_at()), (C::Cancelled, Some(scenario.now)));
     let document = recorded(&scenario);
     for end in [
         |chain: &mut SessionChain, now| chain.complete(S::Idle, Usd::ZERO, now),
@@ -309,7 +355,14 @@ fn chain_completes_with_its_current_session() {
         let mut chain = chain.clone();
         let result = chain.complete(status, usd("1"), scenario.now);
         if matches!(status, S::Idle | S::Completed) {
-            assert!(result.is_ok() && chain.completed_at() == Some(scenario.now), "{status}");
+            let completed =
+                ChainEvent::Completed { chain_id: chain.id(), total_sessions: 1, total_cost_usd: usd("1") };
+            assert_eq!(result.unwrap(), [completed], "{status}");
+            assert_eq!(
+                (chain.status(), chain.completed_at()),
+                (C::Completed, Some(scenario.now)),
+                "{status}"
+            );
         } else {
             assert_eq!(result.unwrap_err().code(), "chain-busy", "{status}");
             assert_eq!((chain.status(), chain.completed_at()), (C::Active, None));
@@ -356,7 +409,11 @@ fn owner_attaches_a_session_when_the_current_one_has_ended() {
     );
     let mut chain = fresh.0;
     let admitted = chain.admit(&mut same, &mut failed.conv, &ctx).unwrap();
-    assert_eq!((admitted.of_chain.len(), admitted.of_current.len(), admitted.of_new.len()), (1, 1, 1));
+    let new = same.session.id();
+    let added = ChainEvent::SessionAdded { chain_id: chain.id(), new_session_id: new, position: 2 };
+    assert_eq!(admitted.of_chain, [added]);
+    assert_eq!((admitted.of_current.len(), admitted.of_new.len()), (1, 1));
+    assert_eq!(chain.current_session_id(), new);
     assert_eq!(same.queue.messages().len(), 1);
     assert!(failed.conv.queue.messages().is_empty());
     assert_eq!(same.session.budget().remaining_usd(), usd("0.7"));

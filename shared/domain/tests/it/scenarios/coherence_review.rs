@@ -16,7 +16,8 @@ use pilothouse_domain::effect::Severity;
 use pilothouse_domain::text::{Feedback, ModelId, WorkstreamId};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{
-    ArtifactId, CoherenceIssueId, Deadlines, DomainContext, ProjectAgentId, ProjectId, Timestamp, Usd, UserId,
+    AgentSessionId, ArtifactId, CoherenceIssueId, Deadlines, DomainContext, ProjectAgentId, ProjectId,
+    Timestamp, Usd, UserId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -161,9 +162,17 @@ fn only_uncertain_findings_are_reviewed() {
     assert!(issue().needs_review());
     assert!(issue_of(structural(StructuralCheck::FileConflict)).needs_review());
     assert!(issue_of(structural(StructuralCheck::DecisionConflict)).needs_review());
-    assert!(!issue_of(structural(StructuralCheck::DuplicateArtifact)).needs_review());
+    for certain in [
+        StructuralCheck::ConcurrentVersions,
+        StructuralCheck::DuplicateArtifact,
+        StructuralCheck::DependencyViolation,
+    ] {
+        assert!(!issue_of(structural(certain)).needs_review(), "{certain}");
+    }
     assert!(!issue_of(similar(Severity::Low)).needs_review(), "below the promotion threshold");
     assert!(!issue_of(finding(IssueSource::Person { id: owner() }, Severity::High)).needs_review());
+    let flagged = IssueSource::Agent { agent_id: agent(), session_id: AgentSessionId::new(Uuid::nil()) };
+    assert!(!issue_of(finding(flagged, Severity::High)).needs_review());
 }
 
 #[test]
@@ -352,6 +361,19 @@ fn threshold_stays_while_the_feedback_loop_is_off() {
     let mut ledger = ReviewLedger::default();
     thresholds_after(&mut ledger, &learning(false), &[true; 100]);
     assert_eq!(ledger.thresholds(&learning(true)), promotion(0.52));
+}
+
+#[test]
+fn reviews_of_the_last_24_hours_move_the_threshold() {
+    let config = learning(true);
+    let twentieth_at = |minutes: i64| {
+        let mut ledger = ReviewLedger::default();
+        thresholds_after(&mut ledger, &config, &[true; 19]);
+        ledger.learn(true, &config, time(minutes * MINUTE));
+        ledger.thresholds(&config)
+    };
+    assert_eq!(twentieth_at(24 * 60 - 1), promotion(0.54));
+    assert_eq!(twentieth_at(24 * 60), promotion(0.52), "the first one does not count any more");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::{Capabilities, MessagePriority};
-use pilothouse_domain::{CommandId, SessionEvent};
+use pilothouse_domain::value::{Capabilities, MessagePriority, MessageSource, MessageStatus};
+use pilothouse_domain::{CommandId, MessageId, SessionEvent};
 
 use crate::scenario::{Scenario, can_all, completes, ends, message, starts, starts_with};
 
@@ -20,17 +20,31 @@ pub(crate) fn dispatched(scenario: &Scenario) -> CommandId {
     command.expect("a message was dispatched")
 }
 
+/// The messages that left the queue, with their status in the record.
+fn closed(scenario: &Scenario) -> Vec<(MessageId, MessageStatus)> {
+    scenario.conv.closed_messages.iter().map(|m| (m.message_id, m.status)).collect()
+}
+
 #[test]
 fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
-    Scenario::running()
+    let scenario = Scenario::running();
+    let now = scenario.now;
+    let delivered = SessionEvent::MessageDelivered {
+        message_id: message(1),
+        source: MessageSource::User,
+        content: MessageContent::parse("message 1").unwrap(),
+        delivered_at: now,
+    };
+    scenario
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "MessageDispatched"])
         .told(AgentFact::MessageInjecting(message(1)))
         .then_queue(&[1], &[1])
         .told(injected(1))
-        .then_events(&["MessageDelivered"])
+        .then(|s| s.last.clone(), &vec![delivered])
         .then_queue(&[], &[])
-        .then(|s| s.conv.closed_messages.len(), &1)
+        .then(closed, &vec![(message(1), MessageStatus::Delivered)])
+        .then(|s| s.conv.closed_messages[0].delivered_at, &Some(now))
         .told(injected(1))
         .then_events(&[]);
 }
@@ -200,6 +214,7 @@ fn pending_messages_can_be_changed() {
         .when(|s| s.commit(|c, _| c.queue.edit(message(2), content())))
         .then(|s| s.conv.queue.get(message(2)).unwrap().content.clone(), &content())
         .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
+        .then(closed, &vec![(message(1), MessageStatus::Cancelled)])
         .then_queue(&[2, 3], &[])
         .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
         .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])

@@ -4,7 +4,10 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
 };
-use pilothouse_domain::value::{Capabilities, ExecutionMode, FailureReason, SessionOutcome};
+use pilothouse_domain::text::Feedback;
+use pilothouse_domain::value::{
+    Capabilities, CommitSha, ExecutionMode, FailureReason, SessionOutcome, SessionOutput,
+};
 use pilothouse_domain::{CommandId, OutputId, SessionEvent};
 use uuid::Uuid;
 
@@ -15,7 +18,11 @@ use crate::scenario::{
 
 #[test]
 fn session_is_created_launched_started_and_closed() {
-    Scenario::launching()
+    let scenario = Scenario::launching();
+    let now = scenario.now;
+    let turn_completed =
+        SessionEvent::TurnCompleted { turn_count: 1, last_turn_at: now, outcome: SessionOutcome::Completed };
+    scenario
         .then_events(&["Created", "RunRequested", "Allocated"])
         .told(AgentFact::SidecarReady(can_all()))
         .then_events(&["Started", "RunReady"])
@@ -24,6 +31,8 @@ fn session_is_created_launched_started_and_closed() {
         .then_events(&["TurnStarted"])
         .told(completes("t1"))
         .then_events(&["TurnCompleted"])
+        .then(|s| s.last[0].clone(), &turn_completed)
+        .then(|s| s.conv.session.metrics().last_turn_at, &Some(now))
         .when(|s| s.close())
         .then_events(&["Closed", "RunStopOrdered"])
         .then_status(S::Completed)
@@ -364,18 +373,22 @@ fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
 fn output_is_decided_by_its_id() {
     let scenario = Scenario::reviewable();
     let first = scenario.output_id();
+    let commit = CommitSha::parse("a".repeat(40)).unwrap();
     let scenario =
         scenario.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
             turn: turn("t2"),
-            output: Some(output(2)),
+            output: Some(SessionOutput { commit_sha: Some(commit.clone()), ..output(2) }),
             outcome: SessionOutcome::Completed,
         });
     let second = scenario.output_id();
+    let approved = SessionEvent::Approved { output_id: second, commit_sha: Some(commit.clone()) };
     scenario
         .clone()
+        .then(|s| s.conv.session.output().unwrap().output.commit_sha.clone(), &Some(commit))
         .refuses("output-changed", |s| s.approve(first))
         .when(|s| s.approve(second))
         .then_events(&["Approved", "RunStopOrdered"])
+        .then(|s| s.last[0].clone(), &approved)
         .then_status(S::Completed);
     scenario
         .refuses("output-changed", |s| s.reject(first))
@@ -410,6 +423,9 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
         .when(|s| s.retry())
         .then_event("RunRequested")
         .then_status(S::Queued);
+    let instruction = Feedback::parse("Again").unwrap();
+    let retried = SessionEvent::Retried { retry_count: 1, additional_instruction: Some(instruction) };
+    assert_eq!(scenario.last[0], retried);
     let session = &scenario.conv.session;
     assert_eq!((session.completed_at(), session.failure(), session.retry_count()), (None, None, 1));
     assert_eq!(session.budget().estimated_cost_usd(), crate::scenario::usd("0.5"));

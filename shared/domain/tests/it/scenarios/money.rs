@@ -1,7 +1,10 @@
 //! Budget (decisions 31 and 32).
 
+use pilothouse_domain::SessionEvent;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason};
-use pilothouse_domain::value::{Capabilities, MessageSource, SessionOutcome};
+use pilothouse_domain::value::{
+    Capabilities, ContextWindowSnapshot, MessageSource, SessionOutcome, TokenUsage,
+};
 
 use crate::scenario::{Scenario, asks, call, calls, can_all, completes, message, starts, turn, usd, used};
 
@@ -18,14 +21,46 @@ fn running_totals_are_counted_once() {
 
 #[test]
 fn budget_warning_is_sent_once_within_the_turn() {
+    let warning = SessionEvent::BudgetWarning {
+        spent_usd: usd("0.8"),
+        cap_usd: usd("1"),
+        percent_used: "80".to_owned(),
+    };
     Scenario::running()
         .told(used("0.79"))
         .then_events(&["MetricsUpdated"])
         .told(used("0.80"))
         .then_events(&["MetricsUpdated", "BudgetWarning", "MessageEnqueued", "MessageDispatched"])
+        .then(|s| s.last[1].clone(), &warning)
         .then(|s| s.conv.queue.messages()[0].source, &MessageSource::System)
         .told(used("0.9"))
         .then_events(&["MetricsUpdated"]);
+}
+
+#[test]
+fn events_of_usage_have_the_state_of_the_context_window() {
+    let AgentFact::Used(mut report) = used("0.3") else { panic!("another fact") };
+    report.context_window = Some(ContextWindowSnapshot {
+        usage: TokenUsage { input_tokens: 170_000, ..TokenUsage::default() },
+        model_context_limit: 200_000,
+        recorded_at: Scenario::new().now,
+    });
+    let updated = SessionEvent::MetricsUpdated {
+        total_cost_usd: usd("0.3"),
+        context_window_usage_percent: Some("85".to_owned()),
+        turn_count: 1,
+    };
+    let nearing = SessionEvent::ContextNearingLimit {
+        usage_percent: "85.00".to_owned(),
+        model_context_limit: Some(200_000),
+    };
+    Scenario::idle()
+        .told(starts("t2"))
+        .told(AgentFact::Used(report))
+        .then(|s| s.last.clone(), &vec![updated])
+        .told(AgentFact::ContextNearingLimit { usage_percent: "85.00".to_owned() })
+        .then(|s| s.last.clone(), &vec![nearing])
+        .then_status(S::Running);
 }
 
 /// The notice must not start a turn, least of all after an interrupt.
@@ -51,9 +86,15 @@ fn late_budget_warning_starts_no_turn() {
 
 #[test]
 fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
+    let exhausted = SessionEvent::BudgetExhausted {
+        spent_usd: usd("1.25"),
+        cap_usd: usd("1"),
+        needed_usd: None,
+        left_usd: None,
+    };
     Scenario::running()
         .told(used("1.25"))
-        .then_event("BudgetExhausted")
+        .then(|s| s.last.contains(&exhausted), &true)
         .then_event("PauseRequested")
         .then_status(S::Pausing)
         .then(|s| s.conv.session.budget().overshoot_usd(), &usd("0.25"))

@@ -7,7 +7,7 @@ use pilothouse_domain::session::{
     AgentFact, AgentOptions, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
 };
 use pilothouse_domain::value::{
-    Capabilities, FailureReason, MessageSource, PlanStatus, Question, ToolApproval,
+    Capabilities, FailureReason, MessageSource, PlanStatus, Question, QuestionOption, ToolApproval,
 };
 
 use crate::scenario::{Scenario, asks, call, completes, results, settings, shows, starts};
@@ -135,9 +135,11 @@ fn plans_count_their_revisions() {
 fn plan_without_required_approval_blocks_nothing() {
     let agent = AgentOptions { plan_approval_required: false, ..AgentOptions::default() };
     let settings = SessionSettings { agent, ..settings() };
+    let pending =
+        SessionEvent::PlanPendingApproval { request_id: call("p1"), requires_approval: false, version: 1 };
     running_with(settings)
         .told(shows("p1"))
-        .then_events(&["PlanPendingApproval"])
+        .then(|s| s.last.clone(), &vec![pending])
         .then_status(S::Running)
         .then(|s| s.conv.session.plan().unwrap().status, &PlanStatus::Approved);
 }
@@ -247,7 +249,11 @@ fn a_plan_beyond_twenty_requests_is_rejected() {
 #[test]
 fn questions_beyond_twenty_are_part_of_the_last_one() {
     let AgentFact::QuestionAsked { request, questions, .. } = asks("q") else { panic!("a question") };
-    let number = |n: usize| Question { question: format!("Question {n}?"), ..questions[0].clone() };
+    let number = |n: usize| Question {
+        question: format!("Question {n}?"),
+        options: vec![QuestionOption { label: format!("Option {n}"), description: None }],
+        ..questions[0].clone()
+    };
     let questions = (1..=22).map(number).collect();
     let asked =
         AgentFact::QuestionAsked { request, questions, approval: None, proposal: None, timeout: None };
@@ -256,7 +262,12 @@ fn questions_beyond_twenty_are_part_of_the_last_one() {
         panic!("{:?}", scenario.last)
     };
     assert_eq!(questions.len(), 20);
+    assert_eq!(
+        (questions[0].question.as_str(), questions[0].options[0].label.as_str()),
+        ("Question 1?", "Option 1")
+    );
     assert_eq!(questions[19].question, "Question 20?\nQuestion 21?\nQuestion 22?");
+    assert!(questions[19].options.is_empty());
 }
 
 #[test]

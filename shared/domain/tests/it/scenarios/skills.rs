@@ -190,6 +190,12 @@ fn only_consolidation_increments_the_version() {
     let scenario =
         scenario.when(|s, ctx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), ctx));
     assert_eq!(scenario.skill.version(), 3);
+    let (mut skill, mut ids) = (scenario.skill, scenario.ids);
+    let ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut ids);
+    for (increment_version, new_version) in [(false, 3), (true, 4)] {
+        let events = skill.update_instructions(instructions("More."), increment_version, &ctx).unwrap();
+        assert_eq!(events, [SkillEvent::InstructionsUpdated { new_version }]);
+    }
 }
 
 #[test]
@@ -213,6 +219,10 @@ fn only_active_pills_are_consolidated_or_dismissed() {
     assert_eq!(scenario.pills(), [third]);
     let settled: Vec<_> = scenario.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
     assert_eq!(settled, [(first, MemoryPillStatus::Dismissed), (second, MemoryPillStatus::Consolidated)]);
+    let (mut skill, mut ids) = (scenario.skill, scenario.ids);
+    let ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut ids);
+    let dismissed = skill.dismiss_memory_pill(third, &ctx).unwrap();
+    assert_eq!(dismissed, [SkillEvent::MemoryPillDismissed { pill_id: third }]);
 }
 
 #[test]
@@ -323,6 +333,25 @@ fn consolidation_without_result_changes_nothing() {
         .when(|s, ctx| s.finish_consolidation(session(11), ctx))
         .then(&["SkillConsolidationAbandonedEvent"]);
     assert_eq!((scenario.skill.version(), scenario.skill.instructions().as_str()), (1, "Test first."));
+}
+
+#[test]
+fn events_of_pills_name_the_pill_and_count_the_merged_ones() {
+    let SkillScene { mut skill, now, mut ids, .. } = SkillScene::created();
+    let mut ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
+    let content = MemoryPillContent::parse("lesson").unwrap();
+    let (pill_id, events) =
+        skill.record_memory_pill(session(1), content, Category::Mistake, &mut ctx).unwrap();
+    let recorded = SkillEvent::MemoryPillRecorded {
+        skill_id: skill.id(),
+        pill_id,
+        session_id: session(1),
+        category: Category::Mistake,
+    };
+    assert_eq!(events, [recorded]);
+    let events = skill.consolidate_memory_pills(&[pill_id, pill_id], instructions("Both."), &ctx).unwrap();
+    let merged = SkillEvent::Consolidated { new_version: 2, consolidated_pill_count: 1 };
+    assert_eq!(events, [SkillEvent::InstructionsUpdated { new_version: 2 }, merged]);
 }
 
 #[test]

@@ -15,12 +15,12 @@ use pilothouse_domain::text::{
     ToolDescription, ToolName, WorkingDirectory,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, ExecutionMode, InputSchema, McpToolDefinition, ServerUri, SessionBudget,
-    ValidationCriterion, ValidationType,
+    Adjustment, AllowedModels, AutoContinueConfig, CycleDirection, ExecutionMode, InputSchema,
+    McpToolDefinition, ServerUri, SessionBudget, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, Aggregate as _, ClassificationRuleId, Deadlines,
-    DomainContext, TemplateEvent, Timestamp, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, AgentTemplateId, Aggregate as _, ClassificationRuleId,
+    Deadlines, DomainContext, TemplateEvent, Timestamp, UserId,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -58,6 +58,7 @@ fn content() -> TemplateContent {
         name: TemplateName::parse("Triage").unwrap(),
         description: None,
         model_id: ModelId::parse("small").unwrap(),
+        allowed_models: AllowedModels::default(),
         system_prompt: None,
         allowed_tools: AllowedTools::new(vec!["Read".into()]).unwrap(),
         default_budget: SessionBudget::new(usd("2"), 70).unwrap(),
@@ -198,11 +199,11 @@ fn template_lists_are_bounded() {
     let refusal = desk.refused(|it, ctx| it.add_default_skill(skill(99), ctx));
     assert_eq!(refusal, TemplateError::TooMany { what: "default skills", max: 20 });
     for _ in 0..100 {
-        desk.when(|it, ctx| {
+        let events = desk.when(|it, ctx| {
             let rule = rule("subject", "*", "mail").with_id(ctx);
             it.add_classification_rule(rule, ctx)
-        })
-        .unwrap();
+        });
+        assert_eq!(events.unwrap(), updated(TemplateSection::ClassificationRules));
     }
     let refusal = desk.refused(|it, ctx| {
         let rule = rule("subject", "*", "mail").with_id(ctx);
@@ -297,7 +298,8 @@ fn rule_ids_are_unique_and_the_first_match_counts() {
     assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("invoice"));
     assert_eq!(class(&desk, "Hello").as_deref(), Some("ours"));
     assert_eq!(desk.template.classify(&EventFields::new()), None);
-    desk.when(|it, ctx| it.remove_classification_rule(known.id, ctx)).unwrap();
+    let events = desk.when(|it, ctx| it.remove_classification_rule(known.id, ctx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::ClassificationRules));
     assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("ours"));
     let gone = ClassificationRuleId::new(Uuid::from_u128(5));
     assert_eq!(desk.refused(|it, ctx| it.remove_classification_rule(gone, ctx)), TemplateError::NoSuchRule);
@@ -331,6 +333,41 @@ fn invalid_auto_continue_is_refused() {
     let wrong = TemplateContent { default_auto_continue_config: Some(config), ..content() };
     let refusal = Desk::new().refused(|it, ctx| it.update(wrong, ctx));
     assert!(matches!(&refusal, TemplateError::AutoContinue(all) if all.len() == 2), "{refusal}");
+}
+
+fn models(ids: &[&str]) -> AllowedModels {
+    AllowedModels::new(ids.iter().map(ToString::to_string).collect()).unwrap()
+}
+
+#[test]
+fn sessions_use_only_models_that_their_template_allows() {
+    let mut desk = Desk::new();
+    let wrong = TemplateContent { allowed_models: models(&["large"]), ..content() };
+    let refusal = desk.refused(|it, ctx| it.update(wrong, ctx));
+    assert_eq!(refusal.to_string(), "must be `large`, not `small`");
+    let limited = TemplateContent { allowed_models: models(&["small", "large-*"]), ..content() };
+    desk.when(|it, ctx| it.update(limited, ctx)).unwrap();
+
+    let of = |model: &str| SessionSpec { model_id: Some(ModelId::parse(model).unwrap()), ..order() };
+    let native = AdapterName::native();
+    let other = of("other").resolve(session(1), owner(), Some(&desk.template), Some(&native));
+    assert!(matches!(other, Err(IncompleteSpec::Model(_))), "{other:?}");
+    let new = desk.resolved(of("large-2")).new;
+    assert_eq!(
+        (new.model_id.as_str(), &new.settings.allowed_models),
+        ("large-2", &models(&["small", "large-*"]))
+    );
+
+    let mut ids = Ids(1);
+    let mut ctx = DomainContext::new(desk.now, Deadlines::default(), &mut ids);
+    let (mut started, _) = AgentSession::create(new, &ctx);
+    let choose = |model: &str| [Adjustment::SetModel { model_id: model.to_owned() }];
+    started.adjust(&choose("small"), &mut ctx).unwrap();
+    let before = started.clone();
+    assert_eq!(started.adjust(&choose("other"), &mut ctx).unwrap_err().code(), "validation-failed");
+    let next = [Adjustment::CycleModel { direction: CycleDirection::Forward }];
+    assert_eq!(started.adjust(&next, &mut ctx).unwrap_err().code(), "models-limited");
+    assert_eq!(started, before);
 }
 
 #[test]

@@ -117,7 +117,58 @@ fn usage_of_an_unannounced_subagent_counts_for_it_too() {
     // Its totals keep growing.
     let scenario = scenario.told(used_by(Some("late"), "0.5"));
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.5"));
-    scenario.when(|s| s.die(true)).then_event("SubAgentSessionFailed");
+    let failed = SessionEvent::SubAgentFailed {
+        sub_agent_id: SubAgentId::parse("late").unwrap(),
+        failure_reason: FailureReason::InfrastructureError,
+    };
+    scenario.when(|s| s.die(true)).then(|s| s.last.contains(&failed), &true);
+}
+
+#[test]
+fn events_of_a_subagent_name_it() {
+    let sub = || SubAgentId::parse("sub").unwrap();
+    let (model, tool) = (|| Some("small".to_owned()), || "Bash".to_owned());
+    let steps = [
+        (
+            AgentFact::SubAgentStarted {
+                subagent: sub(),
+                model: model(),
+                objective: "Look".to_owned(),
+                call: None,
+            },
+            SessionEvent::SubAgentStarted { sub_agent_id: sub(), model_id: model() },
+        ),
+        (
+            AgentFact::Said { subagent: Some(sub()) },
+            SessionEvent::MessageRecorded { sub_agent_id: Some(sub()) },
+        ),
+        (
+            AgentFact::ToolStarted { call: call("c1"), name: tool(), subagent: Some(sub()) },
+            SessionEvent::ToolCallStarted {
+                tool_call_id: call("c1"),
+                tool_name: tool(),
+                sub_agent_id: Some(sub()),
+            },
+        ),
+        (
+            AgentFact::ToolEnded { call: call("c1"), is_error: false, subagent: Some(sub()) },
+            SessionEvent::ToolCallCompleted {
+                tool_call_id: call("c1"),
+                tool_name: Some(tool()),
+                status: ToolCallStatus::Success,
+                sub_agent_id: Some(sub()),
+            },
+        ),
+        (
+            AgentFact::SubAgentEnded { subagent: sub(), failure: Some("It broke.".to_owned()) },
+            SessionEvent::SubAgentFailed { sub_agent_id: sub(), failure_reason: FailureReason::AgentError },
+        ),
+    ];
+    let mut scenario = Scenario::running();
+    for (fact, event) in steps {
+        scenario = scenario.told(fact);
+        assert_eq!(scenario.last, [event]);
+    }
 }
 
 #[test]
@@ -216,4 +267,15 @@ fn detail_is_truncated_only_beyond_its_limit() {
     assert!(!whole.truncated && cut.truncated);
     assert_eq!(whole.detail.unwrap().chars().count(), ActivityItem::MAX_DETAIL);
     assert!(serde_json::to_value(&cut).unwrap()["truncated"] == true);
+}
+
+#[test]
+fn summary_is_one_line_of_1_to_200_characters() {
+    let summary =
+        |text: &str| ActivityItem::new(ActivityItemType::Message, text, Timestamp::from_millis(0)).summary;
+    let longest = "ä".repeat(200);
+    assert_eq!(summary(&longest), longest);
+    assert_eq!(summary(&format!("{longest}ä")).chars().count(), 200);
+    assert_eq!(summary("first\n second"), "first second");
+    assert_eq!(summary(" \n"), "Message");
 }
