@@ -124,6 +124,11 @@ impl Driver {
     pub(super) async fn confirm_pause(&mut self) -> Result<(), DriverExit> {
         if self.paused && !self.pausing.is_empty() && self.is_idle() {
             self.drain().await?;
+            if let Ok(session) = self.session()
+                && !session.pause_commands().await
+            {
+                session.stop_commands().await;
+            }
             self.pausing.done().await?;
         }
         Ok(())

@@ -129,7 +129,8 @@ impl Setup {
         let project =
             if options.uses_project_servers(config, self.governed) { context.mcp_servers() } else { None };
         let additions = self.additions(config, &options, project).await?;
-        session.tools = self.tools(config, &additions, &options.env)?;
+        let bash = self.bash(folder, &options.env);
+        session.tools = self.tools(config, &additions, &bash)?;
         if !additions.instructions.is_empty() {
             session.system_prompt = format!("{}\n\n{}", session.system_prompt, additions.instructions);
         }
@@ -148,7 +149,7 @@ impl Setup {
             ..ContextSettings::default()
         };
         session.retry = options.retry();
-        session.bash = Some(self.bash(folder, &options.env));
+        session.bash = Some(bash);
         session.shell_prefix = options.shell_prefix;
         let notices = resources.notices().iter().chain(context.notices()).cloned();
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
@@ -206,7 +207,7 @@ impl Setup {
         &self,
         config: &AgentSessionConfig,
         additions: &Additions,
-        env: &BTreeMap<String, String>,
+        bash: &BashRunner,
     ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let allowed = allow_list(&config.allowed_tools)?;
@@ -216,7 +217,7 @@ impl Setup {
             thread: self.thread.as_ref(),
             allowed: &allowed,
         };
-        let mut tools = toolbox.working(self.builtin(folder, additions, env)?);
+        let mut tools = toolbox.working(self.builtin(folder, additions, bash)?);
         let submit = SubmitTool::new(
             Destination::Turn(self.submitted.clone()),
             self.processes.clone(),
@@ -238,13 +239,13 @@ impl Setup {
         &self,
         folder: &Path,
         additions: &Additions,
-        env: &BTreeMap<String, String>,
+        bash: &BashRunner,
     ) -> Result<Vec<SharedTool>, AdapterError> {
         let mut readable = vec![self.outputs.clone()];
         readable.extend(additions.extensions.resources().skills);
         let workspace = Workspace::new(folder, &readable)
             .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
-        Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder, env)))
+        Ok(builtin_tools(&Arc::new(workspace), bash))
     }
 
     /// The environment of the agent's programs, with the variables of the option `env`.

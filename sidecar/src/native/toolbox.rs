@@ -10,8 +10,12 @@ use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE,
 use crate::own_tools::PlanMode;
 use crate::process::in_process::AgentThread;
 
+/// The tools for background commands of `bash`, which are allowed with it.
+const BACKGROUND: [&str; 2] = ["bash_output", "bash_stop"];
+
 /// Tools without effects, and the agent's notes. They may run in plan mode.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 11] = [
+    "bash_output",
     "read",
     "list",
     "ls",
@@ -36,9 +40,15 @@ impl Toolbox<'_> {
     /// Wraps the allowed tools of the working directory. They access files on the thread; for commands, their guard
     /// confines.
     pub(super) fn working(&self, tools: Vec<SharedTool>) -> Vec<SharedTool> {
-        let allowed = tools.into_iter().filter(|tool| self.allowed.has(&tool.spec().name));
+        let runs_commands = |tool: &SharedTool| {
+            let name = tool.spec().name.as_str();
+            name == BASH || BACKGROUND.contains(&name)
+        };
+        let allowed = tools
+            .into_iter()
+            .filter(|tool| self.allowed.has(if runs_commands(tool) { BASH } else { &tool.spec().name }));
         let thread = |tool: &SharedTool| {
-            self.thread.filter(|thread| thread.starts_programs() || tool.spec().name != BASH).cloned()
+            self.thread.filter(|thread| thread.starts_programs() || !runs_commands(tool)).cloned()
         };
         allowed.map(|tool| (thread(&tool), tool)).map(|(thread, tool)| self.govern(tool, thread)).collect()
     }

@@ -57,6 +57,8 @@ pub(super) const CLAUDE: &[(&str, Rule)] = &[
 /// Tools of the native agent, which other agents use under the same names.
 pub(super) const NATIVE: &[(&str, Rule)] = &[
     ("bash", Rule::Command),
+    ("bash_output", Rule::Fixed(INERT)),
+    ("bash_stop", Rule::Fixed(RECORDS)),
     ("read", Rule::Path(Access::Read)),
     ("write", Rule::Path(Access::Update)),
     ("edit", Rule::Path(Access::Update)),

@@ -1,5 +1,6 @@
 //! Shell commands: the agent's `bash` tool, and the user's `!` and `!!` (S1 7, decision 41).
 
+mod background;
 mod output;
 mod runner;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use crate::process::Guard;
 use crate::tool::text::{MAX_BYTES, MAX_LINES};
 use crate::workspace::Environment;
 
+pub use self::background::{BackgroundCommands, Reading, UnknownCommand};
 pub use self::runner::BashRunner;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +77,17 @@ pub enum BashEnd {
     Cancelled,
 }
 
+impl BashEnd {
+    fn sentence(self) -> String {
+        match self {
+            Self::Exited(code) => format!("The command exited with code {code}."),
+            Self::Signalled(signal) => format!("Signal {signal} ended the command."),
+            Self::TimedOut(after) => format!("The command was stopped after {} seconds.", after.as_secs()),
+            Self::Cancelled => "The command was stopped.".to_owned(),
+        }
+    }
+}
+
 impl BashOutcome {
     /// The text for the model.
     pub fn text(&self) -> String {
@@ -91,14 +104,7 @@ impl BashOutcome {
                 MAX_BYTES / 1024
             );
         }
-        let end = match self.end {
-            BashEnd::Exited(0) => return text,
-            BashEnd::Exited(code) => format!("The command exited with code {code}."),
-            BashEnd::Signalled(signal) => format!("Signal {signal} ended the command."),
-            BashEnd::TimedOut(after) => format!("The command was stopped after {} seconds.", after.as_secs()),
-            BashEnd::Cancelled => "The command was stopped.".to_owned(),
-        };
-        format!("{text}\n\n{end}")
+        if self.end == BashEnd::Exited(0) { text } else { format!("{text}\n\n{}", self.end.sentence()) }
     }
 
     pub fn is_error(&self) -> bool {

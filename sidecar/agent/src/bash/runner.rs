@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::output::{Output, Progress};
-use super::{BashConfig, BashEnd, BashOutcome};
-use crate::process::{Ending, Program};
+use super::{BackgroundCommands, BashConfig, BashEnd, BashOutcome};
+use crate::process::{Ending, ProcessHandle, Program};
 
 /// How long a stopped command may clean up.
 const TERMINATION: Duration = Duration::from_millis(500);
@@ -24,11 +24,17 @@ const DRAIN: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct BashRunner {
     config: BashConfig,
+    background: BackgroundCommands,
 }
 
 impl BashRunner {
     pub fn new(config: BashConfig) -> Self {
-        Self { config }
+        Self { config, background: BackgroundCommands::default() }
+    }
+
+    /// The commands that run beside calls. Clones of the runner share them.
+    pub const fn background(&self) -> &BackgroundCommands {
+        &self.background
     }
 
     pub fn config(&self) -> &BashConfig {
@@ -44,6 +50,18 @@ impl BashRunner {
         cancelled: &CancellationToken,
         progress: &mpsc::UnboundedSender<String>,
     ) -> io::Result<BashOutcome> {
+        self.run_observed(command, timeout, cancelled, progress, |_| {}).await
+    }
+
+    /// Like [`Self::run`], and hands out the running program.
+    pub(super) async fn run_observed(
+        &self,
+        command: &str,
+        timeout: Option<Duration>,
+        cancelled: &CancellationToken,
+        progress: &mpsc::UnboundedSender<String>,
+        started: impl FnOnce(ProcessHandle) + Send,
+    ) -> io::Result<BashOutcome> {
         let command = match &self.config.prefix {
             Some(prefix) => format!("{prefix}\n{command}"),
             None => command.to_owned(),
@@ -57,6 +75,7 @@ impl BashRunner {
         let streams = [Stdio::null(), writer.try_clone()?.into(), writer.into()];
         let mut group = program.start(ending, streams)?;
         let handle = group.handle();
+        started(handle.clone());
         let mut pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
 
         let timeout = timeout.or(self.config.timeout);

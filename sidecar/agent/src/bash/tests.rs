@@ -221,3 +221,116 @@ fn prefixes_decide_whether_the_model_sees_a_command() {
         assert_eq!(parsed(text), None, "{text}");
     }
 }
+
+mod background {
+    use super::*;
+
+    const NO_WAIT: Duration = Duration::ZERO;
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    async fn read_until(runner: &BashRunner, number: u32, text: &str) -> Reading {
+        let mut all = String::new();
+        loop {
+            let reading =
+                runner.background().read(number, PATIENCE, &CancellationToken::new()).await.unwrap();
+            all.push_str(&reading.output);
+            if all.contains(text) {
+                return Reading { output: all, ..reading };
+            }
+            assert_eq!(reading.end, None, "{all}");
+        }
+    }
+
+    #[tokio::test]
+    async fn command_runs_beside_calls_and_its_output_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let command = "echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 3";
+        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let first = read_until(&runner, number, "ready").await;
+        assert!(first.text().ends_with("The command is running."), "{}", first.text());
+        let nothing = runner.background().read(number, NO_WAIT, &CancellationToken::new()).await.unwrap();
+        assert_eq!((nothing.output.as_str(), &nothing.end), ("", &None));
+        std::fs::write(dir.path().join("go"), "").unwrap();
+        let last = read_until(&runner, number, "done").await;
+        let last = match last.end {
+            Some(_) => last,
+            None => runner.background().read(number, PATIENCE, &CancellationToken::new()).await.unwrap(),
+        };
+        assert_eq!(last.end, Some(Ok(BashEnd::Exited(3))));
+        assert!(last.is_error());
+        let unknown = runner.background().read(number, NO_WAIT, &CancellationToken::new()).await;
+        assert_eq!(unknown, Err(UnknownCommand(number)));
+    }
+
+    #[tokio::test]
+    async fn stop_ends_a_command_with_its_descendants() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let first = runner.background().start(&runner, FAMILY, None).await.unwrap();
+        let family = pids(&dir.path().join("pids"), 5).await;
+        let stopped = runner.background().stop(first).await.unwrap();
+        assert_eq!(stopped.end, Some(Ok(BashEnd::Cancelled)));
+        assert!(!stopped.is_error());
+        until("all have ended", || family.iter().all(|pid| !runs(*pid))).await;
+        let second = runner.background().start(&runner, "echo $$ >others; sleep 600", None).await.unwrap();
+        assert_ne!(second, first);
+        let others = pids(&dir.path().join("others"), 1).await;
+        runner.background().stop_all().await;
+        assert!(others.iter().all(|pid| !runs(*pid)));
+    }
+
+    #[tokio::test]
+    async fn paused_commands_do_nothing_until_they_are_resumed() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let command = "echo $$ >pids; until [ -e go ]; do sleep 0.02; done; echo went";
+        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let process = pids(&dir.path().join("pids"), 1).await[0];
+        assert!(runner.background().pause().await);
+        let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        assert!(state.rsplit(") ").next().unwrap().starts_with('T'), "{state}");
+        std::fs::write(dir.path().join("go"), "").unwrap();
+        runner.background().resume();
+        read_until(&runner, number, "went").await;
+        assert!(runner.background().pause().await, "nothing runs any more");
+    }
+
+    #[tokio::test]
+    async fn paused_command_can_be_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let number = runner.background().start(&runner, "echo $$ >pids; sleep 600", None).await.unwrap();
+        let processes = pids(&dir.path().join("pids"), 1).await;
+        assert!(runner.background().pause().await);
+        assert_eq!(runner.background().stop(number).await.unwrap().end, Some(Ok(BashEnd::Cancelled)));
+        assert!(processes.iter().all(|pid| !runs(*pid)));
+    }
+
+    #[tokio::test]
+    async fn at_most_eight_commands_run_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        for _ in 0..8 {
+            runner.background().start(&runner, "sleep 600", None).await.unwrap();
+        }
+        let refused = runner.background().start(&runner, "sleep 600", None).await.unwrap_err();
+        assert!(refused.contains("stop one first"), "{refused}");
+        runner.background().stop(1).await.unwrap();
+        runner.background().start(&runner, "sleep 600", None).await.unwrap();
+        runner.background().stop_all().await;
+    }
+
+    #[tokio::test]
+    async fn of_a_long_output_the_end_is_kept_until_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let command = "for at in $(seq 1 40000); do echo line $at; done; touch written; sleep 600";
+        let number = runner.background().start(&runner, command, None).await.unwrap();
+        until("all is written", || dir.path().join("written").exists()).await;
+        let reading = read_until(&runner, number, "line 40000").await;
+        assert!(reading.text().starts_with("[Earlier output was left out.]"), "{}", reading.text());
+        assert!(reading.output.len() <= 3 * crate::tool::text::MAX_BYTES);
+        runner.background().stop_all().await;
+    }
+}

@@ -8,6 +8,27 @@ use crate::event::SessionEvent;
 use crate::message::{AgentMessage, BashExecution, now};
 
 impl AgentSession {
+    /// Stops the processes of background commands until [`Self::resume_commands`]. Returns whether all are stopped.
+    pub async fn pause_commands(&self) -> bool {
+        match &self.shared.config.bash {
+            Some(bash) => bash.background().pause().await,
+            None => true,
+        }
+    }
+
+    /// Ends all background commands.
+    pub async fn stop_commands(&self) {
+        if let Some(bash) = &self.shared.config.bash {
+            bash.background().stop_all().await;
+        }
+    }
+
+    pub fn resume_commands(&self) {
+        if let Some(bash) = &self.shared.config.bash {
+            bash.background().resume();
+        }
+    }
+
     /// Runs a command of the user, `!command` or `!!command`, even while the agent is working. Its output enters the
     /// conversation after the current turn; output of `!!` is recorded but hidden from the model. Dropping the future
     /// kills the command and records nothing.

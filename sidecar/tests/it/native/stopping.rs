@@ -149,3 +149,57 @@ async fn a_stop_ends_the_tool_and_then_the_sidecar() {
     assert_eq!(agent.sidecar.ended().await.code(), Some(0));
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the tool is still there");
 }
+
+/// The state of a process in `/proc`, such as `T`; `None` if it is gone.
+fn state_of(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next().filter(|state| !"ZX".contains(*state))
+}
+
+#[tokio::test]
+async fn background_command_stops_for_a_pause_and_ends_with_the_turn() {
+    let agent = Agent::idle(Script::default()).await;
+    let call = waiting(&agent.work(), "call");
+    let server = "echo $$ > server; echo it listens; sleep 600";
+    agent.model.play(Script::of([
+        Step::tool("bash", json!({ "command": server, "background": true })),
+        Step::tool("bash_output", json!({ "command": 1, "wait": 60 })),
+        bash(&call),
+        Step::text("Done."),
+    ]));
+    agent.begin(|_| {});
+    begun(&agent, "call").await;
+    let story = agent.story();
+    for line in
+        ["result ok: Background command 1 is running.", "result ok: it listens\n\nThe command is running."]
+    {
+        assert!(story.iter().any(|told| told == line), "{story:#?}");
+    }
+    let process = std::fs::read_to_string(agent.work().join("server")).unwrap();
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "received").await;
+    let_go(&agent, "call");
+    agent.gateway.acknowledged(pause, "done").await;
+    assert_eq!(state_of(process.trim()), Some('T'), "stopped before the pause is confirmed");
+    agent.gateway.send(Command::Resume {});
+    agent.gateway.sees("turn_completed").await;
+    assert_eq!(state_of(process.trim()), None, "ended before the end of the turn is reported");
+}
+
+#[tokio::test]
+async fn background_command_ends_before_an_interrupt_is_confirmed() {
+    let agent = Agent::idle(Script::default()).await;
+    let call = waiting(&agent.work(), "call");
+    let server = "trap '' TERM; echo $$ > server; while :; do sleep 1; done";
+    agent.model.play(Script::of([
+        Step::tool("bash", json!({ "command": server, "background": true })),
+        bash(&format!("until [ -s server ]; do sleep 0.02; done; {call}")),
+        Step::text("Done."),
+    ]));
+    agent.begin(|_| {});
+    begun(&agent, "call").await;
+    let process = std::fs::read_to_string(agent.work().join("server")).unwrap();
+    let interrupt = agent.gateway.send(Command::Interrupt {});
+    agent.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!(state_of(process.trim()), None);
+}

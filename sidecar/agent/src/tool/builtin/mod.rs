@@ -1,4 +1,4 @@
-//! The built-in tools: read, write, edit, bash, list, find, grep.
+//! The built-in tools: read, write, edit, bash with its background commands, list, find, grep.
 
 mod bash;
 mod diff;
@@ -29,6 +29,8 @@ pub fn builtin_tools(workspace: &Arc<Workspace>, bash: &BashRunner) -> Vec<Share
         Arc::new(write::Write::new(workspace.clone())),
         Arc::new(edit::Edit::new(workspace.clone())),
         Arc::new(bash::Bash::new(bash.clone())),
+        Arc::new(bash::BashOutput::new(bash.background().clone())),
+        Arc::new(bash::BashStop::new(bash.background().clone())),
         Arc::new(list::List::new(workspace.clone())),
         Arc::new(find::Find::new(workspace.clone())),
         Arc::new(grep::Grep::new(workspace.clone())),
