@@ -245,6 +245,12 @@ impl Refusal {
         Self { code: "no-agent", message: "no agent is running".into() }
     }
 
+    /// A message that the agent may have. The control plane does not send it again without its owner (decision 30).
+    pub(crate) fn delivery_uncertain() -> Self {
+        let message = "it is unknown whether the agent has the message".to_owned();
+        Self { code: "delivery-uncertain", message }
+    }
+
     /// `begin` to an agent that was started before.
     pub(crate) fn already_started() -> Self {
         Self::invalid("the agent was started before")
@@ -322,6 +328,11 @@ impl Reply {
     /// Reply to a command that the sidecar itself issued.
     pub(crate) fn internal(command_id: CommandId, abandoned: mpsc::UnboundedSender<CommandId>) -> Self {
         Self { open: Open { command_id, abandoned, answered: true }, ack: RawEvent::PauseAck, spool: None }
+    }
+
+    /// Whether the sidecar itself issued the command. Its resume after an outage is no permission of the owner.
+    pub(crate) const fn is_internal(&self) -> bool {
+        self.spool.is_none()
     }
 
     /// Reports that the command was carried out. Durable on return.

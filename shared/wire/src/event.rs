@@ -116,7 +116,7 @@ pub enum RawEvent {
     CommandRefused {
         /// The refused command.
         command_id: CommandId,
-        /// Stable code: `turn-over`, `not-supported`, `no-agent` or `invalid`.
+        /// Stable code: `turn-over`, `delivery-uncertain`, `not-supported`, `no-agent` or `invalid`.
         code: String,
         /// Explanation for a person.
         message: String,

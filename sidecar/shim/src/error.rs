@@ -74,6 +74,14 @@ impl CallError {
             | Self::Malformed(_) => Recovery::Fail,
         }
     }
+
+    /// Whether the request may have taken effect, because the shim gave no answer that can be read.
+    pub const fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::TimedOut(_) | Self::Unreachable(_) | Self::Malformed(_) => true,
+            Self::Plugin(_) | Self::Unhealthy => false,
+        }
+    }
 }
 
 /// The error in a response that is no success. A body without one is an error of the provider.
@@ -113,5 +121,18 @@ mod tests {
         assert_eq!(of_response(500, b"<html>").recovery(), Recovery::Fail);
         assert_eq!(of_response(404, b"").recovery(), Recovery::Unsupported);
         assert_eq!(CallError::TimedOut(Duration::from_secs(1)).recovery(), Recovery::Fail);
+    }
+
+    #[test]
+    fn outcome_is_unknown_without_an_answer_of_the_protocol() {
+        for unknown in [
+            CallError::TimedOut(Duration::from_secs(1)),
+            CallError::Unreachable("connection reset".to_owned()),
+            CallError::Malformed("EOF".to_owned()),
+        ] {
+            assert!(unknown.is_outcome_unknown(), "{unknown}");
+        }
+        assert!(!of_response(500, b"<html>").is_outcome_unknown());
+        assert!(!CallError::Unhealthy.is_outcome_unknown());
     }
 }

@@ -113,13 +113,13 @@ impl Driver {
         }
         loop {
             if let Some(command) = self.deferred_commands.pop_front() {
-                self.command(command).await?;
+                Box::pin(self.command(command)).await?;
                 continue;
             }
             if !self.paused
                 && let Some(inbound) = self.deferred_requests.pop_front()
             {
-                self.handle(inbound).await?;
+                Box::pin(self.handle(inbound)).await?;
                 continue;
             }
             if !self.paused
@@ -129,8 +129,10 @@ impl Driver {
                 continue;
             }
             match self.next_event().await {
-                DriverEvent::Command(command) => self.command(command.ok_or(DriverExit::Over)?).await?,
-                DriverEvent::Inbound(inbound) => self.handle(inbound).await?,
+                DriverEvent::Command(command) => {
+                    Box::pin(self.command(command.ok_or(DriverExit::Over)?)).await?;
+                }
+                DriverEvent::Inbound(inbound) => Box::pin(self.handle(inbound)).await?,
                 DriverEvent::Verdict(request, authorization) => {
                     self.verdict_arrived(request, authorization).await?;
                 }
@@ -309,9 +311,17 @@ impl Driver {
                 self.pause(reply).await
             }
             AgentCommand::Resume(reply) => {
-                // The owner has raised the cap or permits unmetered work.
-                (self.spending.paused, self.spending.held) = (false, false);
-                self.spending.allow_unmetered |= self.published_capabilities.unmetered;
+                self.spending.paused = false;
+                if reply.is_internal() {
+                    // The end of an outage permits nothing: an agent that is held for its spend stays held.
+                    if self.spending.held {
+                        return Ok(reply.done().await?);
+                    }
+                } else {
+                    // The owner has raised the cap or permits unmetered work (decision 32).
+                    self.spending.held = false;
+                    self.spending.allow_unmetered |= self.published_capabilities.unmetered;
+                }
                 self.resume_agent();
                 reply.done().await?;
                 self.continue_turn().await?;

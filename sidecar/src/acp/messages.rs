@@ -105,12 +105,12 @@ impl Driver {
     }
 
     /// Refuses the messages that were being sent into the turn when the agent ended. The agent may have read them, so
-    /// they are not resent automatically (decision 30).
+    /// nothing resends them without their owner (decision 30).
     pub(super) async fn refuse_steering(&mut self) -> Result<(), DriverExit> {
         for (number, waiting) in std::mem::take(&mut self.messages.steering) {
             if let Waiting::Message(_, reply) = waiting {
                 let turn = self.messages.was_interrupted(number);
-                reply.refuse(turn.map_or_else(Refusal::no_agent, Refusal::turn_over)).await?;
+                reply.refuse(turn.map_or_else(Refusal::delivery_uncertain, Refusal::turn_over)).await?;
             }
         }
         Ok(())

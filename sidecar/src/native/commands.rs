@@ -47,10 +47,14 @@ impl Driver {
     async fn resume(&mut self, reply: Reply) -> Result<(), DriverExit> {
         self.paused = false;
         self.over_budget = false;
-        // The control plane resumes an unmetered session only with its owner's permission (decision 32).
-        self.allow_unmetered |= self.unmetered;
+        // The control plane resumes an unmetered session only with its owner's permission (decision 32). The end of an
+        // outage, after which the sidecar itself resumes, permits nothing.
+        self.allow_unmetered |= self.unmetered && !reply.is_internal();
         // A resume ends a pause that has not taken effect, and acknowledges it.
         self.pausing.done().await?;
+        if let Ok(session) = self.session() {
+            session.resume_commands();
+        }
         reply.done().await?;
         if self.held_request.is_some() {
             return self.reconsider_held_request().await;

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::{OptionAssessment, OptionProposal, ProposedOption, Question, chosen};
-use pilothouse_shim::error::Recovery;
+use pilothouse_shim::error::{CallError, Recovery};
 use pilothouse_shim::event::{Decision, OptionDecision, ToolApproval};
 use pilothouse_shim::message::Resolution;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::PermissionRequest;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::driver::Driver;
 use super::translator::call_id;
+use super::turns::{MAX_ATTEMPTS, backoff, waits_for_provider};
 use crate::adapter::{OwnerAnswers, Refusal, Reply};
 use crate::kit::authorizer::{Authorization, Authorizer, ProposedCall};
 use crate::kit::notices::notice;
@@ -20,6 +22,7 @@ use crate::kit::owner_requests::{Awaits, OwnerRequests};
 use crate::kit::permission::{self, ALLOW, DENY, GovernedCall, OwnerDecision};
 use crate::kit::tool_names::is_exempt;
 use crate::kit::turns::DriverExit;
+use crate::retry::Backoff;
 
 /// The answer that also allows later calls of the tool.
 const ALWAYS: &str = "Always allow";
@@ -32,6 +35,25 @@ enum Open {
     Options(String, Option<OptionProposal>),
 }
 
+/// A resolution that is sent at `due`. After the first attempt, the shim said to repeat it.
+#[derive(Debug)]
+struct PendingResolution {
+    id: ToolCallId,
+    /// The shim's id of the decision.
+    decision_id: String,
+    resolution: Resolution,
+    due: Instant,
+    /// Attempts that failed.
+    failures: u32,
+    backoff: Backoff,
+}
+
+impl PendingResolution {
+    fn new(id: ToolCallId, decision_id: String, resolution: Resolution) -> Self {
+        Self { id, decision_id, resolution, due: Instant::now(), failures: 0, backoff: backoff() }
+    }
+}
+
 /// The decisions of the running turn.
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
@@ -39,8 +61,8 @@ pub(super) struct Decisions {
     verdicts: JoinSet<(ToolCallId, Authorization)>,
     /// Calls that wait for a verdict of the control plane.
     awaited: BTreeMap<ToolCallId, ToolApproval>,
-    /// Resolutions that arrived during a pause, by the shim's id of the decision.
-    pub(super) resolved: VecDeque<(ToolCallId, String, Resolution)>,
+    /// Resolutions that arrived during a pause, or are repeated.
+    pending: VecDeque<PendingResolution>,
 }
 
 impl Decisions {
@@ -60,7 +82,19 @@ impl Decisions {
     }
 
     fn waits(&self, id: &ToolCallId) -> bool {
-        self.open.waits(id.as_str()) || self.awaited.contains_key(id)
+        let is_pending = self.pending.iter().any(|pending| pending.id == *id);
+        is_pending || self.open.waits(id.as_str()) || self.awaited.contains_key(id)
+    }
+
+    /// When to send the next pending resolution.
+    pub(super) fn resolution_due(&self) -> Option<Instant> {
+        self.pending.iter().map(|pending| pending.due).min()
+    }
+
+    fn take_due(&mut self) -> Option<PendingResolution> {
+        let now = Instant::now();
+        let at = self.pending.iter().position(|pending| pending.due <= now)?;
+        self.pending.remove(at)
     }
 
     /// The turn is over, or must end.
@@ -89,8 +123,8 @@ impl Driver {
             return Ok(());
         }
         if self.turn.is_none() {
-            let resolution = Resolution::reject("No turn runs.");
-            return self.resolve(&id, decision.id(), &resolution).await.map(drop);
+            let decision_id = decision.id().to_owned();
+            return self.resolve(id, decision_id, Resolution::reject("No turn runs.")).await.map(drop);
         }
         match decision {
             Decision::ToolApproval(approval) => self.tool_approval(id, approval).await,
@@ -101,7 +135,7 @@ impl Driver {
     async fn tool_approval(&mut self, id: ToolCallId, approval: ToolApproval) -> Result<(), DriverExit> {
         let tool = &approval.tool_name;
         if is_exempt(tool) {
-            return self.resolve(&id, &approval.decision_id, &Resolution::approve()).await.map(drop);
+            return self.resolve(id, approval.decision_id, Resolution::approve()).await.map(drop);
         }
         if let Some(authorizer) = &self.authorizer {
             let authorizer = authorizer.clone();
@@ -109,7 +143,7 @@ impl Driver {
             return Ok(());
         }
         if self.config.allowed_tools.iter().any(|allowed| allowed.eq_ignore_ascii_case(tool)) {
-            return self.resolve(&id, &approval.decision_id, &Resolution::approve()).await.map(drop);
+            return self.resolve(id, approval.decision_id, Resolution::approve()).await.map(drop);
         }
         let options = vec![
             permission::option(ALLOW, "Once"),
@@ -160,7 +194,7 @@ impl Driver {
                 return Ok(self.events.emit(question).await?);
             }
         };
-        self.resolve(&id, &approval.decision_id, &resolution).await.map(drop)
+        self.resolve(id, approval.decision_id, resolution).await.map(drop)
     }
 
     async fn option_decision(&mut self, id: ToolCallId, decision: OptionDecision) -> Result<(), DriverExit> {
@@ -190,40 +224,86 @@ impl Driver {
             return Ok(reply.refuse(Refusal::not_awaited()).await?);
         };
         let (decision_id, resolution) = resolution_of(open, owner);
-        if self.stops.any() {
-            self.decisions.resolved.push_back((id, decision_id, resolution));
-            return Ok(reply.done().await?);
-        }
-        if self.resolve(&id, &decision_id, &resolution).await? {
+        if self.resolve(id, decision_id, resolution).await? {
             return Ok(reply.done().await?);
         }
         Ok(reply.refuse(Refusal::not_awaited()).await?)
     }
 
-    /// Sends a resolution to the shim. Returns whether the shim took it.
-    pub(super) async fn resolve(
+    /// Sends a resolution to the shim, or keeps it until the end of a pause. Returns false if the shim did not take it.
+    async fn resolve(
         &mut self,
-        id: &ToolCallId,
-        decision_id: &str,
-        resolution: &Resolution,
+        id: ToolCallId,
+        decision_id: String,
+        resolution: Resolution,
     ) -> Result<bool, DriverExit> {
+        let pending = PendingResolution::new(id, decision_id, resolution);
+        if self.stops.any() {
+            self.decisions.pending.push_back(pending);
+            return Ok(true);
+        }
+        self.send_resolution(pending).await
+    }
+
+    /// Sends the pending resolutions that are due. Not called during a pause.
+    pub(super) async fn send_pending_resolutions(&mut self) -> Result<(), DriverExit> {
+        while let Some(pending) = self.decisions.take_due() {
+            self.send_resolution(pending).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_resolution(&mut self, pending: PendingResolution) -> Result<bool, DriverExit> {
         use pilothouse_shim::message::ResolutionType::{Approve, Modify};
-        if matches!(resolution.resolution_type, Approve | Modify) {
-            self.translator.permit(id.clone());
+        if matches!(pending.resolution.resolution_type, Approve | Modify) {
+            self.translator.permit(pending.id.clone());
         }
         let Some(shim) = &self.shim else { return Ok(false) };
-        match shim.client.resolve(decision_id, resolution).await {
+        match shim.client.resolve(&pending.decision_id, &pending.resolution).await {
             Ok(()) => Ok(true),
-            Err(error) => {
-                let reason = self.events.redacted(&format!("{decision_id}: {error}"));
-                tracing::warn!(reason, "the shim did not take a resolution");
-                if error.recovery() != Recovery::Stale {
-                    let summary = format!("the shim did not take the decision on a request: {error}");
-                    self.events.emit(notice("decision_not_taken", summary)).await?;
-                }
+            Err(error) => self.not_resolved(pending, &error).await,
+        }
+    }
+
+    /// Repeats a resolution if the shim says so, and otherwise fails the turn unless the shim definitely refused it
+    /// (decision 85). Without that, the agent would wait for a decision that was made.
+    async fn not_resolved(
+        &mut self,
+        mut pending: PendingResolution,
+        error: &CallError,
+    ) -> Result<bool, DriverExit> {
+        let reason = self.events.redacted(&format!("{}: {error}", pending.decision_id));
+        tracing::warn!(reason, "the shim did not take a resolution");
+        pending.failures += 1;
+        let has_turn = self.turn.is_some();
+        match error.recovery() {
+            Recovery::Stale => Ok(false),
+            Recovery::Retry(after) if has_turn && pending.failures < MAX_ATTEMPTS => {
+                pending.due = Instant::now() + after.unwrap_or_else(|| pending.backoff.failed());
+                self.decisions.pending.push_back(pending);
+                self.events.emit(waits_for_provider(after, error)).await?;
+                Ok(true)
+            }
+            Recovery::Retry(_) if has_turn => {
+                self.fail_turn("resolve_failed", error.to_string()).await.map(|()| false)
+            }
+            _ if has_turn && error.is_outcome_unknown() => self.lose_resolution(error).await.map(|()| false),
+            _ => {
+                let summary = format!("the shim did not take the decision on a request: {error}");
+                self.events.emit(notice("decision_not_taken", summary)).await?;
                 Ok(false)
             }
         }
+    }
+
+    /// Fails the turn, because it is unknown whether the agent has its decision.
+    async fn lose_resolution(&mut self, error: &CallError) -> Result<(), DriverExit> {
+        if self.has_ended().await {
+            // The driver handles the exit, which fails the turn with the last words of the shim.
+            return Ok(());
+        }
+        let message = format!("it is unknown whether the shim has the decision on a request: {error}");
+        self.fail_turn("resolve_failed", message).await
     }
 }
 

@@ -95,6 +95,8 @@ enum DriverEvent {
     /// The process of the shim has ended.
     Exited,
     Verdict(ToolCallId, ToolApproval, Authorization),
+    /// The time to send a pending resolution.
+    ResolutionDue,
     /// The time for missing events is over, or the shim cannot send them.
     GapOver,
     Replayed(Result<(), CallError>),
@@ -117,6 +119,7 @@ impl Driver {
                 DriverEvent::Verdict(id, approval, authorization) => {
                     self.verdict_arrived(id, approval, authorization).await?;
                 }
+                DriverEvent::ResolutionDue => self.send_pending_resolutions().await?,
                 DriverEvent::GapOver => self.give_up_gap().await?,
                 DriverEvent::Replayed(outcome) => self.replayed(&outcome),
                 DriverEvent::StartTurn => self.start_turn().await?,
@@ -131,6 +134,7 @@ impl Driver {
         let start_at = self.turn.as_ref().and_then(Turn::starts_at).filter(|_| runs);
         let gap_over = self.gap.as_ref().map(|gap| gap.until);
         let health_due = self.health_due;
+        let resolution_due = self.decisions.resolution_due();
         let Self { shim, commands, decisions, replays, .. } = self;
         let shim = async {
             match shim {
@@ -151,6 +155,7 @@ impl Driver {
             (id, approval, authorization) = decisions.next_verdict(), if runs => {
                 DriverEvent::Verdict(id, approval, authorization)
             }
+            () = wait_until(resolution_due), if runs => DriverEvent::ResolutionDue,
             Some(outcome) = replays.join_next() => DriverEvent::Replayed(outcome.unwrap_or(Ok(()))),
             () = wait_until(gap_over), if runs => DriverEvent::GapOver,
             () = wait_until(start_at) => DriverEvent::StartTurn,
@@ -163,6 +168,7 @@ impl Driver {
             AgentCommand::Message(message, reply) => self.message(message, reply).await,
             AgentCommand::Interrupt(reply) => self.interrupt(reply).await,
             AgentCommand::Pause(reply) => self.pause(reply).await,
+            AgentCommand::Resume(reply) if reply.is_internal() => self.resume_after_outage(reply).await,
             AgentCommand::Resume(reply) => {
                 self.allow_unmetered |= self.stops.unmetered;
                 (self.stops.spent, self.stops.unmetered) = (false, false);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_shim::error::Recovery;
 use pilothouse_shim::message::AgentState;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::Driver;
 use super::turns::Turn;
@@ -86,10 +86,18 @@ impl Driver {
         if let Some(reply) = reply {
             reply.done().await?;
         }
-        while let Some((id, decision_id, resolution)) = self.decisions.resolved.pop_front() {
-            self.resolve(&id, &decision_id, &resolution).await?;
-        }
+        self.send_pending_resolutions().await?;
         self.deliver_messages().await
+    }
+
+    /// Ends a pause that the sidecar began on its own. That permits nothing: an agent that is held for its spend stays
+    /// held (decision 32).
+    pub(super) async fn resume_after_outage(&mut self, reply: Reply) -> Result<(), DriverExit> {
+        self.stops.owner = false;
+        if self.stops.any() {
+            return Ok(reply.done().await?);
+        }
+        self.resume(Some(reply)).await
     }
 
     /// Gives a paused agent its state. A shim that ended or refuses it is started again once.
@@ -181,6 +189,14 @@ impl Driver {
         if let Some(mut shim) = self.shim.take() {
             shim.process.kill().await;
             shim.process.end().await;
+        }
+    }
+
+    /// Whether the process of the shim has ended. Waits a moment for an exit to show.
+    pub(super) async fn has_ended(&mut self) -> bool {
+        match &mut self.shim {
+            Some(shim) => timeout(EXIT, shim.process.wait()).await.is_ok(),
+            None => true,
         }
     }
 

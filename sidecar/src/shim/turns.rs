@@ -21,8 +21,8 @@ use crate::kit::notices::notice;
 use crate::kit::turns::{DriverExit, turn_id};
 use crate::retry::Backoff;
 
-/// Attempts to start a turn.
-const MAX_ATTEMPTS: u32 = 8;
+/// Attempts to start a turn, and to send a resolution.
+pub(super) const MAX_ATTEMPTS: u32 = 8;
 
 pub(super) struct Turn {
     pub(super) id: TurnId,
@@ -48,6 +48,20 @@ impl Turn {
     pub(super) const fn has_begun(&self) -> bool {
         self.waiting.is_none()
     }
+}
+
+/// The pauses between attempts if the shim names no time.
+pub(super) const fn backoff() -> Backoff {
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(30))
+}
+
+/// The notice about a request that is repeated. `after` is the time that the shim named.
+pub(super) fn waits_for_provider(after: Option<Duration>, error: &CallError) -> RawEvent {
+    let (name, what) = match after {
+        Some(_) => ("rate_limited", "Agent paused: rate limited"),
+        None => ("provider_unavailable", "The agent waits for its provider"),
+    };
+    notice(name, format!("{what} ({error})"))
 }
 
 impl Driver {
@@ -79,6 +93,13 @@ impl Driver {
             let sent = self.uninterrupted(async move { client.inject(&injection).await }).await;
             match sent.ok_or(DriverExit::Over)? {
                 Ok(()) => reply.injected().await?,
+                Err(error) if error.is_outcome_unknown() => {
+                    let summary = format!(
+                        "it is unknown whether the agent has a message ({error}); it is not sent again"
+                    );
+                    self.events.emit(notice("message_uncertain", summary)).await?;
+                    reply.refuse(Refusal::delivery_uncertain()).await?;
+                }
                 Err(error) => {
                     let summary = format!("the shim did not take a message ({error}); it follows the turn");
                     self.events.emit(notice("message_not_taken", summary)).await?;
@@ -124,7 +145,7 @@ impl Driver {
             reply,
             at: Instant::now(),
             attempts: 0,
-            backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+            backoff: backoff(),
             has_restarted: false,
         };
         self.turn = Some(Turn { id: id.clone(), waiting: Some(waiting) });
@@ -176,11 +197,7 @@ impl Driver {
         match recovery {
             Recovery::Retry(after) if waiting.attempts < MAX_ATTEMPTS => {
                 waiting.at = Instant::now() + after.unwrap_or_else(|| waiting.backoff.failed());
-                let (name, what) = match after {
-                    Some(_) => ("rate_limited", "Agent paused: rate limited"),
-                    None => ("provider_unavailable", "The agent waits for its provider"),
-                };
-                Ok(self.events.emit(notice(name, format!("{what} ({error})"))).await?)
+                Ok(self.events.emit(waits_for_provider(after, &error)).await?)
             }
             Recovery::Restart if !waiting.has_restarted => {
                 waiting.has_restarted = true;

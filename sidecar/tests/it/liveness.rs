@@ -65,6 +65,16 @@ async fn spooled(gateway: &Gateway, folders: &Folders, text: &str) {
     gateway.until(text, count).await;
 }
 
+/// An outage in which the sidecar pauses its agent. Ends some time after the sidecar has resumed the agent.
+pub(crate) async fn outage_with_a_pause(gateway: &Gateway, folders: &Folders) {
+    gateway.status(Some(503));
+    spooled(gateway, folders, "offline_paused").await;
+    gateway.status(None);
+    gateway.sees("notice offline_resumed").await;
+    let beats = gateway.heartbeats();
+    gateway.until("heartbeats", |g| (g.heartbeats() > beats + 10).then_some(())).await;
+}
+
 fn noticed(gateway: &Gateway, name: &str) -> bool {
     gateway.story().contains(&format!("notice {name}"))
 }

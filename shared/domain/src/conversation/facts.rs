@@ -326,7 +326,8 @@ impl Conversation {
         self.session.update_metrics(report, subagent, of_run)
     }
 
-    /// Handles a refused command: a message returns to the queue or is dropped; a request reverts to the status before it.
+    /// Handles a refused command: a message returns to the queue, becomes uncertain or is dropped; a request
+    /// reverts to the status before it.
     fn refused(
         &mut self,
         command: crate::CommandId,
@@ -344,6 +345,8 @@ impl Conversation {
                 events.extend(self.injection_refused(id, code));
             } else if code == "turn-over" {
                 events.extend(self.drop_message(id, "turn-over"));
+            } else if code == "delivery-uncertain" {
+                events.extend(self.mark_uncertain(id));
             } else {
                 events.extend(self.return_message(id, code));
                 events.extend(if code == "no-agent" {

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 mod gated;
 
 const SESSION: &str = "fake-session";
+/// Characters of a file whose content does not fit an envelope.
+pub(super) const MUCH: usize = 200_000;
 const DOCUMENT: &str =
     "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
 
@@ -302,7 +304,7 @@ impl Fake {
                 Self::say(&format!("refused {}", response["error"]["code"]));
             }
             "files" => self.play_files(rest),
-            "write" | "run" | "ask-and-run" => self.play_gated(word, rest),
+            "write" | "write-much" | "run" | "ask-and-run" => self.play_gated(word, rest),
             "terminal" => {
                 let terminal = self.ask(
                     "terminal/create",
@@ -435,6 +437,12 @@ impl Fake {
         }
     }
 
+    fn leave(id: &Value) -> ! {
+        Self::say("bye");
+        Self::write(&json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}}));
+        exit(5)
+    }
+
     /// Instructions that end or restart it.
     fn play_ends(&mut self, direction: &str, id: &Value) -> &'static str {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
@@ -454,13 +462,14 @@ impl Fake {
                 Self::say(rest);
                 Self::update(&json!({"sessionUpdate": "usage_update", "used": 5, "size": 100}));
             }
-            // Answers and exits.
-            "leave" => {
-                Self::say("bye");
-                let response = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
-                Self::write(&response);
-                exit(5);
+            // Reads a message, then answers and exits. With `silent`, it does not confirm the message.
+            "read-and-leave" => {
+                let message = self.read().unwrap_or_else(|| exit(0));
+                self.take(&message);
+                Self::leave(id);
             }
+            // Answers and exits.
+            "leave" => Self::leave(id),
             "Your" if direction.contains("write the handoff document") => Self::say(DOCUMENT),
             other => Self::say(&format!("unknown direction {other}")),
         }

@@ -43,6 +43,20 @@ async fn crash_in_a_turn_closes_its_calls_and_ends_the_conversation() {
 }
 
 #[tokio::test]
+async fn message_that_the_agent_may_have_read_is_not_sent_again() {
+    let stage = Stage::playing("load,steer,silent", "read-and-leave").await;
+    stage.gateway.sees("turn_started").await;
+    let steering = stage.gateway.send(message("say faster", MessagePriority::Immediate));
+    stage.gateway.acknowledged(steering, "injecting").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice agent_ended").await;
+    stage.gateway.acknowledged(steering, "delivery-uncertain").await;
+    stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert!(!stage.told().iter().any(|s| s.contains("faster")), "{:#?}", stage.told());
+}
+
+#[tokio::test]
 async fn agent_error_ends_the_conversation_with_its_text() {
     let stage = Stage::playing("", "fail").await;
     let end = stage.event("session_end").await;

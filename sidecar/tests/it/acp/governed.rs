@@ -3,8 +3,9 @@
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::agent::MUCH;
 use super::{Stage, workspace};
 use crate::sidecar::{delegating_to, message};
 use crate::verdicts::Verdict;
@@ -154,6 +155,24 @@ async fn unpermitted_file_and_command_need_a_verdict() {
     stage.gateway.decide(&asked, "Allow", None);
     stage.gateway.sees("assistant_message text written: none").await;
     assert_eq!(std::fs::read_to_string(file).unwrap(), "one");
+}
+
+#[tokio::test]
+async fn owner_is_asked_about_a_file_too_large_for_an_envelope() {
+    let stage = Stage::governed([Verdict::Ask], "say ready", |_| {}).await;
+    stage.gateway.sees("turn_completed").await;
+    let file = workspace(&stage.folders).join("file");
+    stage.gateway.send(message(&format!("write-much {}", file.display()), MessagePriority::Queued));
+    let asked = stage.gateway.asks_for_permission(1).await;
+    let input = &asked.body["approval"]["input"];
+    assert_eq!(input["path"], json!(file));
+    assert!(input["content"].as_str().unwrap().starts_with("xxx"));
+    let whole = stage.gateway.blobs().remove(input["blob"]["blob"].as_str().unwrap()).unwrap();
+    let whole: Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!(whole["content"].as_str().unwrap().len(), MUCH);
+    stage.gateway.decide(&asked, "Allow", None);
+    stage.gateway.sees("assistant_message text written: none").await;
+    assert_eq!(std::fs::read_to_string(file).unwrap().len(), MUCH);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod restart;
 use pilothouse_domain::CommandId;
 use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
+use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
@@ -25,8 +26,9 @@ pub(crate) struct Stage {
     pub(crate) sidecar: Sidecar,
 }
 
-fn launch(gateway: &Gateway, folders: &Folders) {
+fn launch(gateway: &Gateway, folders: &Folders, change: impl FnOnce(&mut SidecarLaunch)) {
     let mut launch = folders.launch(gateway);
+    change(&mut launch);
     launch.request.adapter = "acp".into();
     launch.request.working_directory = workspace(folders).to_str().unwrap().into();
     std::fs::create_dir_all(&launch.request.working_directory).unwrap();
@@ -49,9 +51,14 @@ fn fake(can: &str) -> Value {
 impl Stage {
     /// A sidecar that has received no command.
     pub(crate) async fn empty() -> Self {
+        Self::launched(|_| {}).await
+    }
+
+    /// Like [`Self::empty`], with a changed launch.
+    pub(crate) async fn launched(change: impl FnOnce(&mut SidecarLaunch)) -> Self {
         let gateway = Gateway::start().await;
         let folders = Folders::new(&gateway);
-        launch(&gateway, &folders);
+        launch(&gateway, &folders, change);
         let sidecar = folders.start();
         Self { gateway, folders, sidecar }
     }
@@ -61,7 +68,7 @@ impl Stage {
         let gateway = Gateway::start().await;
         gateway.verdicts(verdicts);
         let folders = Folders::governed(&gateway, "acp");
-        launch(&gateway, &folders);
+        launch(&gateway, &folders, |_| {});
         let sidecar = folders.start();
         Self { gateway, folders, sidecar }
     }
@@ -133,7 +140,7 @@ impl Stage {
         drop(gateway);
         let gateway = Gateway::start().await;
         folders.next_run(&gateway);
-        launch(&gateway, &folders);
+        launch(&gateway, &folders, |_| {});
         let sidecar = folders.start();
         Self { gateway, folders, sidecar }
     }

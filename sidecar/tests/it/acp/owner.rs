@@ -4,6 +4,7 @@ use pilothouse_domain::value::{Adjustment, Answer, MessagePriority};
 use pilothouse_wire::Command;
 
 use super::{Stage, fake};
+use crate::liveness::outage_with_a_pause;
 use crate::sidecar::message;
 
 fn answer(question: &str, answer: &str) -> Vec<Answer> {
@@ -283,6 +284,21 @@ async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
     stage.begin(options, false, Some("say hello"), |begin| begin.allow_unmetered = true);
     stage.gateway.sees("turn_completed").await;
     assert_eq!(stage.abilities()["unmetered"], true);
+}
+
+/// The server is away before its pause arrives, so the sidecar pauses and resumes the agent on its own.
+#[tokio::test]
+async fn end_of_an_outage_is_no_permission_for_unmetered_work() {
+    let mut options = fake("");
+    options["agent"] = "codex".into();
+    let stage = Stage::launched(|launch| launch.offline.unpriced_seconds = 0.1).await;
+    stage.begin(options, false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
+    stage.gateway.sees("turn_started").await;
+    outage_with_a_pause(&stage.gateway, &stage.folders).await;
+    assert!(!stage.told().iter().any(|line| line.starts_with("assistant_message")), "{:#?}", stage.told());
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    stage.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]

@@ -345,6 +345,10 @@ async fn verb(
         "resolve" | "inject-context" => {
             let heard = body.get("resolution").or(body.get("content")).cloned().unwrap_or(body);
             fake.with(|inner| inner.heard.push_back(heard));
+            if fake.script[&verb] == "mute" {
+                // The request takes effect and gets no answer.
+                std::future::pending::<()>().await;
+            }
             StatusCode::NO_CONTENT.into_response()
         }
         "replay" => {

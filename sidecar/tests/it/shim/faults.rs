@@ -1,5 +1,6 @@
 //! Shims that answer slowly, wrongly or not at all, lose events, or die: each ends in a defined state.
 
+use pilothouse_domain::CommandId;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
@@ -326,4 +327,75 @@ async fn message_that_the_shim_does_not_take_follows_the_turn() {
     stage.gateway.send(message("second", MessagePriority::Immediate));
     stage.gateway.sees("assistant_message text heard \"second\"").await;
     stage.gateway.sees("assistant_message text resumed at 7 with \"first\"").await;
+}
+
+#[tokio::test]
+async fn message_without_an_answer_of_the_shim_is_not_sent_again() {
+    let script = json!({ "inject-context": "mute",
+        "turn": [said("begun"), { "hear": true }, { "checkpoint": true }, completed()] });
+    let stage = Stage::playing(script).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    let sent = stage.gateway.send(message("first", MessagePriority::Immediate));
+    stage.gateway.sees("notice message_uncertain").await;
+    stage.gateway.acknowledged(sent, "delivery-uncertain").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.send(message("second", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"second\"").await;
+    let story = stage.gateway.story();
+    let texts: Vec<_> = story.iter().filter(|event| event.contains("\"first\"")).collect();
+    assert_eq!(texts, ["assistant_message text heard \"first\""], "{story:#?}");
+}
+
+/// Begins a turn that asks for a permission, and allows it. Returns the command with the answer.
+async fn allowed(resolve: Value) -> (Stage, CommandId) {
+    let script = json!({ "resolve": resolve, "turn": [approval(), { "hear": true }, completed()] });
+    let stage = Stage::playing(script).await;
+    let at = stage.gateway.sees("question_asked").await;
+    let asked = stage.gateway.delivered().swap_remove(at);
+    let answer = stage.gateway.decide(&asked, "Allow", None);
+    (stage, answer)
+}
+
+#[tokio::test]
+async fn refused_resolution_is_repeated_as_the_error_says() {
+    let limited = error("rate_limited", json!({ "retryAfterMs": 100 }));
+    let unavailable = error("provider_unavailable", json!({ "retryable": true }));
+    let (stage, answer) = allowed(json!([unavailable, limited])).await;
+    stage.gateway.acknowledged(answer, "done").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice provider_unavailable").await;
+    stage.gateway.sees("notice rate_limited").await;
+    let story = stage.gateway.story();
+    let heard = story.iter().filter(|event| event.contains("heard")).count();
+    assert!(heard == 1 && !story.contains(&"notice decision_not_taken".to_owned()), "{story:#?}");
+}
+
+#[tokio::test]
+async fn resolution_that_is_refused_each_time_fails_the_turn() {
+    let limited = error("rate_limited", json!({ "retryAfterMs": 10 }));
+    let (stage, _) = allowed(json!(vec![limited; 20])).await;
+    let (reason, why) = end(&stage).await;
+    assert!(reason == "resolve_failed" && why.contains("limits the rate"), "{reason} {why}");
+}
+
+#[tokio::test]
+async fn resolution_without_an_answer_of_the_shim_fails_the_turn() {
+    for (resolve, says) in [("hang", "did not answer within 1 s"), ("garbage", "is not valid")] {
+        let (stage, _) = allowed(resolve.into()).await;
+        let (reason, why) = end(&stage).await;
+        assert!(reason == "resolve_failed" && why.contains(says), "{resolve}: {reason} {why}");
+    }
+}
+
+#[tokio::test]
+async fn agent_that_waits_for_a_repeated_resolution_can_be_paused_and_interrupted() {
+    let limited = error("rate_limited", json!({ "retryAfterMs": 600_000 }));
+    let (stage, answer) = allowed(json!([limited])).await;
+    stage.gateway.acknowledged(answer, "done").await;
+    for command in [Command::Pause {}, Command::Resume {}, Command::Interrupt {}] {
+        let id = stage.gateway.send(command);
+        stage.gateway.acknowledged(id, "done").await;
+    }
+    stage.gateway.send(message("next", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
 }

@@ -5,7 +5,9 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::{Stage, approval, begin, completed, said};
-use crate::sidecar::{delegating_to, message};
+use crate::gateway::Gateway;
+use crate::liveness::outage_with_a_pause;
+use crate::sidecar::{Folders, delegating_to, message};
 use crate::verdicts::Verdict;
 
 const PAUSES: &str = r#"{"supportsPause": true, "supportsResume": true}"#;
@@ -258,6 +260,28 @@ async fn unmetered_agent_waits_for_permission() {
     stage.gateway.acknowledged(pause, "done").await;
     assert!(!stage.gateway.story().contains(&"assistant_message text begun".to_owned()));
     stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("turn_completed").await;
+}
+
+/// The server is away before its pause arrives, so the sidecar pauses and resumes the agent on its own.
+#[tokio::test]
+async fn end_of_an_outage_is_no_permission_for_unmetered_work() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::of_adapter(&gateway, "shim");
+    let mut launch = folders.launch(&gateway);
+    launch.offline.unpriced_seconds = 0.1;
+    folders.write_launch(&launch);
+    let sidecar = folders.start();
+    let stage = Stage { gateway, folders, sidecar };
+    let mut begin = begin(&json!({ "turn": [said("begun"), completed()] }), Some("do it"), false);
+    begin.allow_unmetered = false;
+    stage.begin(begin);
+    stage.gateway.sees("turn_started").await;
+    outage_with_a_pause(&stage.gateway, &stage.folders).await;
+    let story = stage.gateway.story();
+    assert!(!story.contains(&"assistant_message text begun".to_owned()), "{story:#?}");
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
     stage.gateway.sees("turn_completed").await;
 }
 

@@ -278,6 +278,19 @@ fn message_refused_by_the_sidecar_waits_for_its_owner() {
         .then_queue(&[1], &[]);
 }
 
+#[test]
+fn message_that_the_agent_may_have_is_not_sent_again() {
+    let scenario = Scenario::running().when(|s| s.steer(1));
+    let command = dispatched(&scenario);
+    let code = "delivery-uncertain".to_owned();
+    let scenario = scenario
+        .told(AgentFact::CommandRefused { command, code, message: String::new() })
+        .then_events(&["CommandRefused", "MessageDeliveryUncertain"])
+        .told(completes("t1"));
+    let [message] = scenario.conv.queue.messages() else { panic!("one message") };
+    assert!(message.delivery_uncertain && !message.sent);
+}
+
 /// A late refusal of a delivered message removes no other message.
 #[test]
 fn a_late_refusal_drops_no_other_message() {

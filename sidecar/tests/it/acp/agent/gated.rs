@@ -7,8 +7,9 @@ use super::Fake;
 impl Fake {
     pub(super) fn play_gated(&mut self, word: &str, rest: &str) {
         match word {
-            "write" => {
-                let written = self.ask("fs/write_text_file", json!({"path": rest, "content": "one"}));
+            "write" | "write-much" => {
+                let content = if word == "write" { "one".to_owned() } else { "x".repeat(super::MUCH) };
+                let written = self.ask("fs/write_text_file", json!({"path": rest, "content": content}));
                 Self::say(&format!("written: {}", error(&written)));
             }
             "run" => {
