@@ -183,8 +183,9 @@ impl Host {
         if let Command::RunValidation { criteria, timeout_seconds } = command {
             let folder = PathBuf::from(&self.launch.request.working_directory);
             let limit = Duration::from_secs(timeout_seconds).min(MAX_VALIDATION);
+            let (processes, redactor) = (self.processes.clone(), self.spool.redactor().clone());
             self.validation =
-                Some(Validation::begin(command_id, criteria, limit, folder, self.processes.clone()));
+                Some(Validation::begin(command_id, criteria, limit, folder, processes, redactor));
             return Ok(AfterCommand::Continue);
         }
         if matches!(command, Command::Stop {}) {

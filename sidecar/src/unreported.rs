@@ -8,9 +8,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ignore::WalkBuilder;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder};
 use nix::fcntl::OFlag;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::artifact::{ArtifactPath, ReportState, UnreportedFiles, WorkspaceFile};
@@ -38,6 +40,11 @@ const LISTED: &str = "unreported-files.sha256";
 const MAX_VISITED: usize = 20_000;
 /// The scan delays the report that the run ended.
 const MAX_TIME: Duration = Duration::from_secs(2);
+/// Name of the files that exclude others.
+const IGNORE_FILE: &str = ".gitignore";
+/// In bytes, for one file and for all. Larger files are not used.
+const MAX_IGNORE_FILE: u64 = 1024 * 1024;
+const MAX_IGNORE_FILES: u64 = 4 * MAX_IGNORE_FILE;
 /// Folders with contents that programs can make again. Hidden files, and those that `.gitignore` names, are excluded as well.
 const GENERATED: [&str; 3] = ["node_modules", "__pycache__", "venv"];
 
@@ -114,14 +121,17 @@ pub(crate) async fn report(launch: &SidecarLaunch, spool: &Spool) -> Result<bool
     }
     let notice = RawEvent::Notice { name: NOTICE.to_owned(), summary, detail: Some(detail) };
     spool.append(Outgoing::event(notice)?).await?;
-    if let Err(error) = fs::write(&listed, hash) {
+    // Outside of a container, whose agent may have made a link of it.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    if let Err(error) = options.open(&listed).and_then(|mut file| file.write_all(hash.as_bytes())) {
         warn!(%error, "failed to note which files were listed; they will be listed again");
     }
     Ok(true)
 }
 
 /// The unreported files, if they are found within twice [`MAX_TIME`]. The scan runs in a thread of its own, which is left behind after
-/// that, because a file system can block for ever: the walk reads `.gitignore` even if the agent made a named pipe of it.
+/// that, because a file system can block for ever.
 async fn find_in_time(launch: SidecarLaunch) -> Option<UnreportedFiles> {
     let (send, found) = oneshot::channel();
     std::thread::spawn(move || send.send(find(&launch, Instant::now() + MAX_TIME)));
@@ -147,15 +157,12 @@ fn find(launch: &SidecarLaunch, deadline: Instant) -> io::Result<Option<Unreport
     let reports = ReportedFiles::of(&launch.session_home).load()?;
     let root = Path::new(&launch.request.working_directory);
     let mut walk = WalkBuilder::new(root);
-    // Settings outside of the workspace are not the owner's wish for it.
-    walk.parents(false)
-        .git_global(false)
-        .git_exclude(false)
-        .ignore(false)
-        .require_git(false)
-        .follow_links(false)
-        .same_file_system(true);
-    walk.filter_entry(|entry| !GENERATED.iter().any(|name| entry.file_name() == *name));
+    // Settings outside of the workspace are not the owner's wish for it. The walk would read ignore files of any kind and size.
+    walk.standard_filters(false).follow_links(false).same_file_system(true);
+    let ignored = IgnoreFiles::below(root);
+    walk.filter_entry(move |entry| {
+        !GENERATED.iter().any(|name| entry.file_name() == *name) && !ignored.exclude(entry)
+    });
     let (mut files, mut complete) = (Vec::new(), true);
     for (visited, entry) in walk.build().enumerate() {
         if visited >= MAX_VISITED || Instant::now() >= deadline {
@@ -194,12 +201,78 @@ fn shown(path: &Path) -> String {
         .collect()
 }
 
+/// The `.gitignore` files of a workspace. The agent may have written them, so their size is limited.
+#[derive(Debug)]
+struct IgnoreFiles {
+    root: PathBuf,
+    read: Mutex<ReadIgnoreFiles>,
+}
+
+#[derive(Debug, Default)]
+struct ReadIgnoreFiles {
+    /// By folder. `None` for a folder whose rules are not used.
+    rules: HashMap<PathBuf, Option<Gitignore>>,
+    bytes: u64,
+}
+
+impl IgnoreFiles {
+    fn below(root: &Path) -> Self {
+        Self { root: root.to_owned(), read: Mutex::default() }
+    }
+
+    /// Whether the nearest rule for an entry excludes it. Hidden files are excluded unless a rule includes them.
+    fn exclude(&self, entry: &DirEntry) -> bool {
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = entry.path().ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
+        for folder in folders {
+            let Some(rules) = read.of(folder) else { continue };
+            let rule = rules.matched(entry.path(), is_folder);
+            if !rule.is_none() {
+                return rule.is_ignore();
+            }
+        }
+        entry.file_name().as_encoded_bytes().starts_with(b".")
+    }
+}
+
+impl ReadIgnoreFiles {
+    fn of(&mut self, folder: &Path) -> Option<&Gitignore> {
+        let Self { rules, bytes } = self;
+        rules.entry(folder.to_owned()).or_insert_with(|| load_rules(folder, bytes).ok()).as_ref()
+    }
+}
+
+/// Reads the rules of a folder, and adds their size to `total`.
+fn load_rules(folder: &Path, total: &mut u64) -> io::Result<Gitignore> {
+    let file = open_file(&folder.join(IGNORE_FILE))?;
+    let metadata = file.metadata()?;
+    let bytes = metadata.len();
+    if !metadata.is_file() || bytes > MAX_IGNORE_FILE || *total + bytes > MAX_IGNORE_FILES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    *total += bytes;
+    let mut text = Vec::new();
+    file.take(bytes).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let mut rules = GitignoreBuilder::new(folder);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        // Like git, ignores a line that is no pattern.
+        let _ = rules.add_line(None, line);
+    }
+    rules.build().map_err(io::Error::other)
+}
+
+/// Opens a file to read. Does not block on a named pipe, and does not follow a link.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+}
+
 /// Whether a file has the reported content, which has at most 100 MB.
 fn is_content(path: &Path, report: &Report) -> bool {
     let read = || {
-        // Does not block on a named pipe, and does not follow a link.
-        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        let file: File = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+        let file = open_file(path)?;
         let mut bytes = Vec::new();
         file.take(report.size_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok::<_, io::Error>(bytes)
@@ -324,6 +397,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn ignore_file_that_is_huge_or_a_link_is_not_used() {
+        let given = given();
+        given.write("huge/a", "x");
+        given.write("huge/.gitignore", "a\n");
+        let huge = OpenOptions::new().write(true).open(given.work.path().join("huge/.gitignore")).unwrap();
+        huge.set_len(8 << 30).unwrap();
+        given.write("link/b", "x");
+        given.write("rules", "b\n");
+        symlink("../rules", given.work.path().join("link/.gitignore")).unwrap();
+        assert_eq!(given.found(), ["huge/a", "link/b", "rules"]);
+    }
+
+    #[test]
+    fn nearest_ignore_file_decides() {
+        let given = given();
+        for path in ["a.log", "sub/a.log", "sub/b.log", "sub/deep/a.log", "built/a.txt", ".env", ".kept"] {
+            given.write(path, "x");
+        }
+        given.write(".gitignore", "\u{feff}*.log\r\n# comment\nbuilt/\n!.kept\n");
+        given.write("sub/.gitignore", "!a.log\n");
+        assert_eq!(given.found(), [".kept", "sub/a.log", "sub/deep/a.log"]);
+    }
+
     #[tokio::test]
     async fn named_pipe_as_ignore_file_does_not_block_the_end_of_a_run() {
         let given = given();
@@ -332,7 +429,8 @@ mod tests {
         let spool = open(given.home.path());
         let log = RawEvent::LogChunk { stream: "agent".into(), content: "ready".into() };
         spool.append(Outgoing::event(log).unwrap()).await.unwrap();
-        assert!(!timeout(Duration::from_mins(1), report(&given.launch, &spool)).await.unwrap().unwrap());
+        assert!(timeout(Duration::from_mins(1), report(&given.launch, &spool)).await.unwrap().unwrap());
+        assert_eq!(given.found(), ["a"]);
     }
 
     #[test]

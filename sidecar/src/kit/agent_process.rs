@@ -13,11 +13,16 @@ use tokio::task::JoinHandle;
 
 use crate::adapter::EventSink;
 use crate::process::{Group, ProcessHandle, Processes, ToolProcesses};
+use crate::redaction::{RedactedOutput, Redactor};
 
-/// Limit of a log chunk, in bytes.
+/// Most bytes that are read for a log chunk.
 const PIECE: usize = 16 * 1024;
 /// In bytes per run, so that an agent that prints endlessly does not fill the journal.
 const MAX_LOG: usize = 4 * 1024 * 1024;
+/// The last chunk of a log that reached its limit.
+const LEFT_OUT: &str = "[the agent printed more than is kept]";
+/// In bytes.
+const MAX_LAST_WORDS: usize = 4 * 1024;
 /// How long to collect log output before it is published.
 const GATHER: Duration = Duration::from_millis(300);
 /// How long an agent may take to end on its own after its input was closed.
@@ -134,56 +139,146 @@ pub(crate) fn secrets(variables: &BTreeMap<String, String>) -> impl Iterator<Ite
     variables.iter().filter(move |(name, _)| is_secret(name)).map(|(_, value)| value.as_str())
 }
 
-/// Publishes output of the agent in chunks.
-async fn log(mut stderr: impl AsyncRead + Unpin, events: EventSink, last_words: Arc<Mutex<String>>) {
-    let mut logged = 0;
+/// What an agent prints. It is redacted as a whole, because a chunk can end within a secret.
+#[derive(Debug)]
+struct AgentLog {
+    output: RedactedOutput,
+    /// Bytes of the next chunk.
+    piece: Vec<u8>,
+    /// Bytes that were published or left out.
+    logged: usize,
+    last_words: Arc<Mutex<String>>,
+}
+
+impl AgentLog {
+    fn new(redactor: &Redactor, last_words: Arc<Mutex<String>>) -> Self {
+        Self { output: redactor.output(), piece: Vec::new(), logged: 0, last_words }
+    }
+
+    /// The next chunk, if there is one. Beyond the limit of the log, only the last words are updated.
+    fn take(&mut self, is_over: bool) -> Option<String> {
+        let mut content = self.output.push(&self.piece);
+        self.piece.clear();
+        if is_over {
+            content.push_str(&self.output.end());
+        }
+        if content.is_empty() {
+            return None;
+        }
+        self.remember(&content);
+        if self.logged > MAX_LOG {
+            return None;
+        }
+        self.logged += content.len();
+        Some(if self.logged > MAX_LOG { LEFT_OUT.to_owned() } else { content })
+    }
+
+    fn remember(&self, content: &str) {
+        let Ok(mut words) = self.last_words.lock() else { return };
+        words.push_str(content);
+        let start = words.ceil_char_boundary(words.len().saturating_sub(MAX_LAST_WORDS));
+        words.drain(..start);
+    }
+}
+
+/// Publishes output of the agent in chunks. Reads to the end also beyond the limit, or the agent would block on a full pipe.
+async fn log(mut output: impl AsyncRead + Unpin, events: EventSink, last_words: Arc<Mutex<String>>) {
+    let mut log = AgentLog::new(events.redactor(), last_words);
     let mut buffer = vec![0; PIECE];
-    let mut piece: Vec<u8> = Vec::new();
-    let mut open = true;
-    while open {
-        let gathering = !piece.is_empty() && piece.len() < PIECE;
-        let read = if gathering {
-            tokio::time::timeout(GATHER, stderr.read(&mut buffer)).await.ok()
-        } else if piece.is_empty() {
-            Some(stderr.read(&mut buffer).await)
+    let mut is_over = false;
+    while !is_over {
+        let reading = output.read(&mut buffer[..PIECE - log.piece.len()]);
+        let read = if log.piece.is_empty() {
+            Some(reading.await)
         } else {
-            None
+            tokio::time::timeout(GATHER, reading).await.ok()
         };
         match read {
             Some(Ok(length @ 1..)) => {
-                piece.extend_from_slice(&buffer[..length]);
-                continue;
+                log.piece.extend_from_slice(&buffer[..length]);
+                if log.piece.len() < PIECE {
+                    continue;
+                }
             }
-            Some(_) => open = false,
+            Some(_) => is_over = true,
             None => {}
         }
-        if piece.is_empty() {
-            continue;
-        }
-        // An incomplete line waits for the next chunk, so that no secret is split.
-        let end = if open && piece.len() < PIECE {
-            piece.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
-        } else {
-            piece.len()
-        };
-        let end = if end == 0 { piece.len() } else { end };
-        let content = String::from_utf8_lossy(&piece[..end]).into_owned();
-        piece.drain(..end);
-        if let Ok(mut words) = last_words.lock() {
-            words.clone_from(&content);
-        }
-        logged += content.len();
-        let full = logged > MAX_LOG;
-        let content = if full { "[the agent printed more than is kept]".to_owned() } else { content };
-        if logged - content.len() <= MAX_LOG
+        if let Some(content) = log.take(is_over)
             && events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await.is_err()
         {
             return;
         }
-        if full {
-            // Continue to read, or the agent would block on a full pipe.
-            while matches!(stderr.read(&mut buffer).await, Ok(1..)) {}
-            return;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::spool::tests::{bodies, open};
+
+    const SECRET: &str = "sk-fake-0123456789";
+
+    /// Events that keep [`SECRET`] secret.
+    fn events(dir: &Path) -> EventSink {
+        let events = EventSink::new(open(dir));
+        events.keep_secret(SECRET);
+        events
+    }
+
+    async fn published(events: &EventSink) -> String {
+        bodies(events.spool()).await.iter().filter_map(|body| body["content"].as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn secret_across_two_chunks_is_not_published() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = events(dir.path());
+        let text = format!("{}{SECRET} is the key\n", "x".repeat(PIECE - 5));
+        log(text.as_bytes(), events.clone(), Arc::default()).await;
+        assert_eq!(bodies(events.spool()).await.len(), 2);
+        assert_eq!(published(&events).await, text.replace(SECRET, "[secret]"));
+    }
+
+    #[tokio::test]
+    async fn unfinished_line_ends_before_a_secret_and_between_characters() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = events(dir.path());
+        let (mut agent, output) = tokio::io::duplex(1024);
+        let logging = tokio::spawn(log(output, events.clone(), Arc::default()));
+        let text = format!("Zoë has {SECRET}\n").into_bytes();
+        for (part, expected) in [(0..3, "Zo"), (3..15, "Zoë has ")] {
+            agent.write_all(&text[part]).await.unwrap();
+            let until_published = async {
+                while published(&events).await != expected {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(20), until_published).await.expect(expected);
         }
+        agent.write_all(&text[15..]).await.unwrap();
+        drop(agent);
+        logging.await.unwrap();
+        assert_eq!(published(&events).await, "Zoë has [secret]\n");
+    }
+
+    #[test]
+    fn output_beyond_the_limit_is_announced_once_and_last_words_stay_current() {
+        let words = Arc::<Mutex<String>>::default();
+        let mut log = AgentLog::new(&Redactor::default(), Arc::clone(&words));
+        let whole = MAX_LOG / PIECE;
+        let mut published = Vec::new();
+        for _ in 0..whole + 3 {
+            log.piece.extend(vec![b'x'; PIECE]);
+            published.extend(log.take(false));
+        }
+        log.piece.extend(b"\nthe real cause\n");
+        published.extend(log.take(true));
+        assert_eq!(published.len(), whole + 1);
+        assert_eq!(published.last().unwrap(), LEFT_OUT);
+        let words = words.lock().unwrap();
+        assert!(words.len() <= MAX_LAST_WORDS && words.ends_with("\nthe real cause\n"), "{words}");
     }
 }

@@ -44,7 +44,7 @@ struct Arguments {
     /// How many lines you wrote, where that cannot be counted.
     #[serde(default)]
     output_line_count: u32,
-    /// Your result, if your brief describes one.
+    /// Your result, if your brief describes one: at most 32 KiB.
     #[serde(default)]
     result: Option<Value>,
 }
@@ -110,6 +110,15 @@ impl Tool for SubmitTool {
             output_line_count,
             result,
         } = arguments;
+        let result_bytes = result.as_ref().map_or(0, |result| result.to_string().len());
+        if result_bytes > SessionOutput::MAX_RESULT_BYTES {
+            return ToolOutput::error(format!(
+                "Nothing was submitted, because the result has {} KiB. At most {} KiB are possible. Write the details to a file, \
+                 shorten the result, and call the tool again.",
+                result_bytes.div_ceil(1024),
+                SessionOutput::MAX_RESULT_BYTES / 1024
+            ));
+        }
         let since = commit_sha.as_ref().map(|sha| format!("{sha}^"));
         let counted = changes(&self.processes, self.thread.as_ref(), &self.folder, since.as_deref()).await;
         let Changes { files, lines } =
@@ -216,6 +225,9 @@ async fn changes(
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
     async fn run(folder: &Path, arguments: &[&str]) {
@@ -223,6 +235,24 @@ mod tests {
         let named = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
         let done = git.args(named).args(arguments).current_dir(folder).output().await.unwrap();
         assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    #[tokio::test]
+    async fn result_beyond_the_limit_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let submitted = Submitted::default();
+        let destination = Destination::Turn(submitted.clone());
+        let tool = SubmitTool::new(destination, Processes::unguarded(), None, dir.path().to_owned());
+        // The limit is that of the JSON, which has two quotation marks.
+        let most = SessionOutput::MAX_RESULT_BYTES - 2;
+        for (length, refused) in [(most + 1, true), (most, false)] {
+            let (progress, _) = mpsc::unbounded_channel();
+            let cancelled = CancellationToken::new();
+            let context = ToolContext { tool_call_id: "c".into(), cancelled, progress };
+            let arguments = json!({ "allTestsPassing": true, "result": "x".repeat(length) });
+            let output = tool.run(arguments, context).await;
+            assert_eq!((output.is_error, submitted.take().is_none()), (refused, refused), "{output:?}");
+        }
     }
 
     #[tokio::test]

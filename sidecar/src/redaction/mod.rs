@@ -19,7 +19,7 @@ use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
 use serde_json::Value;
 
 use search::Search;
-pub use stream::RedactedStream;
+pub use stream::{RedactedOutput, RedactedStream};
 
 pub const IN_PLACE: &str = "[secret]";
 
@@ -84,6 +84,11 @@ impl Redactor {
     /// A redactor for a text that arrives in pieces.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self.clone())
+    }
+
+    /// A redactor for output that arrives in bytes.
+    pub fn output(&self) -> RedactedOutput {
+        RedactedOutput::new(self.clone())
     }
 
     /// The JSON without secrets. `None` if it contains none.

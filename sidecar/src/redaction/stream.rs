@@ -1,4 +1,4 @@
-//! Redacts a text that arrives in pieces, even if a secret is split between them.
+//! Redacts text and output that arrive in pieces, even if a secret is split between them.
 
 use super::Redactor;
 use super::search::Scan;
@@ -44,5 +44,45 @@ impl RedactedStream {
             scan.rest(&mut clean);
         }
         clean
+    }
+}
+
+/// Redacts output that arrives in bytes. A character that is split between two pieces stays whole, and invalid bytes are replaced.
+#[derive(Debug, Default)]
+pub struct RedactedOutput {
+    stream: RedactedStream,
+    /// The beginning of a character, between two pieces.
+    undecoded: Vec<u8>,
+}
+
+impl RedactedOutput {
+    pub(super) const fn new(redactor: Redactor) -> Self {
+        Self { stream: RedactedStream::new(redactor), undecoded: Vec::new() }
+    }
+
+    /// Returns the text that can be released.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        self.undecoded.extend_from_slice(bytes);
+        let complete = self.undecoded.len() - incomplete_end(&self.undecoded);
+        let text = String::from_utf8_lossy(&self.undecoded[..complete]).into_owned();
+        self.undecoded.drain(..complete);
+        self.stream.push(&text)
+    }
+
+    /// Returns the text that was held back.
+    pub fn end(&mut self) -> String {
+        let undecoded = std::mem::take(&mut self.undecoded);
+        let mut text = self.stream.push(&String::from_utf8_lossy(&undecoded));
+        text.push_str(&self.stream.end());
+        text
+    }
+}
+
+/// Length of the incomplete character at the end.
+fn incomplete_end(bytes: &[u8]) -> usize {
+    let Some(last) = bytes.utf8_chunks().last() else { return 0 };
+    match std::str::from_utf8(last.invalid()) {
+        Err(error) if error.error_len().is_none() => last.invalid().len(),
+        _ => 0,
     }
 }

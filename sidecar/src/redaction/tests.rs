@@ -26,6 +26,16 @@ fn streamed<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) 
 }
 
 #[test]
+fn split_character_stays_whole_and_invalid_bytes_are_replaced() {
+    let mut output = Redactor::default().output();
+    let pieces: [&[u8]; 4] = [b"Zo\xc3", b"\xab \xff", b"\xe2\x82", b"x\xc3"];
+    let mut released: String = pieces.into_iter().map(|piece| output.push(piece)).collect();
+    assert_eq!(released, "Zoë \u{fffd}\u{fffd}x");
+    released.push_str(&output.end());
+    assert!(released.ends_with("x\u{fffd}"));
+}
+
+#[test]
 fn known_secret_is_replaced_everywhere() {
     let redactor =
         knowing(&["sk-ant-1234567890", "sk-ant-1234567890-and-more", "with \"quotes\" and \\", "short"]);

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::output::{BoundedOutput, excerpt};
 use crate::process::{Group, Processes};
+use crate::redaction::Redactor;
 
 /// In characters.
 const MAX_LINE: usize = 200;
@@ -29,6 +30,7 @@ pub(super) enum CommandEnd {
 #[derive(Debug)]
 pub(super) struct CommandOutput {
     pub(super) command_end: CommandEnd,
+    /// Without secrets, like `excerpt`.
     pub(super) text: String,
     pub(super) excerpt: String,
 }
@@ -46,6 +48,7 @@ pub(super) async fn run(
     command: &str,
     folder: &Path,
     processes: &Processes,
+    redactor: &Redactor,
     deadline: Instant,
 ) -> CommandOutput {
     let started = start(command, folder, processes);
@@ -56,7 +59,7 @@ pub(super) async fn run(
             return CommandOutput { command_end, text: String::new(), excerpt: String::new() };
         }
     };
-    let mut kept = BoundedOutput::default();
+    let mut kept = BoundedOutput::without_secrets(redactor.clone());
     let ended = {
         let reading = read(&mut pipe, &mut kept);
         tokio::pin!(reading);

@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::process::Processes;
+use crate::redaction::Redactor;
 use command::{CommandEnd, CommandOutput};
 
 /// In characters, for a command in a reason.
@@ -36,15 +37,16 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// Starts to check `criteria` in `folder`.
+    /// Starts to check `criteria` in `folder`. The results contain no secret that `redactor` knows.
     pub(crate) fn begin(
         command_id: CommandId,
         criteria: Vec<ValidationCriterion>,
         limit: Duration,
         folder: PathBuf,
         processes: Processes,
+        redactor: Redactor,
     ) -> Self {
-        Self { command_id, task: tokio::spawn(check(criteria, limit, folder, processes)) }
+        Self { command_id, task: tokio::spawn(check(criteria, limit, folder, processes, redactor)) }
     }
 
     /// Waits for the end. Cancel-safe.
@@ -77,6 +79,7 @@ async fn check(
     limit: Duration,
     folder: PathBuf,
     processes: Processes,
+    redactor: Redactor,
 ) -> Vec<CriterionResult> {
     let deadline = Instant::now() + limit;
     let mut results = Vec::with_capacity(criteria.len());
@@ -86,7 +89,7 @@ async fn check(
             continue;
         }
         let command = criterion.custom_command.clone().unwrap_or_default();
-        let printed = Box::pin(command::run(&command, &folder, &processes, deadline)).await;
+        let printed = Box::pin(command::run(&command, &folder, &processes, &redactor, deadline)).await;
         results.push(judge(&criterion, &cut(&command, MAX_COMMAND), printed, limit));
     }
     results

@@ -1,6 +1,9 @@
-//! Keeps the beginning and the end of a command's output.
+//! Keeps the beginning and the end of a command's output, without secrets. They are removed before anything is cut, because the rest
+//! of a cut secret is not recognised.
 
 use std::collections::VecDeque;
+
+use crate::redaction::{RedactedOutput, Redactor};
 
 /// In bytes. Coverage is searched for in both.
 const HEAD: usize = 32 * 1024;
@@ -14,10 +17,21 @@ pub(super) struct BoundedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: bool,
+    redacted: RedactedOutput,
+    redactor: Redactor,
 }
 
 impl BoundedOutput {
+    pub(super) fn without_secrets(redactor: Redactor) -> Self {
+        Self { redacted: redactor.output(), redactor, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        let text = self.redacted.push(bytes);
+        self.keep(text.as_bytes());
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
@@ -28,13 +42,17 @@ impl BoundedOutput {
     }
 
     /// The kept bytes as text.
-    pub(super) fn text(self) -> String {
-        let Self { mut head, tail, left_out } = self;
+    pub(super) fn text(mut self) -> String {
+        let rest = self.redacted.end();
+        self.keep(rest.as_bytes());
+        let Self { mut head, tail, left_out, redactor, .. } = self;
         if left_out {
             head.extend_from_slice("\n[…]\n".as_bytes());
         }
         head.extend(tail);
-        plain(&String::from_utf8_lossy(&head))
+        let text = plain(&String::from_utf8_lossy(&head));
+        // An escape code can be within a secret.
+        redactor.text(&text).unwrap_or(text)
     }
 }
 
@@ -56,6 +74,7 @@ fn plain(text: &str) -> String {
     out
 }
 
+/// The beginning and the end of a text without secrets.
 pub(super) fn excerpt(text: &str) -> String {
     let text = text.trim();
     let length = text.chars().count();
@@ -92,5 +111,24 @@ mod tests {
         let mut kept = BoundedOutput::default();
         kept.push("\u{1b}[1;31mred\u{1b}[0m\r\n\u{0}\u{7}plain\té".as_bytes());
         assert_eq!(kept.text(), "red\nplain\té");
+    }
+
+    #[test]
+    fn secret_that_is_cut_leaves_no_part() {
+        const SECRET: &str = "kestrel-0123456789";
+        let redactor = Redactor::default();
+        redactor.keep(SECRET);
+        let halves = |at: usize| (format!("{}{}", "a".repeat(at), &SECRET[..9]), &SECRET[9..]);
+        // At the end of the excerpt's beginning, of the kept beginning, and with an escape code in it.
+        for (at, between) in [(EXCERPT_HEAD - 9, ""), (HEAD - 9, ""), (EXCERPT_HEAD - 9, "\u{1b}[0m")] {
+            let mut kept = BoundedOutput::without_secrets(redactor.clone());
+            let (first, second) = halves(at);
+            let output = format!("{first}{between}{second}{}", "b".repeat(HEAD + TAIL));
+            output.as_bytes().chunks(1000).for_each(|piece| kept.push(piece));
+            let text = kept.text();
+            for text in [excerpt(&text), text] {
+                assert!(!text.contains("kestrel") && !text.contains("456789"), "{at} {between:?}");
+            }
+        }
     }
 }
