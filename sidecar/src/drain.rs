@@ -1,6 +1,7 @@
 //! `drain`: sends the events that a dead sidecar left in its spool, and lists files that its agent did not report.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::broker::{Broker, Purpose};
 use crate::exit::Exit;
@@ -13,6 +14,10 @@ use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::{Sealer, Spool};
 use crate::unreported;
 
+/// Upper bound of the heartbeat interval from which the backoff follows: a drain has little time, so it must send soon after an
+/// outage.
+const HEARTBEAT: Duration = Duration::from_secs(3);
+
 /// Publishes all unsent events in order, until all are sent or the broker refuses the run for good. The caller limits
 /// the time.
 pub async fn drain(path: &Path) -> Result<Exit, RunError> {
@@ -20,7 +25,7 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
         other => other?,
     };
-    if !dir.spool_path().exists() {
+    if !dir.has_spool()? {
         return Ok(Exit::Done);
     }
     let launch = dir.launch()?;
@@ -29,7 +34,7 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     spool.release_withheld().await?;
     let publish = async || {
         let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
-        let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));
+        let backoff = Backoff::broker(seconds(launch.heartbeat_seconds).min(HEARTBEAT));
         let (publisher, _drained) =
             Publisher::new(spool.clone(), broker, Connection::default(), Faults::default(), backoff);
         match publisher.drain().await {

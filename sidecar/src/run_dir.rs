@@ -2,11 +2,12 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use pilothouse_sqlite::is_disk_full;
 use pilothouse_wire::launch::SidecarLaunch;
 use tracing::warn;
@@ -30,6 +31,9 @@ pub enum RunDirError {
     Read(PathBuf, #[source] io::Error),
     #[error("{0} is not a launch file")]
     Malformed(PathBuf, #[source] serde_json::Error),
+    /// An agent in a container has replaced the file, for example by a link.
+    #[error("{0} is not a file")]
+    NotAFile(PathBuf),
 }
 
 /// Interval between retries while the disk is full at start-up.
@@ -51,12 +55,15 @@ pub(crate) fn until_space<T, E: std::error::Error + 'static>(
 }
 
 impl RunDir {
-    /// Also writes this process's id into the lock file.
+    /// Also writes this process's id into the lock file. A link in its place is not followed: `drain` runs outside of the
+    /// container whose agent may have made the link.
     pub fn lock(path: &Path) -> Result<Self, RunDirError> {
         let lock_path = path.join("lock");
         let failed = |e| RunDirError::Lock(lock_path.clone(), e);
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(failed)?;
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).custom_flags(flags.bits());
+        let file = options.open(&lock_path).map_err(failed)?;
         let mut lock =
             Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
                 Errno::EWOULDBLOCK => RunDirError::Locked(path.to_owned()),
@@ -85,6 +92,18 @@ impl RunDir {
 
     pub fn spool_path(&self) -> PathBuf {
         self.path.join("spool.db")
+    }
+
+    /// Whether there is a spool. Fails if an agent in a container has replaced it, for example by a link to the spool of
+    /// another run.
+    pub fn has_spool(&self) -> Result<bool, RunDirError> {
+        let path = self.spool_path();
+        match path.symlink_metadata() {
+            Ok(found) if found.is_file() => Ok(true),
+            Ok(_) => Err(RunDirError::NotAFile(path)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(RunDirError::Read(path, e)),
+        }
     }
 }
 
@@ -130,6 +149,22 @@ mod tests {
         assert_eq!(fs::read_to_string(dir.path().join("lock")).unwrap(), std::process::id().to_string());
         drop(held);
         RunDir::lock(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn links_in_place_of_lock_and_spool_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("other");
+        fs::write(&other, "of another run").unwrap();
+        let held = RunDir::lock(dir.path()).unwrap();
+        assert!(!held.has_spool().unwrap());
+        std::os::unix::fs::symlink(&other, held.spool_path()).unwrap();
+        assert!(matches!(held.has_spool(), Err(RunDirError::NotAFile(_))));
+        drop(held);
+        fs::remove_file(dir.path().join("lock")).unwrap();
+        std::os::unix::fs::symlink(&other, dir.path().join("lock")).unwrap();
+        assert!(matches!(RunDir::lock(dir.path()), Err(RunDirError::Lock(..))));
+        assert_eq!(fs::read_to_string(other).unwrap(), "of another run");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct Worker {
     /// A file with secrets for agents whose briefs name them, as JSON; only its owner may have access to it (mode 600)
     #[arg(long, env = "PILOTHOUSE_SECRETS", value_name = "FILE")]
     pub secrets: Option<PathBuf>,
-    /// Do not confine agents, even for a --shared worker
+    /// Do not confine agents, even for a --shared worker. With --docker, agents can reach the keys of their run
     #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
     pub unconfined: bool,
     /// End agents with the worker, and remove the worker at the end
@@ -64,6 +64,16 @@ fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("must be NAME=VALUE".to_owned()),
+    }
+}
+
+/// What an agent in a container may do with the keys of its run.
+const fn container_statement(hides_keys: bool) -> &'static str {
+    if hides_keys {
+        "Agents run in containers. Where the kernel and the container engine allow Landlock, they cannot reach the keys of their run; \
+         the log of a run warns where they can.\n"
+    } else {
+        "Agents run in containers, and can reach the keys of their run (--unconfined).\n"
     }
 }
 
@@ -101,7 +111,11 @@ impl Worker {
                     .into(),
             ));
         }
-        let enforced = confinement.is_some_and(AgentConfinement::is_enforced);
+        let confine_agents = confinement.map_or(!self.unconfined, AgentConfinement::is_enforced);
+        let statement = match confinement {
+            Some(confinement) => confinement.worker_statement(),
+            None => container_statement(confine_agents).to_owned(),
+        };
         let url = context.client.base().to_string();
         let labels: BTreeMap<_, _> = self.labels.into_iter().collect();
         let settings = RemoteWorkerSettings {
@@ -118,7 +132,8 @@ impl Worker {
                 options: self.docker_options,
             }),
             secrets: self.secrets,
-            confinement: enforced.then(|| globals.credentials()),
+            hidden: globals.credentials(),
+            confine_agents,
         };
         let worker = RemoteWorker::start(context.client, settings).await?;
         if globals.json {
@@ -127,7 +142,6 @@ impl Worker {
             )?;
         } else {
             let (bold, folder) = (context.style.bold(id.as_str()), data.display());
-            let statement = confinement.map(AgentConfinement::worker_statement).unwrap_or_default();
             write(&format!("{bold} works for {url}, data in {folder}. Ctrl-C ends it.\n{statement}"))?;
         }
         worker.run_until(stop_requested(), self.ephemeral).await;

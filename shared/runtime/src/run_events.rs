@@ -8,14 +8,20 @@ pub trait RunEvents: Send + Sync {
     /// Publishes that the process of a run ended, after everything in its spool was published (`drained`), or after a failed
     /// attempt.
     ///
-    /// Called until it succeeds, and again if the worker is killed before it records the success. The consumer must recognise a
-    /// repeated event by its run.
+    /// Called until it succeeds, each time after another attempt to publish the rest of the spool, and again if the worker is
+    /// killed before it records the success. The consumer must recognise a repeated event by its run.
     async fn report_exit(
         &self,
         session: AgentSessionId,
         run: RunId,
         exit: RunExit,
     ) -> Result<(), ReportError>;
+
+    /// Whether the control plane can accept events of runs now. If it cannot, a failed attempt to publish a spool is repeated
+    /// before the exit is reported.
+    async fn is_ready(&self) -> bool {
+        true
+    }
 }
 
 /// The end of a run could not be published; the caller retries.

@@ -61,6 +61,43 @@ pub(super) struct Prepared {
     pub(super) refusal: Option<String>,
 }
 
+/// Hides paths and restricts nothing else, for an agent in a container. Without support by the kernel or the container's engine, the
+/// agent is not confined, which the log says.
+pub(super) fn hiding(paths: &[PathBuf]) -> Option<Confinement> {
+    match try_hiding(paths) {
+        Ok(confinement) => Some(confinement),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "the agent runs as the sidecar's own user and can read the sidecar's files, among them the keys of its run"
+            );
+            None
+        }
+    }
+}
+
+fn try_hiding(paths: &[PathBuf]) -> io::Result<Confinement> {
+    if support() == Support::Nothing {
+        return Err(io::Error::other(
+            "the kernel or the engine of the container does not support confinement",
+        ));
+    }
+    let mut confinement = Confinement::hiding(paths.iter().cloned())?;
+    confinement.allow_writing_elsewhere();
+    // On a thread of its own, which stays confined: an agent that cannot be confined must start all the same.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let attempt = std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || confinement.confine_thread())?
+                .join()
+                .map_err(|_| io::Error::other("it panicked"))
+        });
+        attempt??;
+    }
+    Ok(confinement)
+}
+
 /// Creates the folders of the session's agent, and determines the access of its processes.
 pub(super) fn prepare(launch: &SidecarLaunch, asked: &LaunchConfinement) -> Result<Prepared, String> {
     if support() == Support::Nothing {

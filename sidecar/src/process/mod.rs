@@ -4,7 +4,8 @@
 //! (`pilothouse_agent::process::guard`). The guard ends all descendants of the process when the process ends, when the
 //! sidecar requests it, and when the sidecar dies for any reason (decision 15). If the sidecar runs as root in a
 //! container, the processes run as another [`AgentUser`], who cannot read the sidecar's files and gains no privileges.
-//! If the launch demands it, the kernel confines them to some folders ([`confinement`]).
+//! If the launch demands it, the kernel confines them to some folders, or hides the run directory in a container
+//! ([`confinement`]).
 //!
 //! | module | purpose |
 //! |---|---|
@@ -69,7 +70,13 @@ impl Processes {
     /// Adds the confinement of the run's launch.
     #[must_use]
     pub fn confined_for(mut self, launch: &SidecarLaunch) -> Self {
-        let Some(asked) = &launch.confinement else { return self };
+        let Some(asked) = &launch.confinement else {
+            if !launch.hidden_where_supported.is_empty() {
+                let confinement = confinement::hiding(&launch.hidden_where_supported);
+                self.guard = self.guard.confined_to(confinement);
+            }
+            return self;
+        };
         match confinement::prepare(launch, asked) {
             Ok(prepared) => {
                 self.guard = self.guard.confined_to(Some(prepared.confinement));
@@ -121,8 +128,12 @@ impl Processes {
         more
     }
 
+    /// Whether the kernel limits where these processes may write.
     pub const fn are_confined(&self) -> bool {
-        self.guard.confinement().is_some()
+        match self.guard.confinement() {
+            Some(confinement) => !confinement.writes_elsewhere(),
+            None => false,
+        }
     }
 
     /// Variables that point confined programs to folders that they can write to.

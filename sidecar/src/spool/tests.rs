@@ -44,6 +44,7 @@ pub(crate) fn launch() -> SidecarLaunch {
         heartbeat_seconds: 1.0,
         offline: OfflineLimits::default(),
         confinement: None,
+        hidden_where_supported: Vec::new(),
     }
 }
 

@@ -233,6 +233,41 @@ async fn confined_programs_stay_in_their_folders() {
 }
 
 #[tokio::test]
+async fn agent_in_a_container_reaches_everything_but_the_run_directory() {
+    if support() == Support::Nothing {
+        println!("not tested: this kernel has no Landlock");
+        return;
+    }
+    let gateway = Gateway::start().await;
+    let mut launch = Folders::new(&gateway).launch(&gateway);
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(dir.join("runs/one")).unwrap();
+    std::fs::create_dir(dir.join("elsewhere")).unwrap();
+    std::fs::write(dir.join("runs/one/launch.json"), "the keys").unwrap();
+    launch.hidden_where_supported = vec![dir.join("runs/one")];
+    let processes = processes(None).confined_for(&launch);
+    processes.check().unwrap();
+    assert!(!processes.are_confined(), "it writes where it wants");
+    let script = format!(
+        "cd {dir}; cat runs/one/launch.json 2>/dev/null && echo read
+         true 2>/dev/null >runs/one/finished && echo finished
+         mv runs/one runs/two 2>/dev/null && echo moved
+         echo x >elsewhere/file && cat elsewhere/file",
+        dir = dir.display(),
+    );
+    assert_eq!(says(&processes, &script).await, "x");
+    let (keys, made) = (dir.join("runs/one/launch.json"), dir.join("elsewhere/made"));
+    let thread = processes.file_thread().unwrap().unwrap();
+    let (read, wrote) = thread
+        .run(async move { (std::fs::read(keys).map_err(|e| e.kind()), std::fs::write(made, "y")) })
+        .await
+        .unwrap();
+    assert_eq!(read, Err(std::io::ErrorKind::PermissionDenied));
+    wrote.unwrap();
+}
+
+#[tokio::test]
 async fn sidecar_operations_for_a_confined_agent_are_confined() {
     let dir = tempfile::tempdir().unwrap();
     let Some(processes) = confined(dir.path()).await else { return };

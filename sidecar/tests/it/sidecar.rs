@@ -106,6 +106,7 @@ impl Folders {
             heartbeat_seconds: 0.2,
             offline: OfflineLimits::default(),
             confinement: None,
+            hidden_where_supported: Vec::new(),
         }
     }
 

@@ -90,6 +90,7 @@ impl Stage {
             heartbeat_seconds: 15.0,
             offline: OfflineLimits::default(),
             confinement: None,
+            hidden_where_supported: Vec::new(),
         };
         std::fs::create_dir(folder.path().join("run")).unwrap();
         std::fs::write(folder.path().join("run/launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();

@@ -55,8 +55,11 @@ pub(crate) async fn lock_data_folder(data: &Path) -> Result<Flock<File>, StartEr
 }
 
 /// Finds the unfinished runs of a folder, with their exits as far as recorded. Unreadable directories are logged
-/// and kept.
-pub(crate) fn find_unfinished_runs(runs: &Path) -> io::Result<Vec<(LaunchRequest, Option<RunExit>)>> {
+/// and kept. `engine` has the containers of runs that an earlier version started.
+pub(crate) fn find_unfinished_runs(
+    runs: &Path,
+    engine: &Path,
+) -> io::Result<Vec<(LaunchRequest, Option<RunExit>)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(runs)? {
         let entry = entry?;
@@ -68,6 +71,7 @@ pub(crate) fn find_unfinished_runs(runs: &Path) -> io::Result<Vec<(LaunchRequest
         if dir.is_finished() {
             continue;
         }
+        dir.adopt_engine(engine)?;
         match dir.request(run).and_then(|request| Ok::<_, RunDirError>((request, dir.exit()?))) {
             Ok(unfinished) => found.push(unfinished),
             Err(error) => {

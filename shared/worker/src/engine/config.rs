@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_domain::project_agent::WorkspaceOffer;
@@ -23,8 +23,12 @@ pub struct WorkerConfig {
     pub workspace: WorkspaceOffer,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,
-    /// Paths that agents must not access besides the data folder; `None` disables confinement. Ignored for containers.
-    pub confinement: Option<Vec<PathBuf>>,
+    /// Paths that agents must not access besides the data folder and the file of secrets. Containers are not given a working
+    /// directory that contains one or is inside one, whether or not agents are confined.
+    pub hidden: Vec<PathBuf>,
+    /// Whether the kernel confines agents. In containers it hides the keys of the run only, and agents start without that as
+    /// well.
+    pub confine_agents: bool,
     pub timing: Timing,
     pub retention: Retention,
 }
@@ -40,18 +44,28 @@ impl WorkerConfig {
             secrets: WorkerSecrets::default(),
             workspace: workspace::detected([], false, false),
             containers: None,
-            confinement: None,
+            hidden: Vec::new(),
+            confine_agents: false,
             timing: Timing::default(),
             retention: Retention::default(),
         }
     }
 
-    /// Agents in containers need none.
+    /// All paths that agents must not access.
+    pub(crate) fn hidden_paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.data).chain(&self.hidden).chain(&self.secrets.file).map(PathBuf::as_path)
+    }
+
+    /// The container isolates an agent in a container.
     pub(crate) fn launch_confinement(&self) -> Option<LaunchConfinement> {
-        let others = self.confinement.as_ref().filter(|_| self.containers.is_none())?;
-        Some(LaunchConfinement {
-            hidden: std::iter::once(&self.data).chain(others).chain(&self.secrets.file).cloned().collect(),
-        })
+        let confines = self.confine_agents && self.containers.is_none();
+        confines.then(|| LaunchConfinement { hidden: self.hidden_paths().map(Path::to_owned).collect() })
+    }
+
+    /// What the sidecar in a container hides from its agent where the kernel can: the keys of the run.
+    pub(crate) fn hidden_in_container(&self, run_dir: &Path) -> Vec<PathBuf> {
+        let hides = self.confine_agents && self.containers.is_some();
+        hides.then(|| run_dir.to_owned()).into_iter().collect()
     }
 }
 

@@ -4,17 +4,22 @@
 //! path inside and outside. Two things differ: the process id in the run lock belongs to the container's namespace, so the
 //! worker signals through the engine; and the client may end before the container, which the worker then adopts. Draining
 //! runs without a container.
+//!
+//! The agent of a container may be able to write to the run directory and to the home of its session. The worker therefore
+//! keeps the engine elsewhere, mounts `launch.json` read-only, and follows no link in these folders.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::unistd::{getgid, getuid};
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::secrets::VARIABLE;
+use tokio::time::timeout;
 
 pub use super::config::Containers;
 use super::config::WorkerConfig;
@@ -23,6 +28,8 @@ use super::workspace;
 
 /// Variables that an image sets itself.
 const SET_BY_IMAGE: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
+/// How long the engine may take to kill the container of an ended run.
+const ENDING: Duration = Duration::from_secs(10);
 
 impl Containers {
     pub(crate) async fn is_available(&self) -> bool {
@@ -50,8 +57,12 @@ impl Containers {
         for folder in [dir.path(), home] {
             command.arg("--mount").arg(mount(folder, folder));
         }
+        // `drain` trusts this file outside of the container. A mount point cannot be replaced or removed.
+        let launch = dir.launch();
+        command.arg("--mount").arg(format!("{},readonly", mount(&launch, &launch)));
         let needed = request.workspace.as_deref();
-        workspace::apply(&mut command, Path::new(&request.working_directory), needed, mount)?;
+        let folder = Path::new(&request.working_directory);
+        workspace::apply(&mut command, folder, needed, config.hidden_paths(), mount)?;
         command.arg("--workdir").arg(dir.path());
         let mut own_home = OsString::from("HOME=");
         own_home.push(home);
@@ -94,6 +105,23 @@ pub(crate) async fn signal(engine: &Path, run: RunId, signal: Signal) -> io::Res
         tracing::warn!(%run, %signal, cause = cause.trim(), "failed to signal a container");
     }
     Ok(output.status.success())
+}
+
+/// Kills the container of an ended run, if it still exists: the agent may have forged the files that show the end, and an exit
+/// is not reported while a process of the run lives (decision 15).
+pub(crate) async fn end(engine: &Path, run: RunId) {
+    let mut kill = tokio::process::Command::new(engine);
+    kill.args(["kill", "--signal", Signal::SIGKILL.as_str(), &name(run)]).kill_on_drop(true);
+    match timeout(ENDING, kill.output()).await {
+        Ok(Ok(output)) if output.status.success() => {
+            tracing::warn!(%run, "killed a container that outlived its run");
+        }
+        Ok(Ok(_)) => {} // it does not exist any more
+        Ok(Err(error)) => tracing::warn!(%run, %error, "failed to look for the container of an ended run"),
+        Err(_) => {
+            tracing::warn!(%run, "the engine did not answer whether the container of an ended run exists");
+        }
+    }
 }
 
 #[cfg(test)]

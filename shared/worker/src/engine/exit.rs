@@ -1,10 +1,13 @@
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use pilothouse_wire::launch::RunExit;
+
+use super::run_dir::REPLACEABLE;
 
 /// Exit code of a sidecar whose run another sidecar runs or ran.
 pub(crate) const RUN_IS_TAKEN: i32 = 3;
@@ -47,7 +50,7 @@ fn with_log_tail(what: String, log: &Path) -> String {
 
 /// The last lines of a log, with bounded length and without control characters.
 fn log_tail(log: &Path) -> io::Result<String> {
-    let mut file = File::open(log)?;
+    let mut file = OpenOptions::new().read(true).custom_flags(REPLACEABLE).open(log)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
     let mut bytes = Vec::new();

@@ -70,11 +70,13 @@ impl Inner {
                 return Ok(None);
             }
         };
-        let (run, request, confinement) =
-            (Arc::clone(run), request.clone(), self.config.launch_confinement());
+        let confinement = self.config.launch_confinement();
+        let hidden = self.config.hidden_in_container(run.dir.path());
+        let (run, request) = (Arc::clone(run), request.clone());
         let made = tokio::task::spawn_blocking(move || {
             let mut launch = access.launch(request, home.to_string_lossy().into_owned());
             launch.confinement = confinement;
+            launch.hidden_where_supported = hidden;
             run.dir.create(&launch)
         });
         made.await.map_err(io::Error::other).and_then(|made| made).map_err(LaunchError::Prepare)?;

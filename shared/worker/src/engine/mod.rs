@@ -11,6 +11,8 @@
 //! | `process`, [`containers`] | sidecars as child processes, or in containers |
 //! | [`workspace`] | the workspace that the worker offers to agents, and the mounts and limits of their containers |
 //! | `run_dir`, `retention` | the directory of a run, and its removal |
+//! | [`gateway_urls`] | the addresses at which the sidecars of a data folder reach their control plane |
+//! | [`session_folder`] | whether a session has run here |
 //! | `run_lock`, `session_lock` | the locks that show what lives |
 //! | `drain`, `exit` | publishes what a sidecar left; describes how it ended |
 //! | [`claims`] | claims a run, so that it starts once |
@@ -21,7 +23,9 @@ pub mod config;
 pub mod confinement_support;
 pub mod containers;
 pub mod environment;
+pub mod gateway_urls;
 pub mod secrets;
+pub mod session_folder;
 pub mod worker;
 pub mod workspace;
 

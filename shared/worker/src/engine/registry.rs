@@ -44,7 +44,7 @@ impl Run {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The engine, if the sidecar runs in a container.
+    /// The container engine, if the sidecar runs in a container.
     pub(crate) fn engine(&self) -> Option<PathBuf> {
         self.dir.engine()
     }

@@ -29,7 +29,10 @@ pub(crate) fn prune(runs: &Path, retention: Retention) -> io::Result<()> {
         let Some(run) = entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()) else {
             continue;
         };
-        if let Ok(marker) = RunDir::of(runs, run).finished().metadata() {
+        let dir = RunDir::of(runs, run);
+        if dir.is_finished()
+            && let Ok(marker) = dir.finished().metadata()
+        {
             finished.push((marker.modified()?, entry.path()));
         }
     }
@@ -93,6 +96,24 @@ mod tests {
             marker.set_modified(SystemTime::now() - ago).unwrap();
         }
         dir
+    }
+
+    #[test]
+    fn directory_of_a_container_is_kept_until_its_exit_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (runs, engines) = (folder.path().join("runs"), folder.path().join("engines"));
+        fs::create_dir(&runs).unwrap();
+        fs::create_dir(&engines).unwrap();
+        // The agent has made the mark.
+        let marked = run(&runs, Some(Duration::from_hours(30)));
+        let engine = engines.join(marked.file_name().unwrap());
+        fs::write(&engine, "docker").unwrap();
+        let none = Retention { age: Duration::ZERO, count: 0 };
+        prune(&runs, none).unwrap();
+        assert!(marked.exists());
+        fs::remove_file(engine).unwrap();
+        prune(&runs, none).unwrap();
+        assert!(!marked.exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::{LaunchRequest, RunExit, SidecarLaunch};
 
@@ -15,6 +16,10 @@ use super::{exit, run_lock};
 pub(crate) const NEW_PREFIX: &str = ".new-";
 /// Prefix of a directory that is being removed.
 pub(crate) const OLD_PREFIX: &str = ".old-";
+/// Folder beside the folder of the runs: the container engine of each run, until its exit is reported.
+pub(crate) const ENGINES: &str = "engines";
+/// Flags for opening files that an agent in a container can replace: links are not followed, and named pipes do not block.
+pub(crate) const REPLACEABLE: i32 = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
 
 const LAUNCH: &str = "launch.json";
 const LOCK: &str = "lock";
@@ -22,7 +27,8 @@ const SPOOL: &str = "spool.db";
 const LOG: &str = "sidecar.log";
 const EXITED: &str = "exited.json";
 const FINISHED: &str = "finished";
-const ENGINE: &str = "engine";
+/// The record of the engine in earlier versions.
+const OLD_ENGINE: &str = "engine";
 
 /// The directory has missing or invalid files.
 #[derive(Debug, thiserror::Error)]
@@ -38,16 +44,29 @@ pub(crate) enum RunDirError {
 #[derive(Debug, Clone)]
 pub(crate) struct RunDir {
     path: PathBuf,
+    /// Outside of the directory, because the worker runs this program and the agent of a container can write to the
+    /// directory.
+    engine: PathBuf,
 }
 
 impl RunDir {
     /// The path of a run directory, whether or not it exists.
     pub(crate) fn of(runs: &Path, run: RunId) -> Self {
-        Self { path: runs.join(run.to_string()) }
+        let name = run.to_string();
+        Self { path: runs.join(&name), engine: runs.with_file_name(ENGINES).join(name) }
     }
 
-    /// Creates the directory with its `launch.json` atomically: under a temporary name that is then renamed. Fails if it exists.
+    /// Creates the directory with its `launch.json` atomically: under a temporary name that is then renamed. Fails if it exists, and
+    /// leaves no directory after a failure.
     pub(crate) fn create(&self, launch: &SidecarLaunch) -> io::Result<()> {
+        self.create_synced(launch, |runs| File::open(runs)?.sync_all())
+    }
+
+    fn create_synced(
+        &self,
+        launch: &SidecarLaunch,
+        sync: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
         let runs = self.path.parent().unwrap_or(Path::new("."));
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let new = runs.join(format!("{NEW_PREFIX}{name}"));
@@ -61,7 +80,10 @@ impl RunDir {
         fs::rename(&new, &self.path).inspect_err(|_| {
             let _ = fs::remove_dir_all(&new); // removed at the next start if not now
         })?;
-        File::open(runs)?.sync_all()
+        sync(runs).inspect_err(|_| {
+            // A run whose directory exists counts as launched, so a repeated launch would start nothing.
+            let _ = fs::rename(&self.path, &new).and_then(|()| fs::remove_dir_all(&new));
+        })
     }
 
     pub(crate) fn request(&self, run: RunId) -> Result<LaunchRequest, RunDirError> {
@@ -111,11 +133,17 @@ impl RunDir {
     pub(crate) fn mark_finished(&self, exit: &RunExit) -> io::Result<()> {
         self.record_exit(exit)?;
         fs::rename(self.path.join(EXITED), self.finished())?;
-        File::open(&self.path)?.sync_all()
+        File::open(&self.path)?.sync_all()?;
+        match fs::remove_file(&self.engine) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
     }
 
+    /// Whether its exit was reported. The agent of a container can create the mark, which then does not count: the record
+    /// of the engine is removed after the report.
     pub(crate) fn is_finished(&self) -> bool {
-        self.finished().exists()
+        self.finished().exists() && !self.engine.exists()
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -126,18 +154,38 @@ impl RunDir {
         &self.path
     }
 
+    /// Records atomically that the sidecar runs in a container of this engine.
     pub(crate) fn record_engine(&self, engine: &Path) -> io::Result<()> {
         use std::os::unix::ffi::OsStrExt as _;
         if self.engine().as_deref() == Some(engine) {
             return Ok(());
         }
-        write_new(&self.path.join(ENGINE), engine.as_os_str().as_bytes())
+        let new = self.engine.with_extension("new");
+        if new.exists() {
+            fs::remove_file(&new)?;
+        }
+        write_new(&new, engine.as_os_str().as_bytes())?;
+        fs::rename(&new, &self.engine)
     }
 
+    /// Records the engine of a run of an earlier version, which kept the record in the run directory. Its agent may have
+    /// replaced that record, so only its existence counts.
+    pub(crate) fn adopt_engine(&self, engine: &Path) -> io::Result<()> {
+        if self.engine().is_some() || self.path.join(OLD_ENGINE).symlink_metadata().is_err() {
+            return Ok(());
+        }
+        self.record_engine(engine)
+    }
+
+    /// The container engine, if the sidecar runs in a container.
     pub(crate) fn engine(&self) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStringExt as _;
-        let bytes = fs::read(self.path.join(ENGINE)).ok()?;
+        let bytes = fs::read(&self.engine).ok()?;
         Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+
+    pub(crate) fn launch(&self) -> PathBuf {
+        self.path.join(LAUNCH)
     }
 
     pub(crate) fn lock(&self) -> PathBuf {
@@ -156,8 +204,13 @@ impl RunDir {
         self.path.join(FINISHED)
     }
 
+    /// Opens the log for appending. Removes a link or a named pipe that an agent in a container put in its place.
     pub(crate) fn open_log(&self) -> io::Result<File> {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(self.log())
+        let log = self.log();
+        if log.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            fs::remove_file(&log)?;
+        }
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(REPLACEABLE).open(log)
     }
 }
 
@@ -169,4 +222,33 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_wire::RootSecret;
+    use pilothouse_wire::launch::RunAccessIssuer;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_synced_can_be_created_again() {
+        let runs = tempfile::tempdir().unwrap();
+        let run = RunId::new(Uuid::now_v7());
+        let request: LaunchRequest = serde_json::from_value(serde_json::json!({
+            "sessionId": Uuid::now_v7().to_string(), "runId": run.to_string(), "ordinal": 1,
+            "adapter": "script", "workingDirectory": "/tmp",
+        }))
+        .unwrap();
+        let secret = RootSecret::new("test", vec![7; 32]).unwrap();
+        let access = RunAccessIssuer::via_gateway("http://127.0.0.1:1").issue(&secret, &request);
+        let launch = access.launch(request, String::new());
+        let dir = RunDir::of(runs.path(), run);
+        let failed = dir.create_synced(&launch, |_| Err(io::Error::other("the disk failed")));
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 0);
+        dir.create(&launch).unwrap();
+        assert_eq!(dir.request(run).unwrap().run_id, run);
+    }
 }

@@ -9,6 +9,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 
+use super::run_dir::REPLACEABLE;
+
 #[derive(Debug)]
 pub(crate) enum LockState {
     /// No sidecar has held the lock yet.
@@ -25,16 +27,21 @@ pub(crate) enum LockState {
 /// reason only one caller at a time may inspect the lock of a run.
 ///
 /// Process id 1 is ignored, because it is never a sidecar of this machine; in a container it is the sidecar.
+///
+/// The agent of a container may have replaced the file by something that is no lock. Then no sidecar can be observed, and
+/// the lock counts as released.
 pub(crate) fn inspect(path: &Path, in_container: bool) -> io::Result<LockState> {
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
+    match path.symlink_metadata() {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Ok(LockState::Released),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(LockState::NeverHeld),
         Err(e) => return Err(e),
-    };
-    let mut written = String::new();
-    (&mut file).take(32).read_to_string(&mut written)?;
+    }
+    let mut file = OpenOptions::new().read(true).write(true).custom_flags(REPLACEABLE).open(path)?;
+    let mut written = Vec::new();
+    (&mut file).take(32).read_to_end(&mut written)?;
     let least = if in_container { 1 } else { 2 };
-    let Some(pid) = written.trim().parse().ok().filter(|pid| *pid >= least) else {
+    let Some(pid) = String::from_utf8_lossy(&written).trim().parse().ok().filter(|pid| *pid >= least) else {
         return Ok(LockState::NeverHeld);
     };
     Ok(try_lock(file)?.map_or(LockState::Held(Pid::from_raw(pid)), |_taken| LockState::Released))
@@ -42,9 +49,9 @@ pub(crate) fn inspect(path: &Path, in_container: bool) -> io::Result<LockState> 
 
 /// Dropping the value releases the lock.
 pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Flock<File>>> {
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    try_lock(file)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(REPLACEABLE);
+    try_lock(options.open(path)?)
 }
 
 fn try_lock(file: File) -> io::Result<Option<Flock<File>>> {
@@ -80,6 +87,20 @@ mod tests {
             let believed = matches!(inspect(&path, true).unwrap(), LockState::Held(_));
             assert_eq!(believed, written == "1", "{written}: process 1 of a container is its sidecar");
         }
+    }
+
+    #[test]
+    fn a_link_or_pipe_in_place_of_a_lock_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("lock"), folder.path().join("other"));
+        std::fs::write(&other, "4000\n").unwrap();
+        let _held = try_acquire(&other).unwrap().unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(matches!(inspect(&path, true).unwrap(), LockState::Released), "a link to a held lock");
+        assert!(try_acquire(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(inspect(&path, true).unwrap(), LockState::Released), "a named pipe");
     }
 
     #[test]

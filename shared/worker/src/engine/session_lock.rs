@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::inner::Inner;
 use super::registry::Run;
+use super::run_dir::REPLACEABLE;
 
 pub(crate) fn path(session_home: &Path) -> PathBuf {
     session_home.join("lock")
@@ -27,8 +28,13 @@ pub(crate) async fn acquire(
     limit: Duration,
     poll_interval: Duration,
 ) -> io::Result<Option<File>> {
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    // The agent of a container can put a link in its place, for example to the lock of another session.
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        fs::remove_file(path)?;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(REPLACEABLE);
+    let file = options.open(path)?;
     let deadline = Instant::now() + limit;
     loop {
         match file.try_lock() {
@@ -76,7 +82,7 @@ pub(crate) async fn end_survivors(inner: &Inner, run: &Run) {
 }
 
 fn is_free(path: &Path) -> io::Result<bool> {
-    match File::open(path) {
+    match OpenOptions::new().read(true).custom_flags(REPLACEABLE).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         opened => match opened?.try_lock() {
             Ok(()) => Ok(true),
@@ -88,7 +94,7 @@ fn is_free(path: &Path) -> io::Result<bool> {
 
 /// The other processes that have the file open; empty on systems without `/proc`.
 fn holders(path: &Path) -> Vec<Pid> {
-    let Ok(file) = fs::metadata(path) else { return Vec::new() };
+    let Ok(file) = fs::symlink_metadata(path) else { return Vec::new() };
     let is_open_in = |pid: &i32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         open.filter_map(|fd| fs::metadata(fd.path()).ok())
@@ -108,6 +114,18 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(1);
+
+    #[tokio::test]
+    async fn link_to_the_lock_of_another_session_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (path(folder.path()), folder.path().join("other"));
+        let _held = acquire(&other, SHORT, SHORT).await.unwrap().unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(is_free(&path).is_err(), "the link was followed");
+        assert!(holders(&path).is_empty());
+        assert!(acquire(&path, SHORT, SHORT).await.unwrap().is_some());
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
 
     #[tokio::test]
     async fn the_next_run_waits_for_the_last_holder() {

@@ -7,12 +7,13 @@ use nix::unistd::Pid;
 use pilothouse_wire::launch::RunExit;
 use tokio::time::{Instant, sleep};
 
+use super::drain::{self, DrainOutcome};
 use super::exit;
 use super::inner::Inner;
 use super::process::{self, ChildProcess};
 use super::registry::{Run, RunPhase};
 use super::run_lock::LockState;
-use super::{drain, retention, session_lock};
+use super::{containers, retention, session_lock};
 
 /// How long the system may take to reap an orphaned process.
 const REAPING: Duration = Duration::from_secs(5);
@@ -36,12 +37,11 @@ pub(crate) async fn supervise(inner: &Arc<Inner>, run: &Arc<Run>, mut beginning:
     inner.registry.set_phase(run, RunPhase::Ended);
     record(run, &exit);
     // Decision 15: an exit is not reported while a process of the run lives.
-    session_lock::end_survivors(inner, run).await;
-    if !exit.drained {
-        exit.drained = drain::drain(&inner.config, run).await;
-        record(run, &exit);
+    if let Some(engine) = run.engine() {
+        containers::end(&engine, run.id).await;
     }
-    report(inner, run, &exit).await;
+    session_lock::end_survivors(inner, run).await;
+    drain_and_report(inner, run, &mut exit).await;
     if let Err(error) = run.dir.mark_finished(&exit) {
         tracing::error!(run = %run.id, %error, "failed to record a reported exit; it will be reported again");
     }
@@ -115,14 +115,34 @@ fn record(run: &Run, exit: &RunExit) {
     }
 }
 
-async fn report(inner: &Inner, run: &Run, exit: &RunExit) {
-    let timing = &inner.config.timing;
+/// Drains the spool, then reports the exit, and repeats both until the report is accepted. The control plane ends the run with
+/// that report, so the rest of a spool that could not be drained is lost.
+async fn drain_and_report(inner: &Inner, run: &Run, exit: &mut RunExit) {
+    let (timing, events) = (&inner.config.timing, &inner.ports.events);
     let mut wait = timing.first_retry_delay;
-    while let Err(error) = inner.ports.events.report_exit(run.session, run.id, exit.clone()).await {
-        tracing::warn!(run = %run.id, error = &error as &dyn std::error::Error, "failed to report the exit of a run; retrying");
+    let mut outcome = if exit.drained { DrainOutcome::Drained } else { DrainOutcome::Failed };
+    loop {
+        let mut gives_up = true;
+        if matches!(outcome, DrainOutcome::Failed) {
+            // An attempt that began in an outage says nothing about the spool, even if the outage ends before the report.
+            gives_up = events.is_ready().await;
+            outcome = drain::drain(&inner.config, run).await;
+            exit.drained = matches!(outcome, DrainOutcome::Drained);
+            record(run, exit);
+        }
+        if matches!(outcome, DrainOutcome::Failed) && !gives_up {
+            tracing::warn!(run = %run.id, "failed to drain the spool while the control plane was away; retrying");
+        } else {
+            match events.report_exit(run.session, run.id, exit.clone()).await {
+                Ok(()) => break,
+                Err(error) => {
+                    tracing::warn!(run = %run.id, error = &error as &dyn std::error::Error, "failed to report the exit of a run; retrying");
+                }
+            }
+        }
         sleep(wait).await;
         wait = (wait * 2).min(timing.max_retry_delay);
     }
-    let RunExit { code, signal, drained, .. } = exit;
+    let RunExit { code, signal, drained, .. } = &*exit;
     tracing::info!(run = %run.id, session = %run.session, code, signal, drained, "a run ended");
 }

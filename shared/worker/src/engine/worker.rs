@@ -18,10 +18,12 @@ use super::config::WorkerConfig;
 use super::inner::Inner;
 pub use super::inner::{Ports, StartError};
 use super::registry::{Registry, Run, RunPhase, SignalOutcome};
-use super::run_dir::{RunDir, create_private_folder};
+use super::run_dir::{ENGINES, RunDir, create_private_folder};
 use super::supervisor::supervise;
 use super::{adoption, containers, process, retention};
 
+/// The engine of containers that an earlier version started, if this worker has no containers.
+const DEFAULT_ENGINE: &str = "docker";
 /// Time to report exits after draining, when the worker stops all runs.
 const REPORTING: Duration = Duration::from_secs(5);
 
@@ -50,13 +52,14 @@ impl Worker {
         let (runs, sessions) = (data.join("runs"), data.join("sessions"));
         create_private_folder(&runs).map_err(unusable)?;
         create_private_folder(&sessions).map_err(unusable)?;
+        create_private_folder(&data.join(ENGINES)).map_err(unusable)?;
         config.sidecar = config
             .sidecar
             .canonicalize()
             .ok()
             .filter(|path| process::is_program(path))
             .ok_or_else(|| StartError::Sidecar { path: config.sidecar.clone() })?;
-        for path in config.secrets.file.iter_mut().chain(config.confinement.iter_mut().flatten()) {
+        for path in config.secrets.file.iter_mut().chain(&mut config.hidden) {
             *path = absolute(path)?;
         }
         if let Some(containers) = &config.containers
@@ -67,7 +70,8 @@ impl Worker {
         let owner = adoption::lock_data_folder(&data).await?;
         retention::remove_temporary_directories(&runs).map_err(unusable)?;
         retention::prune(&runs, config.retention).map_err(unusable)?;
-        let found = adoption::find_unfinished_runs(&runs).map_err(unusable)?;
+        let engine = config.containers.as_ref().map_or(Path::new(DEFAULT_ENGINE), |of| of.engine.as_path());
+        let found = adoption::find_unfinished_runs(&runs, engine).map_err(unusable)?;
 
         config.data = data;
         let inner = Arc::new(Inner {
@@ -110,7 +114,11 @@ impl Worker {
                 sleep(self.inner.config.timing.poll_interval).await;
             }
         }
-        let over = |_: &[Arc<Run>]| lost.iter().all(|run| matches!(*run.phase(), RunPhase::Ended));
+        // A run whose launch was given up leaves the registry without a process.
+        let is_active = |run: &Arc<Run>, active: &[Arc<Run>]| {
+            !matches!(*run.phase(), RunPhase::Ended) && active.iter().any(|other| Arc::ptr_eq(other, run))
+        };
+        let over = |active: &[Arc<Run>]| !lost.iter().any(|run| is_active(run, active));
         self.inner.registry.wait_until(over).await;
     }
 

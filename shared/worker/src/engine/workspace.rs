@@ -39,24 +39,31 @@ pub fn is_installed(program: &str, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|folder| is_program(&folder.join(program)))
 }
 
+/// Folders through which a container would reach other processes of the worker's user, and their sockets.
+const HIDDEN_FROM_CONTAINERS: [&str; 2] = ["/proc", "/run/user"];
+
 /// Adds the mounts of the working directory and the limits to the arguments of a container. Without mounts, the whole directory is
-/// mounted.
-pub(super) fn apply(
+/// mounted. Fails for a working directory through which the agent would reach a `hidden` path.
+pub(super) fn apply<'a>(
     command: &mut Command,
     working_directory: &Path,
     needed: Option<&WorkspaceRequirements>,
+    hidden: impl Iterator<Item = &'a Path>,
     mount: impl Fn(&Path, &Path) -> String,
 ) -> io::Result<()> {
+    let root = working_directory.canonicalize().map_err(|error| named(working_directory, &error))?;
+    // Mounts of a brief are folders of the working directory, so this covers them too.
+    check_hidden(&root, hidden.chain(HIDDEN_FROM_CONTAINERS.map(Path::new)))?;
     let mounts = needed.map_or(&[][..], |needed| &needed.mounts);
     if mounts.is_empty() {
-        command.arg("--mount").arg(mount(working_directory, working_directory));
+        command.arg("--mount").arg(mount(&root, working_directory));
     } else {
         if mounts.iter().all(|mount| Path::new(&mount.sandbox_path) != working_directory) {
             // The agent starts in the working directory, and has access to its mounts only.
             command.arg("--tmpfs").arg(working_directory);
         }
         for WorkspaceMount { host_path, sandbox_path, read_only } in mounts {
-            let mut bind = mount(&inside(working_directory, host_path)?, Path::new(sandbox_path));
+            let mut bind = mount(&inside(&root, host_path)?, Path::new(sandbox_path));
             if *read_only {
                 bind.push_str(",readonly");
             }
@@ -74,14 +81,44 @@ pub(super) fn apply(
     Ok(())
 }
 
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Refuses a working directory that is inside a hidden path or contains one. `root` has no links.
+fn check_hidden<'a>(root: &Path, hidden: impl Iterator<Item = &'a Path>) -> io::Result<()> {
+    for hidden in hidden.map(resolve) {
+        let relation = if root.starts_with(&hidden) {
+            "is inside"
+        } else if hidden.starts_with(root) {
+            "contains"
+        } else {
+            continue;
+        };
+        return Err(io::Error::other(format!(
+            "the agent cannot work in {}, which {relation} {}, a path that agents must not reach; choose another working \
+             directory",
+            root.display(),
+            hidden.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Resolves links. Missing parts are kept as written.
+fn resolve(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve(parent).join(name),
+        _ => path.to_owned(),
+    })
+}
+
 /// Resolves a path of the working directory. Refuses a link that leads outside of the directory, because agents can create links.
-fn inside(working_directory: &Path, host_path: &str) -> io::Result<PathBuf> {
-    let path = working_directory.join(host_path);
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let (root, folder) =
-        (working_directory.canonicalize().map_err(named)?, path.canonicalize().map_err(named)?);
-    if !folder.starts_with(&root) {
-        return Err(named(io::Error::other("the mount leads outside of the working directory")));
+fn inside(root: &Path, host_path: &str) -> io::Result<PathBuf> {
+    let path = root.join(host_path);
+    let folder = path.canonicalize().map_err(|error| named(&path, &error))?;
+    if !folder.starts_with(root) {
+        return Err(named(&path, &io::Error::other("the mount leads outside of the working directory")));
     }
     Ok(folder)
 }
@@ -96,7 +133,7 @@ mod tests {
         let mut command = Command::new("docker");
         let needed = needed.map(|json| serde_json::from_value(json).unwrap());
         let mount = |from: &Path, to: &Path| format!("{}>{}", from.display(), to.display());
-        apply(&mut command, root, needed.as_ref(), mount)?;
+        apply(&mut command, root, needed.as_ref(), std::iter::empty(), mount)?;
         Ok(command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect())
     }
 
@@ -124,6 +161,36 @@ mod tests {
         let needed = json!({ "mounts": [{ "hostPath": "src", "sandboxPath": "/src", "readOnly": true }] });
         let refused = arguments(folder.path(), Some(needed)).unwrap_err().to_string();
         assert!(refused.contains("outside of the working directory"), "{refused}");
+    }
+
+    #[test]
+    fn working_directory_around_or_inside_a_hidden_path_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for made in ["home/data/runs", "home/work/src", "links"] {
+            std::fs::create_dir_all(root.join(made)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("home/data"), root.join("links/data")).unwrap();
+        // The credentials do not exist yet.
+        let hidden = [root.join("links/data"), root.join("home/login/token")];
+        let mount = |from: &Path, _: &Path| from.display().to_string();
+        let refused = |path: &Path| {
+            let mut command = Command::new("docker");
+            let hidden = hidden.iter().map(PathBuf::as_path);
+            apply(&mut command, path, None, hidden, mount).err().map(|error| error.to_string())
+        };
+        for path in
+            ["", "home", "home/data", "home/data/runs", "links/data", "links/data/runs", "home/work/.."]
+        {
+            let why = refused(&root.join(path)).unwrap_or_else(|| panic!("{path} was mounted"));
+            assert!(why.contains("choose another working directory"), "{path}: {why}");
+        }
+        for path in [Path::new("/"), Path::new("/proc"), Path::new("/proc/self/root")] {
+            assert!(refused(path).is_some(), "{}", path.display());
+        }
+        for path in ["home/work", "home/work/src", "links"] {
+            assert_eq!(refused(&root.join(path)), None, "{path}");
+        }
     }
 
     #[test]

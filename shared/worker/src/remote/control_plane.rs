@@ -1,13 +1,19 @@
 //! The worker's ports over the HTTP API.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pilothouse_client::{ApiError, Client};
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{ClaimError, ReportError, RunEvents};
 use pilothouse_wire::launch::{BrokerAccess, LaunchRequest, RunAccess, RunExit};
 use pilothouse_wire::worker::{ClaimResponse, ClaimRun, ReportExit, WorkerId};
+use tokio::time::timeout;
 
+use super::heartbeat::is_transient;
 use crate::{ClaimOutcome, RunClaims};
+
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct ControlPlane {
     client: Client,
@@ -66,6 +72,15 @@ impl RunEvents for ControlPlane {
                 Ok(())
             }
             Err(error) => Err(ReportError(Box::new(error))),
+        }
+    }
+
+    async fn is_ready(&self) -> bool {
+        match timeout(HEALTH_TIMEOUT, self.client.health()).await {
+            Ok(Ok(())) => true,
+            // Any other answer shows that the control plane is reachable.
+            Ok(Err(error)) => !is_transient(&error),
+            Err(_) => false,
         }
     }
 }

@@ -146,7 +146,8 @@ fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn is_transient(error: &ApiError) -> bool {
+/// Whether a failed request may succeed later without a change: the control plane is away, overloaded or fails.
+pub(super) fn is_transient(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { .. } | ApiError::Transport(_) => true,
         ApiError::Unexpected { status, .. } => *status >= 500 || *status == 429,

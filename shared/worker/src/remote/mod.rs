@@ -55,8 +55,10 @@ pub struct RemoteWorkerSettings {
     pub containers: Option<Containers>,
     /// A file of secrets for agents; it must be private.
     pub secrets: Option<PathBuf>,
-    /// Paths that agents must not access besides the data folder; `None` disables confinement.
-    pub confinement: Option<Vec<PathBuf>>,
+    /// Paths that agents must not access besides the data folder and the file of secrets.
+    pub hidden: Vec<PathBuf>,
+    /// Whether the kernel confines agents; see [`WorkerConfig::confine_agents`].
+    pub confine_agents: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +86,8 @@ impl RemoteWorker {
         let ports = Ports { claims: Arc::clone(&control) as _, events: control as _ };
         let mut config = WorkerConfig::new(&settings.data, &settings.sidecar);
         config.containers = settings.containers.clone();
-        config.confinement = settings.confinement.clone();
+        config.hidden.clone_from(&settings.hidden);
+        config.confine_agents = settings.confine_agents;
         config.secrets = WorkerSecrets { file: settings.secrets.clone(), several_owners: settings.shared };
         config.workspace = workspace::detected(
             settings.capabilities.iter().copied(),

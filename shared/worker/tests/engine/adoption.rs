@@ -195,6 +195,7 @@ fn prepared(fixture: &WorkerFixture, request: &LaunchRequest) {
         heartbeat_seconds: 15.0,
         offline: OfflineLimits::default(),
         confinement: None,
+        hidden_where_supported: Vec::new(),
     };
     fs::write(dir.join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
 }

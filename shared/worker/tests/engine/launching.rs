@@ -166,6 +166,62 @@ async fn a_failed_or_hanging_drain_does_not_block_the_report() {
     }
 }
 
+/// However long the control plane is away, and also if it returns too late for the attempt to drain that is under way.
+#[tokio::test]
+async fn a_spool_is_drained_after_an_outage() {
+    let fixture = WorkerFixture::new("exit 0");
+    let recorder = fixture.recorder();
+    let mut config = fixture.config();
+    config.timing.drain_timeout = Duration::from_millis(300);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    for behaviour in ["test -e $dir/online", "test -e $dir/online || wait_for $dir/never"] {
+        fixture.drain(behaviour);
+        recorder.is_away.store(true, Ordering::SeqCst);
+        recorder.ready_checks.store(0, Ordering::SeqCst);
+        let request = request();
+        worker.launch(request.clone()).await.unwrap();
+        // The second attempt also begins without the control plane, and may not notice that it returns.
+        let checked = || recorder.ready_checks.load(Ordering::SeqCst) >= 2;
+        wait_until("another attempt", || checked() && fixture.drains(request.run_id) >= 2).await;
+        fs::File::create(fixture.dir(request.run_id).join("online")).unwrap();
+        recorder.is_away.store(false, Ordering::SeqCst);
+        let reported = recorder.exit_of(request.run_id).await;
+        assert!(reported.exit.drained, "{behaviour}: {reported:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_spool_is_drained_again_before_a_repeated_report() {
+    let fixture = WorkerFixture::new("exit 0");
+    fixture.drain("test -e $dir/again || { touch $dir/again; wait_for $dir/never; }");
+    let recorder = fixture.recorder();
+    recorder.reports_to_refuse.store(3, Ordering::SeqCst);
+    let mut config = fixture.config();
+    config.timing.drain_timeout = Duration::from_millis(300);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    let request = request();
+    worker.launch(request.clone()).await.unwrap();
+    let reported = recorder.exit_of(request.run_id).await;
+    assert!(reported.exit.drained && reported.drains_before >= 2, "{reported:?}");
+}
+
+#[tokio::test]
+async fn a_drain_that_makes_progress_is_not_ended() {
+    let fixture = WorkerFixture::new("exit 0");
+    fixture.drain(
+        r#"batches=0
+        while [ $batches -lt 15 ]; do sleep 0.1; echo sent >> "$dir/spool.db"; batches=$((batches + 1)); done"#,
+    );
+    let recorder = fixture.recorder();
+    let mut config = fixture.config();
+    config.timing.drain_timeout = Duration::from_secs(1);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    let request = request();
+    worker.launch(request.clone()).await.unwrap();
+    let reported = recorder.exit_of(request.run_id).await;
+    assert!(reported.exit.drained && reported.drains_before == 1, "{reported:?}");
+}
+
 #[tokio::test]
 async fn a_killed_drain_is_retried() {
     let fixture = WorkerFixture::new("exit 0");
@@ -233,7 +289,8 @@ async fn hidden_paths_are_absolute() {
     let recorder = fixture.recorder();
     let mut config = fixture.config();
     config.secrets.file = Some("secrets.json".into());
-    config.confinement = Some(vec!["credentials".into()]);
+    config.hidden = vec!["credentials".into()];
+    config.confine_agents = true;
     let worker = Worker::start(config, recorder.ports()).await.unwrap();
     let request = request();
     worker.launch(request.clone()).await.unwrap();

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use pilothouse_domain::RunId;
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState};
 use pilothouse_wire::launch::LaunchRequest;
-use pilothouse_worker::Worker;
+use pilothouse_worker::{ClaimOutcome, Worker};
 use uuid::Uuid;
 
 use crate::adoption::{Server, sidecar};
@@ -131,4 +131,33 @@ async fn killing_lost_runs_waits_for_their_end() {
         fixture.release(run);
         recorder.exit_of(run).await;
     }
+}
+
+/// The heartbeats of a worker wait for its lost runs, so a launch that is given up must not keep them waiting.
+#[tokio::test]
+async fn killing_lost_runs_does_not_wait_for_abandoned_launches() {
+    let fixture = WorkerFixture::new("exit 0");
+    let recorder = fixture.recorder();
+    *recorder.claim.lock().unwrap() = Some(ClaimOutcome::RunIsOver);
+    let mut config = fixture.config();
+    config.timing.session_lock = Duration::from_mins(1);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    let lost = request();
+    let home = fixture.data().join("sessions").join(lost.session_id.to_string());
+    fs::create_dir_all(&home).unwrap();
+    let holder = File::create(home.join("lock")).unwrap();
+    holder.lock().unwrap();
+
+    let kill = async {
+        wait_until("the launch waits for the lock", || !worker.runs().is_empty()).await;
+        let runs = [lost.run_id];
+        tokio::join!(worker.kill_lost_runs(&runs), async { drop(holder) });
+    };
+    let kill = tokio::time::timeout(Duration::from_mins(1), kill);
+    let (launched, killed) = tokio::join!(worker.launch(lost.clone()), kill);
+    launched.unwrap();
+    killed.unwrap();
+    assert_eq!(recorder.claims.load(Ordering::SeqCst), 1);
+    assert_eq!(worker.state(lost.run_id).await, ProcessState::Unknown);
+    assert_eq!(fixture.started(), 0);
 }

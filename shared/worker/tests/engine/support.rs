@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -156,6 +156,10 @@ pub(crate) struct Recorder {
     pub(crate) claims_to_fail: AtomicUsize,
     pub(crate) reports_to_refuse: AtomicUsize,
     pub(crate) reports_refused: AtomicUsize,
+    /// While it is away, it refuses reports.
+    pub(crate) is_away: AtomicBool,
+    /// How often the worker asked whether it is away.
+    pub(crate) ready_checks: AtomicUsize,
     reported: Mutex<Vec<ReportedExit>>,
 }
 
@@ -204,7 +208,7 @@ impl RunEvents for Recorder {
         run: RunId,
         exit: RunExit,
     ) -> Result<(), ReportError> {
-        if decrement(&self.reports_to_refuse) {
+        if self.is_away.load(Ordering::SeqCst) || decrement(&self.reports_to_refuse) {
             self.reports_refused.fetch_add(1, Ordering::SeqCst);
             return Err(ReportError("the queue is away".into()));
         }
@@ -212,5 +216,10 @@ impl RunEvents for Recorder {
         let drains_before = drains.map_or(0, |text| text.lines().count());
         self.reported.lock().unwrap().push(ReportedExit { session, run, exit, drains_before });
         Ok(())
+    }
+
+    async fn is_ready(&self) -> bool {
+        self.ready_checks.fetch_add(1, Ordering::SeqCst);
+        !self.is_away.load(Ordering::SeqCst)
     }
 }

@@ -77,6 +77,9 @@ pub struct Confinement {
     readable: Vec<PathBuf>,
     /// Paths that may be read and written, also inside `hidden`.
     writable: Vec<PathBuf>,
+    /// Whether everything that is not hidden may be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    writes_elsewhere: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +121,17 @@ impl Confinement {
                 hidden.push(path);
             }
         }
-        Ok(Self { hidden, readable: Vec::new(), writable: Vec::new() })
+        Ok(Self { hidden, readable: Vec::new(), writable: Vec::new(), writes_elsewhere: false })
+    }
+
+    /// Grants write access to everything that is not hidden, except for devices and for the folders that contain a hidden path.
+    pub const fn allow_writing_elsewhere(&mut self) {
+        self.writes_elsewhere = true;
+    }
+
+    /// Whether everything that is not hidden may be written.
+    pub const fn writes_elsewhere(&self) -> bool {
+        self.writes_elsewhere
     }
 
     /// Grants read access to a folder of the host inside a hidden one.
@@ -156,7 +169,7 @@ impl Confinement {
     /// The current grants. They exclude entries that are created later in a folder which contains a hidden one.
     pub fn grants(&self) -> io::Result<Vec<Grant>> {
         let mut grants = Vec::new();
-        self.grant_reading(Path::new("/"), &mut grants)?;
+        self.grant_unhidden(Path::new("/"), &mut grants)?;
         grants.extend(self.readable.iter().cloned().map(Grant::Read));
         // A path that has become a link since then has another target.
         let unchanged = |path: &PathBuf| path.canonicalize().is_ok_and(|now| now == *path);
@@ -165,20 +178,22 @@ impl Confinement {
         Ok(grants)
     }
 
-    fn grant_reading(&self, path: &Path, grants: &mut Vec<Grant>) -> io::Result<()> {
+    /// Grants access to everything that is not hidden.
+    fn grant_unhidden(&self, path: &Path, grants: &mut Vec<Grant>) -> io::Result<()> {
         let devices = Path::new("/dev");
         if path == devices || self.hidden.iter().any(|hidden| path.starts_with(hidden)) {
             return Ok(());
         }
         if path != Path::new("/") && !self.hidden.iter().any(|hidden| hidden.starts_with(path)) {
-            grants.push(Grant::Read(path.to_owned()));
+            let grant = if self.writes_elsewhere { Grant::Write } else { Grant::Read };
+            grants.push(grant(path.to_owned()));
             return Ok(());
         }
         for entry in path.read_dir()? {
             let entry = entry?;
             // A link's target has its own grant or none.
             if !entry.file_type()?.is_symlink() {
-                self.grant_reading(&entry.path(), grants)?;
+                self.grant_unhidden(&entry.path(), grants)?;
             }
         }
         Ok(())

@@ -24,8 +24,11 @@ pub(super) fn sandboxed(confinement: &Confinement, command: &std::process::Comma
 /// The profile. The last matching rule decides.
 #[cfg_attr(not(any(test, target_os = "macos")), allow(dead_code))]
 pub(super) fn profile(confinement: &Confinement) -> String {
-    let Confinement { hidden, readable, writable } = confinement;
-    let mut text = "(version 1)\n(allow default)\n(deny file-write*)\n(deny signal)\n(allow signal (target same-sandbox))\n".to_owned();
+    let Confinement { hidden, readable, writable, writes_elsewhere } = confinement;
+    let writing = if *writes_elsewhere { "" } else { "(deny file-write*)\n" };
+    let mut text = format!(
+        "(version 1)\n(allow default)\n{writing}(deny signal)\n(allow signal (target same-sandbox))\n"
+    );
     let mut rule = |verdict: &str, path: &Path| {
         let path = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
         let _ = writeln!(text, "({verdict} (subpath \"{path}\"))");

@@ -74,6 +74,17 @@ fn missing_path_is_hidden_too() {
 }
 
 #[test]
+fn everything_but_the_hidden_path_is_writable_on_request() {
+    let (_dir, home) = home();
+    let mut confinement = Confinement::hiding([home.join("data")]).unwrap();
+    confinement.allow_writing_elsewhere();
+    let grants = confinement.grants().unwrap();
+    assert_eq!(below(&grants, &home), ["write cache", "write notes", "write work"]);
+    assert!(!grants.contains(&Grant::Write("/dev".into())) && !grants.contains(&Grant::Write("/".into())));
+    assert!(!profile::profile(&confinement).contains("(deny file-write*)\n"));
+}
+
+#[test]
 fn only_the_host_grants_within_hidden_paths() {
     let (_dir, home) = home();
     let mut confinement = Confinement::hiding([home.join("data")]).unwrap();
@@ -123,6 +134,7 @@ fn macos_profile_denies_before_it_grants() {
         hidden: vec!["/Users/a/.pilothouse".into()],
         readable: vec!["/Users/a/.pilothouse/sessions/1/outputs".into()],
         writable: vec!["/Users/a/\"work\"".into()],
+        writes_elsewhere: false,
     };
     let text = profile::profile(&confinement);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
