@@ -71,6 +71,7 @@ impl RecoveryState {
         commit: &mut Commit,
         ctx: &mut DomainContext<'_>,
     ) -> Result<(), Problem> {
+        self.project.value.ensure_open()?;
         let retried = self.failed.conversation.session.retry(None, false, ctx)?;
         self.room.reserve(app)?;
         let events = app.with_consequences(&mut self.failed.conversation, retried, ctx);
@@ -91,10 +92,11 @@ impl RecoveryState {
         let restart = self.failed.conversation.restart(ctx)?;
         self.room.reserve(app)?;
         let mut new = LoadedConversation::new(restart.new);
+        let (before, id) = (self.failed.conversation.session.id(), new.conversation.session.id());
+        self.pool.value.follow(before, id);
         let (_, allocated) = self.pool.value.allocate(&mut new.conversation.session, ctx)?;
         let mut of_new = app.with_consequences(&mut new.conversation, restart.of_new, ctx);
         of_new.extend(allocated);
-        let id = new.conversation.session.id();
         let of_agent = self.agent.value.continue_in(id, ctx);
         app.record(commit, &mut self.failed, cause.clone(), restart.of_failed)?;
         app.record(commit, &mut new, cause.clone(), of_new)?;

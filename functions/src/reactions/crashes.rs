@@ -1,5 +1,6 @@
-//! Opens a decision when an agent of a project crashes, and ends it when the session is retried in another way (S2, "Crash recovery";
-//! decision 81). The counters are those of the agent; an attempt of a session crashes once, so that a repeated message changes nothing.
+//! Opens a decision when an agent of a project crashes, leaves its recovery to a person when the agents of the project are killed, and
+//! ends the decision when the session is retried in another way (S2, "Crash recovery"; decision 81). The counters are those of the agent;
+//! an attempt of a session crashes once, so that a repeated message changes nothing.
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -84,6 +85,33 @@ async fn end(
         Ok(Decision::Commit(commit, ()))
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+}
+
+/// Leaves the recovery of an agent that crashed to a person.
+///
+/// # Errors
+/// [`Problem::VersionConflict`] after too many write conflicts, and errors of the store.
+pub(crate) async fn leave_to_person(app: &App, agent: ProjectAgentId) -> Result<(), Problem> {
+    let Some(loaded) = app.store.any_aggregate::<ProjectAgent>(agent).await? else { return Ok(()) };
+    // The reaction to the crash may come later and would schedule a recovery.
+    open(app, agent, loaded.value.current_session_id()).await?;
+    let load = async || {
+        let Some(agent) = app.store.any_aggregate::<ProjectAgent>(agent).await? else { return Ok(None) };
+        match agent.value.latest_crash() {
+            Some(id) => Ok(app.store.free_decision(id).await?),
+            None => Ok(None),
+        }
+    };
+    let decide = |decision: Option<Loaded<FreeDecision>>, _: &mut DomainContext<'_>| {
+        let Some(mut decision) = decision.filter(|it| it.value.automatic_recovery().is_some()) else {
+            return Ok(Decision::Unchanged(()));
+        };
+        decision.value.leave_to_person();
+        let mut commit = Commit::new();
+        commit.free_decision(&decision)?;
+        Ok(Decision::Commit(commit, ()))
+    };
+    app.unit_of_work().run(RetryPolicy::STOP, load, decide).await
 }
 
 fn cause() -> Cause {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{SessionChain, SessionChainId, ToolCallId};
 use pilothouse_functions::events::clock;
 use pilothouse_store::Commit;
@@ -427,15 +428,24 @@ async fn untrusted_agent_waits_for_a_person() {
 #[tokio::test]
 async fn brake_holds_recoveries_until_its_release() {
     let conditions = json!({ "minTrustScore": 0, "cooldownMs": 0 });
-    for prefers_resume in [true, false] {
+    for (prefers_resume, of_session) in [(true, false), (false, false), (true, true), (false, true)] {
         let policy = json!({
             "autoRestart": true, "autoRestartConditions": conditions, "preferResumeOverRestart": prefers_resume,
         });
-        let fixture = ProjectFixture::crashed(policy).await;
-        let body = json!({ "scope": { "type": "all" }, "reason": "Stop" });
-        let (_, brake) = fixture.send("POST", "/api/brake", body).await;
+        let fixture = ProjectFixture::working().await;
+        fixture.configure(json!({ "crashRecovery": policy })).await;
+        let scope = if of_session {
+            json!({ "type": "session", "sessionId": fixture.session })
+        } else {
+            json!({ "type": "all" })
+        };
+        let body = json!({ "scope": scope, "reason": "Stop" });
+        let (status, brake) = fixture.send("POST", "/api/brake", body).await;
+        assert_eq!(status, 202, "{brake}");
         let brake = brake["id"].as_str().unwrap();
         fixture.react_to("brake", brake, 1).await;
+        fixture.end_run().await;
+        fixture.react().await;
         fixture.process_deadlines().await;
         fixture.react().await;
         let current = async || {
@@ -446,12 +456,12 @@ async fn brake_holds_recoveries_until_its_release() {
         assert_eq!(
             (session.status().to_string().as_str(), session.run()),
             ("Queued", None),
-            "{prefers_resume}"
+            "{prefers_resume} {of_session}"
         );
         assert_eq!(session.id() == fixture.session, prefers_resume);
         assert_eq!(fixture.send("POST", &format!("/api/brakes/{brake}/release"), json!({})).await.0, 200);
         fixture.react_to("brake", brake, 2).await;
-        assert!(current().await.run().is_some(), "{prefers_resume}");
+        assert!(current().await.run().is_some(), "{prefers_resume} {of_session}");
     }
 }
 
@@ -467,6 +477,84 @@ async fn person_and_clock_recover_once() {
     let has_restarted = agent.current_session_id() != fixture.session;
     assert_eq!(status == 200, has_restarted, "one of them won");
     assert_eq!(fixture.session_status().await, if has_restarted { "Failed" } else { "Queued" });
+}
+
+fn unconditional_recovery(prefers_resume: bool) -> Value {
+    let conditions = json!({ "minTrustScore": 0, "cooldownMs": 0 });
+    json!({
+        "autoRestart": true, "autoRestartConditions": conditions, "preferResumeOverRestart": prefers_resume,
+    })
+}
+
+#[tokio::test]
+async fn kill_of_a_project_leaves_recoveries_to_a_person() {
+    // The reaction to the crash may come before the kill or after it.
+    for is_known in [true, false] {
+        let fixture = ProjectFixture::working().await;
+        fixture.configure(json!({ "crashRecovery": unconditional_recovery(true) })).await;
+        fixture.end_run().await;
+        if is_known {
+            fixture.react().await;
+            assert_eq!(fixture.only("").await["automatic"]["recovery"], "resume");
+        }
+        let path = format!("/api/projects/{}/kill", fixture.project);
+        let (status, killed) = fixture.send("POST", &path, Value::Null).await;
+        assert_eq!((status, &killed["agents"]), (200, &json!([])), "{killed}");
+        fixture.react().await;
+        fixture.process_deadlines().await;
+        assert_eq!(fixture.session_status().await, "Failed", "{is_known}");
+        let decision = fixture.only("").await;
+        assert_eq!(decision["automatic"], Value::Null, "{is_known}");
+        let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("resume")).await;
+        assert_eq!(status, 200, "a person may still recover it: {body}");
+    }
+}
+
+#[tokio::test]
+async fn no_agent_of_an_archived_project_recovers() {
+    for prefers_resume in [true, false] {
+        let fixture = ProjectFixture::crashed(unconditional_recovery(prefers_resume)).await;
+        let path = format!("/api/projects/{}/archive", fixture.project);
+        assert_eq!(fixture.send("POST", &path, Value::Null).await.0, 200);
+        let decision = fixture.only("").await;
+        for option in ["resume", "restart"] {
+            let (status, refused) =
+                fixture.resolve_decision(&decision, ProjectFixture::recover(option)).await;
+            assert_eq!((status, &refused["code"]), (409, &json!("project-archived")), "{option}");
+        }
+        fixture.process_deadlines().await;
+        assert_eq!(fixture.session_status().await, "Failed");
+        assert_eq!(fixture.only("").await["automatic"], Value::Null, "it is left to a person");
+    }
+}
+
+/// The end of the process decides what becomes of a message that was sent.
+#[tokio::test]
+async fn restart_waits_for_the_end_of_the_process() {
+    let fixture = ProjectFixture::working().await;
+    fixture.configure(json!({ "crashRecovery": unconditional_recovery(false) })).await;
+    let steers = Capabilities { steer_mid_turn: true, pause: true, ..Capabilities::default() };
+    fixture.tell(AgentFact::SidecarReady(steers)).await;
+    let message = json!({ "content": "Use SQLite", "priority": "Immediate" });
+    let (status, sent) = fixture.send("POST", &fixture.session_path("/messages/queue"), message).await;
+    assert_eq!(status, 201, "{sent}");
+    fixture.fail().await;
+    fixture.react().await;
+    let decision = fixture.only("").await;
+    let (status, refused) = fixture.resolve_decision(&decision, ProjectFixture::recover("restart")).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("process-stopping")), "{refused}");
+    fixture.process_deadlines().await;
+    assert_eq!(fixture.session_status().await, "Failed", "it is not resumed instead");
+    assert_eq!(fixture.only("").await["automatic"]["recovery"], "restart", "no person is needed");
+
+    fixture.end_run().await;
+    fixture.process_deadlines().await;
+    let session = fixture.loaded_agent().await.value.current_session_id();
+    assert_ne!(session, fixture.session);
+    assert!(fixture.waiting_messages(&session.to_string()).await.contains("Use SQLite"));
+    let loaded = fixture.app.store.conversation(session).await.unwrap().unwrap();
+    let is_sent = loaded.conversation.queue.messages().iter().any(|message| message.sent);
+    assert!(!is_sent, "it can be delivered");
 }
 
 #[tokio::test]

@@ -95,6 +95,26 @@ async fn kill_says_whether_a_checkpoint_was_made() {
 }
 
 #[tokio::test]
+async fn killed_agent_whose_process_dies_first_is_not_recovered() {
+    let conditions = json!({ "minTrustScore": 0, "cooldownMs": 0 });
+    for request in ["/pause", "/interrupt"] {
+        let fixture = ProjectFixture::working().await;
+        let policy = json!({ "autoRestart": true, "autoRestartConditions": conditions });
+        fixture.configure(json!({ "crashRecovery": policy })).await;
+        let (status, body) = fixture.send("POST", &fixture.session_path(request), Value::Null).await;
+        assert_eq!(status, 202, "{body}");
+        assert_eq!(fixture.agent_path("POST", "/kill", json!({})).await.0, 202);
+        fixture.end_run().await;
+        fixture.react().await;
+        fixture.process_deadlines().await;
+        assert_eq!(fixture.session_status().await, "Cancelled", "{request}");
+        assert!(fixture.inbox("").await.is_empty(), "there is nothing to recover");
+        let (_, agent) = fixture.agent_path("GET", "", Value::Null).await;
+        assert_eq!(agent["kill"], json!({ "cleanShutdown": false }), "it did not stop by itself");
+    }
+}
+
+#[tokio::test]
 async fn agent_that_outlasts_its_grace_period_has_no_state() {
     let fixture = ProjectFixture::working().await;
     let body = json!({ "graceTimeoutMs": 2000 });

@@ -45,13 +45,17 @@ impl ConsoleLogins {
         self.items(now).find(|login| login.id == id)
     }
 
-    pub fn add(&mut self, login: ConsoleLogin, now: Timestamp) {
+    /// Adds a login. Returns the logins that it ended to make room.
+    pub fn add(&mut self, login: ConsoleLogin, now: Timestamp) -> Vec<ConsoleLoginId> {
         self.items.retain(|known| known.expires_at > now);
+        let mut ended = Vec::new();
         while self.items.len() >= Self::MAX {
-            let longest = self.items.iter().min_by_key(|known| known.last_seen_at).map(|known| known.id);
-            self.items.retain(|known| Some(known.id) != longest);
+            let known = self.items.iter().enumerate();
+            let Some((longest, _)) = known.min_by_key(|(_, known)| known.last_seen_at) else { break };
+            ended.push(self.items.remove(longest).id);
         }
         self.items.push(login);
+        ended
     }
 
     /// Removes a login. Returns whether it existed.
@@ -105,14 +109,24 @@ mod tests {
     fn one_login_too_many_ends_the_one_that_was_not_seen_for_the_longest_time() {
         let mut all = ConsoleLogins::default();
         for number in 0..ConsoleLogins::MAX as u128 {
-            all.add(login(number, 0), at(0));
+            assert!(all.add(login(number, 0), at(0)).is_empty());
         }
         for number in (0..ConsoleLogins::MAX as u128).filter(|number| *number != 7) {
             assert!(all.see(login(number, 0).id, at(60)));
         }
-        all.add(login(99, 61), at(61));
+        assert_eq!(all.add(login(99, 61), at(61)), [login(7, 0).id]);
         assert_eq!(all.items(at(61)).count(), ConsoleLogins::MAX);
         assert!(all.get(login(7, 0).id, at(61)).is_none() && all.get(login(99, 61).id, at(61)).is_some());
+    }
+
+    #[test]
+    fn expired_logins_make_room_without_an_end() {
+        let mut all = ConsoleLogins::default();
+        for number in 0..ConsoleLogins::MAX as u128 {
+            all.add(login(number, 0), at(0));
+        }
+        assert!(all.add(login(99, 600), at(600)).is_empty());
+        assert_eq!(all.items(at(600)).count(), 1);
     }
 
     #[test]

@@ -254,6 +254,11 @@ impl SessionPool {
         Ok((Allocation::Allocated(run_id), events))
     }
 
+    /// Extends the brakes on a session to the one that continues its work.
+    pub fn follow(&mut self, from: AgentSessionId, to: AgentSessionId) {
+        self.brakes.iter_mut().for_each(|brake| brake.follow(from, to));
+    }
+
     /// Moves the slot of a session that hands over, and whose run is over, to its continuation (decision 21). If that session holds
     /// no slot, a brake stops it, or `to` needs none yet, this is an ordinary allocation.
     pub fn transfer(
@@ -263,7 +268,7 @@ impl SessionPool {
         ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let held = self.leases.remove(&from).is_some();
-        self.brakes.iter_mut().for_each(|brake| brake.follow(from, to.id()));
+        self.follow(from, to.id());
         let passes = held && self.brake_on(to).is_none();
         match to.slot_wanted().filter(|_| passes).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {

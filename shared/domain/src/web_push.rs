@@ -25,7 +25,8 @@ pub struct WebPushSubscription {
     /// The kinds of notifications that the browser receives.
     pub kinds: BTreeSet<NotificationKind>,
     pub created_at: Timestamp,
-    /// The login of the console in which the browser subscribed. The subscription ends with it.
+    /// The login of the console in which the browser subscribed. The subscription ends when this login is ended, but not when it
+    /// expires (decision 99).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_id: Option<ConsoleLoginId>,
 }

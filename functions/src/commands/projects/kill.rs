@@ -1,4 +1,5 @@
-//! `POST /api/projects/{id}/kill`: cancels the sessions of the active agents of a project (S2 `killAll`).
+//! `POST /api/projects/{id}/kill`: cancels the sessions of the active agents of a project (S2 `killAll`), and leaves the recovery of
+//! crashed agents to a person.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,6 +12,7 @@ use pilothouse_domain::session::Grace;
 use pilothouse_domain::{Project, ProjectId};
 
 use crate::commands::project_agents::kill_current_session;
+use crate::reactions::crashes;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-kill", Verb::Post, "/api/projects/{id}/kill", |verb| verb.route(kill_agents))
@@ -20,7 +22,8 @@ pub const FUNCTION: HttpFunction =
 
 /// Responds with 200 and the agents that worked, were paused, or waited for a person or
 /// for the continuation of their work. Each session is cancelled in a transaction of
-/// its own; a repeated request cancels those that remain.
+/// its own; a repeated request cancels those that remain. An agent that crashed before
+/// does not recover without a person.
 async fn kill_agents(
     State(app): State<App>,
     command: CommandContext,
@@ -32,15 +35,18 @@ async fn kill_agents(
     let mut agents = Vec::new();
     for agent in project.agents().keys() {
         let view = app.agent_view(&command.owner, *agent).await?;
-        if !view.is_active() {
-            continue;
+        if view.is_active() {
+            match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
+                Ok(_) => {
+                    agents.push(app.agent_view(&command.owner, *agent).await?);
+                    continue;
+                }
+                // The session is over.
+                Err(Problem::Session(_)) => {}
+                Err(problem) => return Err(problem),
+            }
         }
-        match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
-            Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
-            // The session is over.
-            Err(Problem::Session(_)) => {}
-            Err(problem) => return Err(problem),
-        }
+        crashes::leave_to_person(&app, *agent).await?;
     }
     Ok(Json(KilledAgents { agents }))
 }

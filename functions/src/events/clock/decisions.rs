@@ -12,6 +12,7 @@ use pilothouse_domain::decision::{
 };
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::project::AgentStatus;
+use pilothouse_domain::session::SessionError;
 use pilothouse_domain::{AgentSession, DecisionId, DomainContext, Project, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{Commit, Loaded};
 
@@ -139,7 +140,7 @@ fn works(session: &AgentSession) -> bool {
 }
 
 /// Recovers the agent. If its session cannot be retried, it starts again; if that is refused, too, a person decides. A server without room
-/// for another sidecar refuses neither: the deadline stays due.
+/// for another sidecar refuses neither, and a process that is being stopped only delays a restart: the deadline stays due.
 fn recover(
     app: &App,
     state: &FreeState,
@@ -151,6 +152,7 @@ fn recover(
         let resolution = Resolution::ChooseOption { chosen_option_id: recovery.to_string(), rationale: None };
         match state.clone().resolve(app, &Cause::Clock, resolution, ResolvedBy::RecoveryPolicy, ctx) {
             Ok((commit, _)) => return Ok(commit),
+            Err(early @ Problem::Session(SessionError::ProcessStopping)) => return Err(early),
             Err(refused) if refused.status().is_client_error() => {
                 tracing::info!(decision = %state.decision.value.decision().id, %recovery, %refused, "not recovered");
             }

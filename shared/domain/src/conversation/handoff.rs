@@ -32,7 +32,8 @@ impl Conversation {
     /// Starts the agent of a project again in a new session, which receives the messages that wait (decision 81).
     ///
     /// # Errors
-    /// The session did not fail, continues elsewhere, or has used up its budget.
+    /// The session did not fail, continues elsewhere, or has used up its budget; [`SessionError::ProcessStopping`] until its run has
+    /// ended.
     pub fn restart(&mut self, ctx: &mut DomainContext<'_>) -> Result<Restart, SessionError> {
         let id = ctx.session_id();
         let (session, of_new) = self.session.restart(id, ctx)?;

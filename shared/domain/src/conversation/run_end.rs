@@ -69,6 +69,8 @@ impl Conversation {
             }
         }
         let rests = matches!(self.session.status(), S::Idle | S::Interrupted) && !self.session.is_held();
+        // A cancellation that waits is carried out in this commit; a failure would undo it.
+        let rests = rests && !self.session.cancel_accepted();
         if rests && self.queue.next_pending().is_some() {
             events.extend(self.session.run_was_fruitless("the agent received the waiting message", ctx)?);
         }

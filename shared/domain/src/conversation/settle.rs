@@ -56,8 +56,8 @@ impl Conversation {
         if status.is_terminal() {
             return Ok(self.settle_end(ctx));
         }
-        if status == S::Resuming && self.session.cancel_accepted() && self.session.run().is_none() {
-            // The resume waits for a slot. Cancelling needs no sidecar, so do not wait for one.
+        if self.session.cancel_accepted() && self.session.is_resume_unsent() {
+            // No sidecar will acknowledge the resume soon, or at all. Cancelling needs none, so do not wait for one.
             return self.session.abandon_resume();
         }
         if !status.is_intermediate() && self.session.take_cancel_accepted() {

@@ -77,6 +77,11 @@ impl ProjectAgent {
         Some((decision, vec![crashed]))
     }
 
+    /// The decision about the latest crash.
+    pub fn latest_crash(&self) -> Option<DecisionId> {
+        self.crashes.as_ref().map(|crashes| crashes.decision_id)
+    }
+
     /// The decision about the latest crash, if that is one of `session` before its retry with this number.
     pub fn crash_before_retry(&self, session: AgentSessionId, retry: u32) -> Option<DecisionId> {
         let is_before = |it: &&Crashes| it.session_id == session && it.attempt < retry;

@@ -240,6 +240,11 @@ impl Delivery {
         self.deferred_turn_state() == Some(TurnEnd::Over)
     }
 
+    /// Whether the last deferred fact about turns is a start, or a loss after one.
+    pub(super) fn is_turn_open_by_deferred(&self) -> bool {
+        self.deferred_turn_state() == Some(TurnEnd::Open)
+    }
+
     fn deferred_turn_state(&self) -> Option<TurnEnd> {
         self.deferred.iter().rev().find_map(|fact| match fact {
             AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => {
@@ -253,6 +258,10 @@ impl Delivery {
     /// The process ended while the session is paused: its deferred requests have ended, and its turn was lost.
     pub(super) fn lose_turn(&mut self) -> Events {
         let open = self.deferred_turn_state().map_or(self.turn().is_some(), |end| end == TurnEnd::Open);
+        if self.deferred.iter().any(|fact| matches!(fact, AgentFact::TurnStarted { .. })) {
+            // That turn was the next one.
+            self.leave_between_turns();
+        }
         let mut events = Events::new();
         self.deferred.retain(|fact| match fact {
             AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {

@@ -57,6 +57,9 @@ pub enum SessionError {
     /// Another session continues the work (decision 35).
     #[error("session {continuation} continues the work of this session; use that one")]
     Continued { continuation: AgentSessionId },
+    /// The process of the failed run may still have messages that would go to the new session.
+    #[error("its process is being stopped; try again in a moment")]
+    ProcessStopping,
     #[error("a session can have at most {max} skills")]
     TooManySkills { max: usize },
     #[error("this skill is not enabled on the session")]
@@ -134,6 +137,7 @@ impl SessionError {
             Self::Braked { .. } => "braked",
             Self::NotCapable { .. } => "not-supported",
             Self::Continued { .. } => "continued",
+            Self::ProcessStopping => "process-stopping",
             Self::TooManySkills { .. } => "too-many-skills",
             Self::SkillNotEnabled => "skill-not-enabled",
             Self::AdjustmentsUnderWay { .. } => "adjustments-under-way",

@@ -134,7 +134,8 @@ impl AgentSession {
     /// conversation, and its budget counts what was spent so far. The failed session cannot be retried any more.
     ///
     /// # Errors
-    /// The session did not fail, continues elsewhere, or has used up its budget.
+    /// The session did not fail, continues elsewhere, or has used up its budget. [`SessionError::ProcessStopping`] until its run has
+    /// ended, because the end decides which messages wait.
     pub(crate) fn restart(
         &mut self,
         id: AgentSessionId,
@@ -145,6 +146,9 @@ impl AgentSession {
             return Err(SessionError::Continued { continuation });
         }
         self.spending.ensure_budget()?;
+        if self.run_state.current().is_some() {
+            return Err(SessionError::ProcessStopping);
+        }
         let new = NewSession {
             id,
             owner_id: self.owner_id.clone(),

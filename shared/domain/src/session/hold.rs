@@ -206,10 +206,7 @@ impl AgentSession {
         }
         let phase = self.run_state.current().map(|run| run.phase);
         match self.status() {
-            // The resume was not sent: its run is not there yet, or is being stopped.
-            S::Resuming
-                if !self.is_live() && self.pending_command().is_some_and(|sent| sent.attempt == 0) =>
-            {
+            S::Resuming if self.is_resume_unsent() => {
                 self.hold.resumes = true;
                 return self.abandon_resume();
             }

@@ -34,7 +34,7 @@ impl AgentSession {
         let command = self.run_state.command(ctx);
         let outstanding = PendingCommand::new(command, ctx);
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
-        self.hand_back_end();
+        self.end_between_turns();
         self.forget_answers();
         let mut events = vec![SessionEvent::InterruptRequested { command }];
         events.extend(self.close_requests(CancelReason::Interrupted, ctx.now));
@@ -124,6 +124,13 @@ impl AgentSession {
         Ok(vec![SessionEvent::Resumed {}])
     }
 
+    /// Whether the resume was not sent: its run does not exist yet, is being launched or is being stopped.
+    pub(crate) fn is_resume_unsent(&self) -> bool {
+        self.status() == AgentSessionStatus::Resuming
+            && !self.is_live()
+            && self.pending_command().is_some_and(|command| command.attempt == 0)
+    }
+
     /// Returns to Paused because there is no budget or slot to resume with (decisions 22, 32).
     pub(crate) fn abandon_resume(&mut self) -> Result<Events, SessionError> {
         self.transition(Operation::AbandonResume, State::Paused)?;
@@ -148,15 +155,7 @@ impl AgentSession {
             }
         } else {
             self.check(Operation::RequestCancel)?;
-            let command = self.run_state.command(ctx);
-            let outstanding = PendingCommand::new(command, ctx);
-            self.transition(Operation::RequestCancel, State::Cancelling { outstanding })?;
-            self.hand_back_end();
-            self.run_state.withdraw_slot_request();
-            self.configuration.drop_reload();
-            events.push(SessionEvent::CancelRequested { command });
-            self.prepare_stop();
-            events.extend(self.close_requests(CancelReason::SessionCancelled, ctx.now));
+            events.extend(self.begin_cancel(ctx));
             // No agent has started, so there is nothing to wait for.
             if self.run_state.current().is_none_or(|run| run.begin.is_none()) {
                 self.record_stop(true);
@@ -167,6 +166,30 @@ impl AgentSession {
             self.record_enforcement();
             events.extend(self.order_kill(true, ctx));
         }
+        Ok(events)
+    }
+
+    fn begin_cancel(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+        let command = self.run_state.command(ctx);
+        let outstanding = PendingCommand::new(command, ctx);
+        self.enter(State::Cancelling { outstanding });
+        self.end_between_turns();
+        self.run_state.withdraw_slot_request();
+        self.configuration.drop_reload();
+        let mut events = vec![SessionEvent::CancelRequested { command }];
+        self.prepare_stop();
+        events.extend(self.close_requests(CancelReason::SessionCancelled, ctx.now));
+        events
+    }
+
+    /// Carries out an accepted cancellation, because the process that had to resolve the earlier request is gone (decision 16).
+    pub(super) fn cancel_without_process(
+        &mut self,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let mut events = self.begin_cancel(ctx);
+        self.record_stop(false);
+        events.extend(self.confirm_cancelled(ctx)?);
         Ok(events)
     }
 

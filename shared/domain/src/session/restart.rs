@@ -74,8 +74,13 @@ impl AgentSession {
             }
             Some(RunPhase::Ending { .. }) => Ok(Events::new()),
             Some(RunPhase::Live) if self.is_held() || self.status().is_intermediate() => Ok(Events::new()),
-            // A message may start a turn at any moment.
-            Some(RunPhase::Live) if !self.delivery.in_flight().is_empty() => Ok(Events::new()),
+            // A message may start a turn at any moment, unless the agent is paused: then it could not arrive before the resume, which
+            // waits for the restart.
+            Some(RunPhase::Live)
+                if self.status() != AgentSessionStatus::Paused && !self.delivery.in_flight().is_empty() =>
+            {
+                Ok(Events::new())
+            }
             Some(RunPhase::Live) if self.status() == AgentSessionStatus::Running => self.hold_agent(ctx),
             Some(RunPhase::Live) => Ok(self.order_stop(ctx)),
         }

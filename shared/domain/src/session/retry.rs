@@ -59,6 +59,8 @@ impl AgentSession {
         self.run_state.was_fruitful();
         self.spending.quota = None;
         self.forget_full_disk();
+        // A kill that did not end the session has no effect on the next run.
+        self.kill = None;
         if let Some(auto) = &mut self.auto_continue {
             auto.current_continuation_count = 0;
         }

@@ -126,7 +126,8 @@ impl AgentSession {
     }
 
     /// Handles the death of the process while Running or under a request. Facts from before the death count first (decision 17): a
-    /// turn that had ended did not fail, and the agent's own reason is kept (decision 19). Otherwise decision 14 applies.
+    /// turn that had ended did not fail, and the agent's own reason is kept (decision 19). Otherwise decision 14 applies. A
+    /// cancellation that waits is carried out in each case: its owner wants no failure that can be recovered from.
     fn died_at_work(
         &mut self,
         end: RunEnd,
@@ -134,6 +135,11 @@ impl AgentSession {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
+        if self.cancel_accepted {
+            let turn_over = self.status() == S::Interrupting && self.delivery.is_turn_end_deferred();
+            // The output of a turn that was over counts. The cancellation follows in the same commit.
+            return if turn_over { self.interrupt_ended_turn(ctx) } else { self.cancel_without_process(ctx) };
+        }
         let own_reason = |fact: &AgentFact| matches!(fact, AgentFact::SessionEnded { is_error: true, .. });
         if let Some(AgentFact::SessionEnded { reason, message, output, .. }) =
             self.delivery.take_deferred(own_reason)
@@ -154,17 +160,14 @@ impl AgentSession {
             return Ok(Vec::new());
         }
         if !self.delivery.is_turn_end_deferred()
-            && !self.is_continuing()
+            && !self.awaits_continuation()
             && !self.requests.has_unacknowledged_answers()
         {
             return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, ctx);
         }
         let mut events = Vec::new();
         match self.status() {
-            S::Interrupting => {
-                events.extend(self.confirm_interrupted(true)?);
-                events.extend(self.apply_turn_end_of_interrupt(ctx));
-            }
+            S::Interrupting => return self.interrupt_ended_turn(ctx),
             S::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(SessionEvent::ResumeAbandoned {});
@@ -174,6 +177,14 @@ impl AgentSession {
                 return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, ctx);
             }
         }
+        self.run_state.hibernate();
+        Ok(events)
+    }
+
+    /// Interrupting → Idle: the turn had ended before its process.
+    fn interrupt_ended_turn(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        let mut events = self.confirm_interrupted(true)?;
+        events.extend(self.apply_turn_end_of_interrupt(ctx));
         self.run_state.hibernate();
         Ok(events)
     }

@@ -97,11 +97,25 @@ impl AgentSession {
         }
     }
 
-    /// Defers the held facts again because a request was made (decision 17).
+    /// Whether the session waits for a message to continue with, and no turn has begun since, not even one whose start is deferred.
+    pub(crate) fn awaits_continuation(&self) -> bool {
+        self.is_continuing() && !self.delivery.is_turn_open_by_deferred()
+    }
+
+    /// Defers the held facts again because a pause was requested (decision 17). A session that waits for a message to continue with
+    /// still waits for it after the resume.
     pub(crate) fn hand_back_end(&mut self) {
-        if let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.leave_between_turns() {
+        if self.is_validating()
+            && let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.leave_between_turns()
+        {
             self.delivery.defer_first(ended);
         }
+    }
+
+    /// The same for a request after which the agent does not continue.
+    pub(crate) fn end_between_turns(&mut self) {
+        self.hand_back_end();
+        self.delivery.leave_between_turns();
     }
 
     fn release_end(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {

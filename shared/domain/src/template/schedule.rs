@@ -94,6 +94,8 @@ pub enum ScheduleSkip {
     Unmetered,
     /// The operator of the server does not allow the model of the template.
     ModelNotAllowed,
+    /// The template names no adapter, and the server has no default adapter.
+    NoAdapter,
 }
 
 /// A scheduled time that is due.
@@ -139,7 +141,10 @@ impl AgentTemplate {
     pub fn record_skip(&mut self, reason: ScheduleSkip, ctx: &DomainContext<'_>) -> Vec<TemplateEvent> {
         let goes_on = match reason {
             ScheduleSkip::Deactivated => false,
-            ScheduleSkip::PoolLineFull | ScheduleSkip::Unmetered | ScheduleSkip::ModelNotAllowed => true,
+            ScheduleSkip::PoolLineFull
+            | ScheduleSkip::Unmetered
+            | ScheduleSkip::ModelNotAllowed
+            | ScheduleSkip::NoAdapter => true,
         };
         let Some((scheduled_for, next_run_at)) = self.record_occurrence(None, goes_on, ctx) else {
             return Vec::new();

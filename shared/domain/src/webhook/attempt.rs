@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::{AttemptOutcome, Delivery, Webhook};
-use crate::Timestamp;
 use crate::announcement::{FeedEntry, NotificationKind};
+use crate::{EventId, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStep {
@@ -72,9 +74,10 @@ impl Webhook {
         }
     }
 
-    /// Disables the endpoint because of a delivery. Returns the notification for its owner.
+    /// Disables the endpoint because of a delivery, at the time of its last attempt. Returns the notification for its owner.
     pub fn give_up(&mut self, delivery: &Delivery, now: Timestamp) -> FeedEntry {
         let tried = delivery.attempts.len();
+        let now = delivery.attempts.last().map_or(now, |attempt| attempt.at);
         self.disable(format!("{} could not be delivered in {tried} attempts", delivery.event), now);
         let text = format!(
             "The webhook {} was disabled after {tried} failed attempts. Enable it when its endpoint works again.",
@@ -87,6 +90,18 @@ impl Webhook {
             notice: Some((NotificationKind::WebhookDisabled, text)),
             session_id: None,
         }
+    }
+
+    /// Whether the endpoint is disabled because of an attempt at this delivery.
+    pub fn was_disabled_by(&self, delivery: &Delivery) -> bool {
+        let disabled = self.disabled.as_ref();
+        disabled.is_some_and(|disabled| delivery.attempts.iter().any(|attempt| attempt.at == disabled.at))
+    }
+
+    /// Identifies the notification that the endpoint was disabled, in place of a journal entry. `None` while it is not disabled.
+    pub fn notice_id(&self) -> Option<EventId> {
+        let at = self.disabled.as_ref()?.at.as_millis();
+        Some(EventId::new(Uuid::new_v5(&self.id.uuid(), format!("disabled\n{at}").as_bytes())))
     }
 }
 
@@ -161,13 +176,33 @@ mod tests {
 
         let effect = webhook.record_attempt(&mut delivery, Ok(410), STEP, start());
         assert!(effect.must_disable);
-        let notice = webhook.give_up(&delivery, start());
+        let notice = webhook.give_up(&delivery, start() + STEP);
 
         assert_eq!(notice.notice.unwrap().0, NotificationKind::WebhookDisabled);
         assert!(webhook.disabled.as_ref().unwrap().reason.contains("SkillConsolidatedEvent"));
         assert_eq!(webhook.next_step(&other, false, start()), DeliveryStep::Abandon);
         let late = webhook.record_attempt(&mut other, Ok(410), STEP, start());
         assert!(!late.must_disable, "it is disabled already");
+    }
+
+    #[test]
+    fn delivery_that_disabled_an_endpoint_is_known_until_enabled() {
+        let (mut webhook, mut delivery) = given();
+        let mut other = delivery.clone();
+        webhook.record_attempt(&mut delivery, Ok(410), STEP, start());
+        webhook.give_up(&delivery, start() + STEP);
+        webhook.record_attempt(&mut other, Ok(410), STEP, start() + STEP);
+
+        assert!(webhook.was_disabled_by(&delivery) && !webhook.was_disabled_by(&other));
+        let first = webhook.notice_id();
+        assert!(first.is_some());
+
+        webhook.enable();
+        assert!(!webhook.was_disabled_by(&delivery) && webhook.notice_id().is_none());
+        let (_, mut next) = given();
+        webhook.record_attempt(&mut next, Ok(410), STEP, start() + STEP * 2);
+        webhook.give_up(&next, start() + STEP * 2);
+        assert_ne!(webhook.notice_id(), first);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Exhaustive exploration of the two-phase life cycle (S3, decisions 11 to 16): every order in which requests of an owner, the real
 //! aggregates, a network, sidecars, a runtime and the clock can act, with a bounded number of requests and faults.
 //!
-//! Checked for each reachable state: no confirmed stop while a process keeps working, never two agents at once, and a slot for each
-//! run and nothing else. Checked for each fair path: whatever is in progress ends.
+//! Checked for each reachable state: no confirmed stop while a process keeps working, never two agents at once, a slot for each run
+//! and nothing else, and no failure in place of a cancellation. Checked for each fair path: whatever is in progress ends.
 
 mod canon;
 mod explore;

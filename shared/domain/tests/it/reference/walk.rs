@@ -34,6 +34,13 @@ enum SentResume {
     NeverReceived,
 }
 
+/// A cancellation that waits for another request (decision 16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcceptedCancel {
+    No,
+    Waits,
+}
+
 /// Status, open turn and open requests.
 #[derive(Debug)]
 pub(crate) struct Walk {
@@ -49,6 +56,7 @@ pub(crate) struct Walk {
     answered: bool,
     lost_turn: LostTurn,
     resume: SentResume,
+    cancel: AcceptedCancel,
     /// Runs that ended since the latest turn started.
     ended_runs: u8,
     /// Brakes that hold the session.
@@ -68,6 +76,7 @@ impl Default for Walk {
             answered: false,
             lost_turn: LostTurn::No,
             resume: SentResume::No,
+            cancel: AcceptedCancel::No,
             ended_runs: 0,
             held: Vec::new(),
             resumes: false,
@@ -175,6 +184,7 @@ impl Walk {
 
     pub(crate) fn happened(&mut self, event: &E) {
         const WAITS: [S; 2] = [S::WaitingForInput, S::WaitingForApproval];
+        const INTERMEDIATE: [S; 3] = [S::Interrupting, S::Pausing, S::Resuming];
         const ALIVE: [S; 7] = [
             S::Queued,
             S::Running,
@@ -228,15 +238,25 @@ impl Walk {
                     Some((_, false)) => S::WaitingForInput,
                     Some((_, true)) => S::WaitingForApproval,
                 };
-                let replaced = self.lost_turn == LostTurn::Lost && to == S::Running && !self.turn_had_ended();
-                self.lost_turn = if replaced { LostTurn::Replaced } else { LostTurn::No };
+                self.lost_turn = match self.lost_turn {
+                    LostTurn::Lost if to == S::Running && !self.turn_had_ended() => LostTurn::Replaced,
+                    // The message that takes the place of the turn did not arrive before the pause.
+                    LostTurn::Replaced => LostTurn::Replaced,
+                    LostTurn::No | LostTurn::Lost => LostTurn::No,
+                };
                 self.go(&[S::Resuming], to, event);
             }
             E::AutoContinueStopped { .. } if self.lost_turn == LostTurn::Replaced => {
                 self.go(&[S::Running], S::Idle, event);
             }
             E::ResumeAbandoned {} => self.go(&[S::Resuming], S::Paused, event),
-            E::CancelRequested { .. } => self.go(&ALIVE, S::Cancelling, event),
+            E::CancelAccepted {} => self.cancel = AcceptedCancel::Waits,
+            E::CancelRequested { .. } => {
+                // An accepted one is carried out when the process ends that had to resolve the earlier request.
+                let accepted = std::mem::replace(&mut self.cancel, AcceptedCancel::No);
+                let unresolved = if accepted == AcceptedCancel::Waits { &INTERMEDIATE[..] } else { &[][..] };
+                self.go(&[&ALIVE[..], unresolved].concat(), S::Cancelling, event);
+            }
             E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
             E::WaitingForInput { request_id, .. } => self.open(request_id, false, event),
             E::PlanPendingApproval { request_id, requires_approval: true, .. } => {
@@ -258,8 +278,8 @@ impl Walk {
             E::Failed { .. } if self.status == S::Failed => {}
             E::Failed { .. } => {
                 assert!(self.status != S::Resuming || self.may_fail_with_its_process(), "nothing was lost");
-                let intermediate = [S::Interrupting, S::Pausing, S::Resuming];
-                self.go(&[&ALIVE[..], &intermediate[..]].concat(), S::Failed, event);
+                assert_eq!(self.cancel, AcceptedCancel::No, "a failure undid a cancellation");
+                self.go(&[&ALIVE[..], &INTERMEDIATE[..]].concat(), S::Failed, event);
             }
             E::Retried { .. } => self.go(&[S::Failed], S::Queued, event),
             // A hibernated session has no open turn: it ended with its process.
@@ -283,8 +303,8 @@ impl Walk {
                     self.turn = None;
                 }
                 if matches!(status, S::Paused | S::Resuming) {
-                    if had_turn && !self.turn_had_ended() {
-                        self.lost_turn = LostTurn::Lost;
+                    if had_turn {
+                        self.lost_turn = if self.turn_had_ended() { LostTurn::No } else { LostTurn::Lost };
                     }
                     // What had ended before still counts after the resume.
                     self.deferred.retain(|d| !matches!(d, Deferred::TurnStart | Deferred::Request(_)));

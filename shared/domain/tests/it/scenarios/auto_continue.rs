@@ -287,6 +287,55 @@ fn ended_agent_is_validated_too() {
         .then_event("MessageDispatched");
 }
 
+/// No turn runs before the continuation, so the process takes nothing with it.
+#[test]
+fn continuation_outlasts_a_pause_and_its_process() {
+    for end_of_turn in [completes("t1"), ends(false)] {
+        Scenario::looping(5)
+            .told(end_of_turn)
+            .validates(false)
+            .when(Scenario::pause)
+            .then_status(S::Pausing)
+            .when(|s| s.die(true))
+            .then_hibernated(S::Paused)
+            .when(Scenario::resume)
+            .wakes()
+            .told_done(Command::Resume)
+            .then_event("MessageDispatched")
+            .then_status(S::Running);
+    }
+}
+
+#[test]
+fn turn_that_began_after_the_pause_fails_with_its_process() {
+    Scenario::looping(5)
+        .told(completes("t1"))
+        .validates(false)
+        .when(Scenario::pause)
+        .told(starts("t2"))
+        .then_taken(FactOutcome::Deferred)
+        .when(|s| s.die(true))
+        .then_status(S::Failed);
+}
+
+/// The start of the next turn ended the wait for the continuation, also if its process is gone.
+#[test]
+fn turn_that_ended_in_a_pause_counts_after_the_resume() {
+    Scenario::looping(5)
+        .told(completes("t1"))
+        .validates(false)
+        .when(Scenario::pause)
+        .told(starts("t2"))
+        .told(completes("t2"))
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .when(Scenario::resume)
+        .wakes()
+        .told_done(Command::Resume)
+        .then_event("TurnCompleted")
+        .then(turns, &2);
+}
+
 /// An agent's error after its turn does not fail the turn.
 #[test]
 fn an_error_after_the_turn_does_not_end_the_loop() {

@@ -162,6 +162,24 @@ fn second_kill_shortens_the_grace_period_only() {
 }
 
 #[test]
+fn kill_of_a_failed_session_does_not_end_its_retry() {
+    let fails = |s: &mut Scenario| {
+        s.commit(|conv, ctx| conv.session.record_failure(FailureReason::AgentError, None, ctx))
+    };
+    working()
+        .when(Scenario::pause)
+        .when(|s| s.kill(Grace::Within(Duration::from_secs(10))))
+        .when(fails)
+        .when(|s| s.die(true))
+        .when(Scenario::retry)
+        .wakes()
+        .when(|s| s.clock_with_heartbeats(10))
+        .then_no_event("RunStopOrdered")
+        .then_status(S::Running)
+        .then(|s| s.conv.session.is_live(), &true);
+}
+
+#[test]
 fn kill_without_grace_leaves_no_state() {
     let scenario = working().when(|s| s.kill(Grace::None)).then_event("RunStopOrdered");
     assert_eq!(causes(&scenario), []);
@@ -253,6 +271,24 @@ fn restart_under_a_brake_waits_for_the_release() {
         .then_status(S::Paused)
         .when(|s| s.release_brake(1))
         .then_event("RunStopOrdered");
+}
+
+#[test]
+fn restart_of_a_paused_agent_does_not_wait_for_a_sent_message() {
+    let mut scenario = working().when(|s| s.steer(1)).then_event("MessageDispatched");
+    scenario.now = scenario.now + Duration::from_secs(1);
+    let mode = changed(scenario.now);
+    scenario
+        .when(|s| s.pull(1, BrakeBehavior::Pause))
+        .told_done(C::Pause)
+        .when(|s| s.restart(&mode))
+        .then_events(&["ProcessRestartRequested"])
+        .when(|s| s.release_brake(1))
+        .then_event("RunStopOrdered")
+        .when(|s| s.die(true))
+        .then_event("ResumeRequested")
+        .then_status(S::Resuming)
+        .then_queue(&[1], &[]);
 }
 
 #[test]

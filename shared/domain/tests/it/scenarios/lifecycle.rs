@@ -12,8 +12,8 @@ use pilothouse_domain::{CommandId, OutputId, SessionEvent};
 use uuid::Uuid;
 
 use crate::scenario::{
-    Scenario, asks, calls, can_all, completes, ends, message, output, said, skill, starts, starts_with, turn,
-    used,
+    Scenario, Step, asks, calls, can_all, completes, ends, message, output, said, skill, starts, starts_with,
+    turn, used,
 };
 
 #[test]
@@ -137,6 +137,44 @@ fn cancel_during_another_request_runs_after_it() {
             .told_done(C::Stop)
             .then_status(S::Cancelled);
     }
+}
+
+/// The end of the process resolves the earlier request, and the cancellation follows (decision 16).
+#[test]
+fn accepted_cancel_outlasts_the_process() {
+    let deaths: [fn(&mut Scenario) -> Step; 3] = [|s| s.die(true), |s| s.die(false), Scenario::lose];
+    for status in [S::Interrupting, S::Pausing, S::Resuming] {
+        for death in deaths {
+            Scenario::in_status(status)
+                // The agent's own error does not undo it either.
+                .told(ends(true))
+                .when(|s| s.steer(1))
+                .when(Scenario::cancel)
+                .then_events(&["CancelAccepted"])
+                .when(death)
+                .then_event("CancelRequested")
+                .then_event("Cancelled")
+                .then_no_event("Failed")
+                .then_status(S::Cancelled)
+                .then_queue(&[], &[])
+                .then(|s| s.pool.leases().len(), &0);
+        }
+    }
+}
+
+/// Facts from before the death count first (decision 17).
+#[test]
+fn output_of_an_ended_turn_outlasts_process_and_cancel() {
+    Scenario::in_status(S::Interrupting)
+        .told(AgentFact::TurnCompleted {
+            turn: turn("t1"),
+            output: Some(output(2)),
+            outcome: SessionOutcome::Completed,
+        })
+        .when(Scenario::cancel)
+        .when(|s| s.die(true))
+        .then_event("OutputReady")
+        .then_status(S::Cancelled);
 }
 
 #[test]

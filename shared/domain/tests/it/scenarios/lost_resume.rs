@@ -113,6 +113,36 @@ fn cancelled_session_does_not_wake_for_its_resume() {
         .then_status(S::Cancelled);
 }
 
+/// The run of the resume may never start, for example while no worker has room.
+#[test]
+fn cancel_does_not_wait_for_the_run_of_a_resume() {
+    lost()
+        .when(Scenario::cancel)
+        .then_event("CancelAccepted")
+        .then_event("ResumeAbandoned")
+        .then_event("RunStopOrdered")
+        .then_status(S::Cancelled)
+        .when(|s| s.die(true))
+        .then_status(S::Cancelled)
+        .then(|s| s.pool.leases().len(), &0);
+}
+
+/// The third of these runs would fail a session that is not cancelled.
+#[test]
+fn accepted_cancel_outlasts_the_last_fruitless_run() {
+    lost()
+        .wakes()
+        .when(|s| s.die(true))
+        .wakes()
+        .told_done(C::Resume)
+        .when(Scenario::interrupt)
+        .when(|s| s.steer(1))
+        .when(Scenario::force_cancel)
+        .when(|s| s.die(true))
+        .then_no_event("Failed")
+        .then_status(S::Cancelled);
+}
+
 #[test]
 fn spent_budget_abandons_a_lost_resume() {
     Scenario::in_status(S::Resuming)

@@ -226,9 +226,13 @@ impl World {
         &mut self,
         change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, X>,
     ) -> bool {
+        let cancels = self.conv.session.cancel_accepted() || self.conv.session.status() == S::Cancelling;
         let mut ctx = DomainContext::new(self.now, self.limits, &mut self.ids);
         let Ok(mut events) = change(&mut self.conv, &mut ctx) else { return false };
         events.extend(self.conv.settle(&events.clone(), &mut ctx));
+        if cancels && self.conv.session.status() == S::Failed {
+            self.violated = Some("a failure undid a cancellation");
+        }
         self.conv.closed_messages.clear();
         self.changed = true;
         self.ask_for(&events);
