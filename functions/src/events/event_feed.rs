@@ -22,7 +22,9 @@ use pilothouse_app::queues;
 use pilothouse_app::texts::NotificationText;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
-use pilothouse_domain::announcement::{FeedEntry, Publishable, aggregate_publishes, publishes};
+use pilothouse_domain::announcement::{
+    FeedEntry, NotificationKind, Publishable, aggregate_publishes, publishes,
+};
 use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, JournalEntry};
 use pilothouse_domain::{AgentSessionId, DomainContext, EventId, UserId};
 use pilothouse_store::aggregate::AggregateRef;
@@ -208,15 +210,46 @@ async fn enqueue_deliveries(
     let notices = published_range.numbers().zip(feed_entries);
     let notices: Vec<_> =
         notices.filter_map(|(number, entry)| Some((number, entry.notice.as_ref()?.0))).collect();
-    if !notices.is_empty() {
-        let browsers = app.store.web_push_subscriptions(owner).await?.value;
-        for (sequence, kind) in notices {
-            for web_push_subscription_id in browsers.receivers(kind) {
-                let receiver = Receiver::Browser { web_push_subscription_id };
-                messages.push(webhook_delivery::message(owner, receiver, sequence)?);
-            }
+    messages.extend(messages_to_browsers(app, owner, &notices).await?);
+    send(app, &messages).await
+}
+
+/// Sends a message for each browser that receives a notification, and one for the event bus, if there is one. For a notification that
+/// follows from no journal entry. The queue drops repetitions within five minutes.
+pub(crate) async fn enqueue_notice(
+    app: &App,
+    owner: &UserId,
+    sequence: u64,
+    kind: NotificationKind,
+) -> Result<(), Problem> {
+    let mut messages = messages_to_browsers(app, owner, &[(sequence, kind)]).await?;
+    if app.integrations.has_bus {
+        messages.push(webhook_delivery::message(owner, Receiver::Bus {}, sequence)?);
+    }
+    send(app, &messages).await
+}
+
+/// The messages for the browsers that receive these notifications.
+async fn messages_to_browsers(
+    app: &App,
+    owner: &UserId,
+    notices: &[(u64, NotificationKind)],
+) -> Result<Vec<OutgoingMessage>, Problem> {
+    let mut messages = Vec::new();
+    if notices.is_empty() {
+        return Ok(messages);
+    }
+    let browsers = app.store.web_push_subscriptions(owner).await?.value;
+    for &(sequence, kind) in notices {
+        for web_push_subscription_id in browsers.receivers(kind) {
+            let receiver = Receiver::Browser { web_push_subscription_id };
+            messages.push(webhook_delivery::message(owner, receiver, sequence)?);
         }
     }
+    Ok(messages)
+}
+
+async fn send(app: &App, messages: &[OutgoingMessage]) -> Result<(), Problem> {
     for batch in messages.chunks(MAX_BATCH) {
         let outcome =
             app.broker.send(&queues::webhooks(), batch.to_vec()).await.map_err(Problem::internal)?;

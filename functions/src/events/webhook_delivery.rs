@@ -9,6 +9,7 @@
 //! - First attempts share a group per endpoint: the queue hands out one batch of an endpoint at a time. The deliveries of a batch
 //!   are sent concurrently.
 //! - A failed delivery waits for its next attempt in a separate group, so that it delays no other delivery.
+//! - The same applies to browsers. They have no delivery record, so the message carries the state.
 //! - An endpoint that fails several times in a row is paused ([`Webhook::failed`]). After the pause one delivery is tried, and the
 //!   others follow if it succeeds.
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pilothouse_app::App;
-use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome, Retry};
 use pilothouse_app::function::requirements::{WEBHOOK_DELIVERY, WEBHOOKS};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
@@ -25,7 +26,7 @@ use pilothouse_app::integrations::{DeliveryError, DeliveryRequest};
 use pilothouse_app::queues;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
-use pilothouse_domain::announcement::Announcement;
+use pilothouse_domain::announcement::{Announcement, NotificationKind};
 use pilothouse_domain::webhook::{AttemptEffect, AttemptOutcome, Delivery, DeliveryStep, Webhook};
 use pilothouse_domain::{DomainContext, Timestamp, UserId, WebPushSubscriptionId, WebhookId};
 use pilothouse_store::{Commit, FeedHead, Loaded};
@@ -33,7 +34,8 @@ use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::events::web_push_delivery;
+use crate::events::event_feed;
+use crate::events::web_push_delivery::{self, PushOutcome, PushRetry};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "deliver",
@@ -51,6 +53,9 @@ struct Pointer {
     #[serde(flatten)]
     receiver: Receiver,
     sequence: u64,
+    /// The state of a delivery to a browser after a failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry: Option<PushRetry>,
 }
 
 /// Who receives an entry of the feed.
@@ -67,7 +72,7 @@ pub(crate) enum Receiver {
 
 /// The message for the delivery of an entry of the feed.
 pub(crate) fn message(owner: &UserId, receiver: Receiver, sequence: u64) -> Result<OutgoingMessage, Problem> {
-    let pointer = Pointer { owner_id: owner.clone(), receiver, sequence };
+    let pointer = Pointer { owner_id: owner.clone(), receiver, sequence, retry: None };
     let (group, id) = match receiver {
         Receiver::Webhook { webhook_id } => (webhook_id.to_string(), format!("{webhook_id}:{sequence}")),
         Receiver::Browser { web_push_subscription_id: id } => {
@@ -109,8 +114,7 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
     let settled = join_all(parts(batch).into_iter().map(|part| deliver(app, part))).await;
     let mut all = BatchOutcome::default();
     for part in settled {
-        all.done.extend(part.done);
-        all.retry.extend(part.retry);
+        all.merge(part);
     }
     all
 }
@@ -151,11 +155,23 @@ async fn deliver(app: &App, part: Part) -> BatchOutcome {
 }
 
 async fn deliver_message(app: &App, message: &Received) -> Outcome {
-    let Pointer { owner_id, receiver, sequence } =
-        serde_json::from_str(&message.body).map_err(Problem::internal)?;
+    let pointer: Pointer = serde_json::from_str(&message.body).map_err(Problem::internal)?;
+    let Pointer { owner_id, receiver, sequence, retry } = pointer;
     match receiver {
         Receiver::Browser { web_push_subscription_id: id } => {
-            web_push_delivery::deliver(app, &owner_id, id, sequence, message.receive_count).await
+            match web_push_delivery::deliver(app, &owner_id, id, sequence, retry).await? {
+                PushOutcome::Over => Ok(MessageOutcome::Done),
+                PushOutcome::Wait(wait) => Ok(MessageOutcome::Later(wait)),
+                PushOutcome::Retry(retry) => {
+                    let attempts = retry.attempts;
+                    let pointer = Pointer { owner_id, receiver, sequence, retry: Some(retry) };
+                    // In a group of its own, so that it delays no other notification of the browser.
+                    let group = format!("browser:{id}:{sequence}");
+                    let deduplication_id = format!("{group}:{attempts}");
+                    send(app, OutgoingMessage::new(group, deduplication_id, pointer.body()?)).await?;
+                    Ok(MessageOutcome::Done)
+                }
+            }
         }
         Receiver::Bus {} => publish(app, &owner_id, sequence).await.map(|()| MessageOutcome::Done),
         Receiver::Webhook { webhook_id } => Err(Problem::internal(format!(
@@ -192,18 +208,20 @@ async fn deliver_to(
     }
     let mut batch_outcome = BatchOutcome::default();
     for ((message, _), outcome) in messages.into_iter().zip(outcomes) {
-        let pause = match outcome {
+        let retry = match outcome {
             Ok(MessageOutcome::Done) => {
                 batch_outcome.done.push(message.receipt);
                 continue;
             }
-            Ok(MessageOutcome::Later(pause)) => Some(pause),
+            Ok(MessageOutcome::Later(pause)) => Some(Retry { pause, counts: false }),
             Err(problem) => {
                 pilothouse_app::batch::retry_or_dead_letter(app, &queues::webhooks(), &message, &problem)
                     .await
             }
         };
-        batch_outcome.retry.extend(pause.map(|pause| (vec![message.receipt], pause)));
+        if let Some(retry) = retry {
+            batch_outcome.add_retry(vec![message.receipt], retry);
+        }
     }
     batch_outcome
 }
@@ -252,7 +270,11 @@ async fn attempt(
         })))
     };
     match webhook.value.next_step(&delivery.value, alone, app.now()) {
-        DeliveryStep::Done => return DONE,
+        DeliveryStep::Done => {
+            // The process crashed before it sent the messages for the notification that the endpoint was disabled.
+            notify_disabled(app, &webhook.value, &delivery.value).await?;
+            return DONE;
+        }
         DeliveryStep::Abandon => return attempt_record(delivery, None),
         DeliveryStep::Requeue { attempts } => {
             // The process crashed before it sent the message for the next attempt.
@@ -278,7 +300,10 @@ async fn send_retry(
     webhook: WebhookId,
     attempts: usize,
 ) -> Result<(), Problem> {
-    let message = retry(pointer, webhook, attempts)?;
+    send(app, retry(pointer, webhook, attempts)?).await
+}
+
+async fn send(app: &App, message: OutgoingMessage) -> Result<(), Problem> {
     let outcome = app.broker.send(&queues::webhooks(), vec![message]).await.map_err(Problem::internal)?;
     match outcome.failed.into_iter().next() {
         Some((_, error)) => Err(Problem::internal(error)),
@@ -389,23 +414,45 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: Attemp
         let Some((mut recorded, head)) = state else { return Ok::<_, Problem>(Decision::Unchanged(None)) };
         let mut commit = Commit::new();
         if let Some(head) = &head {
-            let notice = recorded.webhook.value.give_up(&recorded.delivery.value, ctx.now);
-            commit.publish(owner, head, &[notice])?;
+            let webhook = &mut recorded.webhook.value;
+            let notice = webhook.give_up(&recorded.delivery.value, ctx.now);
+            let published_range = commit.publish(owner, head, &[notice])?;
+            if let Some(notice_id) = webhook.notice_id() {
+                commit.published_range(owner, notice_id, published_range, ctx.now)?;
+            }
         }
         commit.delivery(id, &recorded.delivery, ctx.now)?;
         if recorded.effect.is_some_and(|effect| effect.webhook_changed || effect.must_disable) {
             commit.webhook(&recorded.webhook)?;
         }
-        Ok(Decision::Commit(
-            commit,
-            recorded.effect.map(|effect| (effect.outcome, recorded.delivery.value.attempts.len())),
-        ))
+        Ok(Decision::Commit(commit, Some(recorded)))
     };
-    match app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await? {
-        Some((AttemptOutcome::RetryAfter(pause), _)) if alone => Ok(MessageOutcome::Later(pause)),
-        Some((AttemptOutcome::RetryAfter(_), attempts)) => {
+    let recorded = app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await?;
+    let Some(Recorded { webhook, delivery, effect }) = recorded else {
+        // An earlier commit, whose outcome was lost, has recorded it. The next receive does what follows from it.
+        return Ok(MessageOutcome::Later(Duration::ZERO));
+    };
+    notify_disabled(app, &webhook.value, &delivery.value).await?;
+    match effect.map(|effect| effect.outcome) {
+        Some(AttemptOutcome::RetryAfter(pause)) if alone => Ok(MessageOutcome::Later(pause)),
+        Some(AttemptOutcome::RetryAfter(_)) => {
+            let attempts = delivery.value.attempts.len();
             send_retry(app, &pointer, id, attempts).await.map(|()| MessageOutcome::Done)
         }
         _ => Ok(MessageOutcome::Done),
     }
+}
+
+/// Sends the messages for the notification that the endpoint was disabled, if an attempt at this delivery disabled it. A repetition
+/// is harmless.
+async fn notify_disabled(app: &App, webhook: &Webhook, delivery: &Delivery) -> Result<(), Problem> {
+    let Some(notice) = webhook.notice_id().filter(|_| webhook.was_disabled_by(delivery)) else {
+        return Ok(());
+    };
+    let owner = &webhook.owner_id;
+    let Some(published_range) = app.store.published_range(owner, notice).await? else { return Ok(()) };
+    for sequence in published_range.numbers() {
+        event_feed::enqueue_notice(app, owner, sequence, NotificationKind::WebhookDisabled).await?;
+    }
+    Ok(())
 }

@@ -17,7 +17,7 @@ use tower::ServiceExt as _;
 pub(crate) struct ApiFixture {
     pub(crate) app: App,
     pub(crate) clock: TestClock,
-    table: FaultyTable,
+    pub(crate) table: FaultyTable,
     router: Router,
     _engines: EmbeddedEngines,
 }
@@ -64,6 +64,10 @@ impl ApiFixture {
         if let Ok(owner) = caller {
             request.extensions_mut().insert(VerifiedOwner(UserId::parse(owner).unwrap()));
         }
+        self.send_request(request).await
+    }
+
+    pub(crate) async fn send_request(&self, request: Request<Body>) -> Reply {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();

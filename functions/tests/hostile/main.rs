@@ -1,9 +1,10 @@
 //! Attacks of a hostile client, without processes: paths that are not text, excessive waiting times, ids of other owners, limits
-//! exceeded by concurrent requests, and failing webhook endpoints.
+//! exceeded by concurrent requests, failing webhook endpoints, and browsers that are logged out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixture;
 mod limits;
+mod logged_out;
 mod requests;
 mod webhooks;

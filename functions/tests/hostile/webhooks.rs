@@ -1,4 +1,4 @@
-//! Failing endpoints delay only their own deliveries.
+//! Failing endpoints and browsers delay only their own deliveries.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use http::Method;
 use pilothouse_app::integrations::{DeliveryError, DeliveryRequest, DeliverySender};
 use pilothouse_app::queues;
-use pilothouse_broker::Received;
+use pilothouse_broker::{OutgoingMessage, Received};
+use pilothouse_domain::{AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::events::event_feed;
 use pilothouse_functions::events::webhook_delivery;
 use pilothouse_store::AggregateRef;
+use pilothouse_test_support::{CrashPoint, commit_events, create_session_with_run, new_session};
 use serde_json::{Value, json};
 
 use crate::fixture::ApiFixture;
@@ -27,6 +29,10 @@ struct Endpoint {
     taken: Vec<(String, String)>,
     /// Hosts that do not respond.
     dead: BTreeSet<String>,
+    /// Hosts that unsubscribe.
+    gone: BTreeSet<String>,
+    /// Hosts for which no connection is free.
+    busy: BTreeSet<String>,
     /// Deliveries whose body contains this text are refused.
     refuses: Option<String>,
     /// The current and the maximum number of concurrent deliveries.
@@ -45,6 +51,9 @@ impl DeliverySender for Endpoints {
         let host = parcel.url.as_str().trim_start_matches("https://").trim_end_matches('/').to_owned();
         {
             let mut endpoint = self.0.lock().unwrap();
+            if endpoint.busy.contains(&host) {
+                return Err(DeliveryError::Busy);
+            }
             endpoint.under_way += 1;
             endpoint.most = endpoint.most.max(endpoint.under_way);
             endpoint.attempts.push((host.clone(), delivery_id(parcel)));
@@ -55,6 +64,9 @@ impl DeliverySender for Endpoints {
         endpoint.under_way -= 1;
         if endpoint.dead.contains(&host) {
             return Err(DeliveryError::Failed("no response".to_owned()));
+        }
+        if endpoint.gone.contains(&host) {
+            return Ok(410);
         }
         if endpoint
             .refuses
@@ -75,6 +87,17 @@ impl Endpoints {
     fn revive(&self, host: &str) {
         self.0.lock().unwrap().dead.remove(host);
     }
+    fn unsubscribe(&self, host: &str) {
+        self.0.lock().unwrap().gone.insert(host.to_owned());
+    }
+    fn set_busy(&self, host: &str, is_busy: bool) {
+        let mut endpoint = self.0.lock().unwrap();
+        if is_busy {
+            endpoint.busy.insert(host.to_owned());
+        } else {
+            endpoint.busy.remove(host);
+        }
+    }
     fn attempts(&self, host: &str) -> usize {
         self.0.lock().unwrap().attempts.iter().filter(|(at, _)| at == host).count()
     }
@@ -86,6 +109,8 @@ impl Endpoints {
         taken.len()
     }
 }
+
+const PHONE: &str = "push.example/phone";
 
 async fn staged() -> (ApiFixture, Arc<Endpoints>) {
     let endpoints = Arc::new(Endpoints::default());
@@ -112,12 +137,50 @@ impl ApiFixture {
             let skill = self.ok(owner, "/api/agents/skills", skill).await;
             let of = AggregateRef { kind: "skill".to_owned(), id: skill["id"].as_str().unwrap().to_owned() };
             let entry = self.app.store.aggregate_journal_entry(&of, 1).await.unwrap().unwrap();
-            let message = event_feed::message_for_aggregate(&entry).unwrap();
-            let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
-            assert!(sent.failed.is_empty());
-            let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();
-            event_feed::process_and_settle(&self.app, batch).await.unwrap();
+            self.publish(event_feed::message_for_aggregate(&entry).unwrap()).await;
         }
+    }
+
+    async fn publish(&self, message: OutgoingMessage) {
+        let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
+        assert!(sent.failed.is_empty());
+        let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();
+        event_feed::process_and_settle(&self.app, batch).await.unwrap();
+    }
+
+    /// Subscribes the browser `PHONE` to the notifications of these tests.
+    async fn subscribe(&self, owner: &str) {
+        let keys = json!({
+            "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        });
+        let body = json!({
+            "endpoint": format!("https://{PHONE}"), "device": "A phone", "keys": keys,
+            "kinds": ["events-lost", "webhook-disabled"],
+        });
+        self.ok(owner, "/api/web-push/subscriptions", body).await;
+    }
+
+    /// Notifies the owner that events of the agent were lost, and delivers the notification.
+    async fn lose_event(&self, session: AgentSessionId, sequence: u64) {
+        let loaded = self.app.store.conversation(session).await.unwrap().unwrap();
+        let lost = SessionEvent::EventsLost { from_sequence: sequence, to_sequence: sequence };
+        commit_events(&self.app, loaded, vec![lost]).await;
+        let journal = self.app.store.journal(session, 0, 100).await.unwrap();
+        self.publish(event_feed::message(journal.last().unwrap()).unwrap()).await;
+        self.deliver().await;
+    }
+
+    async fn session(&self, owner: &str) -> AgentSessionId {
+        let new = new_session(&UserId::parse(owner).unwrap(), "10");
+        create_session_with_run(&self.app, new).await.0
+    }
+
+    /// Asserts that no message of a delivery is left.
+    async fn assert_settled(&self) {
+        let dead = self.app.broker.dead_letter_depth(&queues::webhooks()).await.unwrap();
+        let depth = self.app.broker.depth(&queues::webhooks()).await.unwrap();
+        assert_eq!((dead, depth.visible, depth.in_flight), (0, 0, 0));
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -243,4 +306,111 @@ async fn endpoint_that_fails_for_hours_is_abandoned() {
     fixture.happen("ada", ["Afterwards".to_owned()]).await;
     fixture.deliver().await;
     assert_eq!(endpoints.taken("dead.example"), 1);
+}
+
+#[tokio::test]
+async fn browser_is_notified_of_a_disabled_webhook() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    fixture.register("ada", "gone.example").await;
+    endpoints.unsubscribe("gone.example");
+    fixture.happen("ada", names(1)).await;
+    fixture.deliver().await;
+    assert!(fixture.webhook("ada").await["disabled"].is_object());
+    assert_eq!(endpoints.attempts(PHONE), 1);
+    fixture.assert_settled().await;
+}
+
+#[tokio::test]
+async fn browser_is_notified_of_a_disabled_webhook_after_a_crash() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    fixture.register("ada", "gone.example").await;
+    endpoints.unsubscribe("gone.example");
+    fixture.happen("ada", names(1)).await;
+    fixture.table.crash_at(1, CrashPoint::AfterCommit);
+    fixture.deliver().await;
+    assert!(fixture.table.restart(), "it was disabled, and the process crashed");
+    assert_eq!(endpoints.attempts(PHONE), 0);
+    fixture.clock.advance(Duration::from_mins(1));
+    fixture.deliver().await;
+    assert_eq!((endpoints.attempts("gone.example"), endpoints.attempts(PHONE)), (1, 1));
+    fixture.assert_settled().await;
+}
+
+#[tokio::test]
+async fn failed_push_delays_no_later_one_of_its_browser() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    let (first, second) = (fixture.session("ada").await, fixture.session("ada").await);
+    endpoints.kill(PHONE);
+    fixture.lose_event(first, 1).await;
+    assert_eq!(endpoints.attempts(PHONE), 1);
+    endpoints.revive(PHONE);
+    fixture.lose_event(second, 1).await;
+    assert_eq!(endpoints.attempts(PHONE), 2, "the second one does not wait for the first");
+    fixture.clock.advance(Duration::from_secs(4));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts(PHONE), 2, "the first one waits for 5 s");
+    fixture.clock.advance(Duration::from_secs(1));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts(PHONE), 3);
+    fixture.assert_settled().await;
+}
+
+/// A browser shows one notification of a session, so a late delivery would replace the next one.
+#[tokio::test]
+async fn failed_push_is_not_repeated_after_a_later_one_of_a_session() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    let session = fixture.session("ada").await;
+    endpoints.kill(PHONE);
+    fixture.lose_event(session, 1).await;
+    endpoints.revive(PHONE);
+    fixture.lose_event(session, 2).await;
+    fixture.clock.advance(Duration::from_secs(5));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts(PHONE), 2);
+    fixture.assert_settled().await;
+}
+
+#[tokio::test]
+async fn failed_push_is_not_repeated_when_its_notification_was_read() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    let session = fixture.session("ada").await;
+    endpoints.kill(PHONE);
+    fixture.lose_event(session, 1).await;
+    fixture.ok("ada", "/api/notifications/read", json!({})).await;
+    fixture.clock.advance(Duration::from_secs(5));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts(PHONE), 1);
+    fixture.assert_settled().await;
+}
+
+#[tokio::test]
+async fn push_that_waits_for_a_connection_keeps_its_nine_attempts() {
+    let (fixture, endpoints) = staged().await;
+    fixture.subscribe("ada").await;
+    let session = fixture.session("ada").await;
+    endpoints.set_busy(PHONE, true);
+    fixture.lose_event(session, 1).await;
+    for _ in 0..120 {
+        fixture.clock.advance(Duration::from_secs(5));
+        fixture.deliver().await;
+    }
+    assert_eq!(endpoints.attempts(PHONE), 0);
+    endpoints.set_busy(PHONE, false);
+    endpoints.kill(PHONE);
+    let begin = fixture.app.now();
+    let mut attempts = Vec::new();
+    for _ in 0..300 {
+        fixture.clock.advance(Duration::from_secs(5));
+        fixture.deliver().await;
+        if endpoints.attempts(PHONE) > attempts.len() {
+            attempts.push(fixture.app.now().since(begin).as_secs());
+        }
+    }
+    assert_eq!(attempts, [5, 10, 20, 40, 80, 160, 320, 640, 1280]);
+    fixture.assert_settled().await;
 }

@@ -66,6 +66,11 @@ impl TemplatesFixture {
         self.app = App::new(Parts { allowed_models, ..self.engines.parts() });
     }
 
+    /// The operator has removed the default adapter.
+    pub(crate) fn without_default_adapter(&mut self) {
+        self.app = App::new(Parts { default_adapter: None, ..self.engines.parts() });
+    }
+
     pub(crate) fn set(&self, now: &str) {
         self.clock.set(now.parse().unwrap());
     }

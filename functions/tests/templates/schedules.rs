@@ -59,6 +59,28 @@ async fn model_that_the_operator_no_longer_allows_skips_the_time() {
 }
 
 #[tokio::test]
+async fn template_without_an_adapter_skips_the_time() {
+    let (mut fixture, path) = nightly().await;
+    fixture.without_default_adapter();
+    fixture.set(DUE);
+    fixture.tick().await;
+    fixture.tick().await;
+    assert!(fixture.sessions().await.is_empty());
+    let skips = fixture.journal(&path).await.into_iter().filter_map(|event| match event {
+        TemplateEvent::ScheduleSkipped { reason, .. } => Some(reason),
+        _ => None,
+    });
+    assert_eq!(skips.collect::<Vec<_>>(), [ScheduleSkip::NoAdapter], "skipped once");
+    let template = fixture.get(&path).await.expect(200);
+    assert_eq!(template["schedule"]["nextRunAt"], "2026-05-03T00:00:00.000Z");
+
+    fixture.ask("PUT", &path, json!({ "adapter": "script" })).await.expect(200);
+    fixture.set("2026-05-03T00:00:00.000Z");
+    fixture.tick().await;
+    assert_eq!(fixture.sessions().await.len(), 1);
+}
+
+#[tokio::test]
 async fn concurrent_sweeps_start_one_session_per_time() {
     let (fixture, path) = nightly().await;
     fixture.set(DUE);

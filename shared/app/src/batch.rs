@@ -1,6 +1,6 @@
 //! Processes batches of queue messages: decides which are done, which are retried, and which become dead letters (decision 9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ const MAX_RECEIVES: u32 = 5;
 /// turn healthy messages into dead letters.
 const MAX_RECEIVES_OF_OUTAGE: u32 = 100;
 const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// The pause before the retry of a message for which the disk has no space.
+const PAUSE_ON_FULL_DISK: Duration = Duration::from_secs(5);
 
 /// The maximum number of receives of a message that failed with `cause`.
 pub fn max_receives(cause: &Problem) -> u32 {
@@ -24,6 +26,14 @@ pub fn max_receives(cause: &Problem) -> u32 {
         Problem::StorageFull => u32::MAX,
         _ if cause.is_transient() => MAX_RECEIVES_OF_OUTAGE,
         _ => MAX_RECEIVES,
+    }
+}
+
+/// When and how a message that failed with `cause` at its `receives`th receive is retried.
+pub fn retry_after(cause: &Problem, receives: u32) -> Retry {
+    match cause {
+        Problem::StorageFull => Retry { pause: PAUSE_ON_FULL_DISK, counts: false },
+        _ => Retry { pause: retry_delay(receives), counts: true },
     }
 }
 
@@ -38,13 +48,40 @@ pub struct BatchOutcome {
     pub done: Vec<Receipt>,
     /// Messages to retry after a pause. Each list holds a failed message and its successors in the group, in order.
     pub retry: Vec<(Vec<Receipt>, Duration)>,
+    /// The first receipts of those lists whose messages only wait: the receive must not bring them closer to the dead letters.
+    pub uncounted: HashSet<Receipt>,
+}
+
+/// When a message is received again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    pub pause: Duration,
+    /// Whether this receive counts towards the limit of the queue. It does not if the message only waits.
+    pub counts: bool,
+}
+
+impl BatchOutcome {
+    /// Adds a message to retry and its successors in the group, in order.
+    pub fn add_retry(&mut self, receipts: Vec<Receipt>, retry: Retry) {
+        if !retry.counts {
+            self.uncounted.extend(receipts.first().cloned());
+        }
+        self.retry.push((receipts, retry.pause));
+    }
+
+    /// Adds the outcome of another part of the batch.
+    pub fn merge(&mut self, other: Self) {
+        self.done.extend(other.done);
+        self.retry.extend(other.retry);
+        self.uncounted.extend(other.uncounted);
+    }
 }
 
 /// The outcome of a message that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOutcome {
     Done,
-    /// The message must be retried after this pause, with its successors in the group.
+    /// The message must be retried after this pause, with its successors in the group. The receive does not count.
     Later(Duration),
 }
 
@@ -56,42 +93,44 @@ where
     W: Future<Output = Result<MessageOutcome, Problem>>,
 {
     let mut outcome = BatchOutcome::default();
-    // The messages to retry, by group, with the pause of the first.
-    let mut stopped: BTreeMap<String, (Vec<Receipt>, Duration)> = BTreeMap::new();
+    // The messages to retry, by group, with the retry of the first.
+    let mut stopped: BTreeMap<String, (Vec<Receipt>, Retry)> = BTreeMap::new();
     for message in batch {
         if let Some((receipts, _)) = stopped.get_mut(&message.group) {
             receipts.push(message.receipt);
             continue;
         }
-        let wait = match work(app.clone(), message.clone()).await {
+        let retry = match work(app.clone(), message.clone()).await {
             Ok(MessageOutcome::Done) => {
                 outcome.done.push(message.receipt);
                 continue;
             }
-            Ok(MessageOutcome::Later(wait)) => wait,
+            Ok(MessageOutcome::Later(pause)) => Retry { pause, counts: false },
             Err(problem) => match retry_or_dead_letter(app, queue, &message, &problem).await {
-                Some(pause) => pause,
+                Some(retry) => retry,
                 None => continue,
             },
         };
-        stopped.insert(message.group, (vec![message.receipt], wait));
+        stopped.insert(message.group, (vec![message.receipt], retry));
     }
-    outcome.retry.extend(stopped.into_values());
+    for (receipts, retry) in stopped.into_values() {
+        outcome.add_retry(receipts, retry);
+    }
     outcome
 }
 
-/// Returns the pause before the retry of a failed message, or `None` if it was moved to the dead letters.
+/// Returns when a failed message is retried, or `None` if it was moved to the dead letters.
 pub async fn retry_or_dead_letter(
     app: &App,
     queue: &QueueName,
     message: &Received,
     problem: &Problem,
-) -> Option<Duration> {
+) -> Option<Retry> {
     let cause = error_chain(problem);
     let (group, receives) = (&message.group, message.receive_count);
     tracing::warn!(queue = queue.as_str(), %group, %cause, receives, "failed to process a message");
     let dead_lettered = receives >= max_receives(problem) && dead_letter(app, queue, message, &cause).await;
-    (!dead_lettered).then(|| retry_delay(receives))
+    (!dead_lettered).then(|| retry_after(problem, receives))
 }
 
 async fn dead_letter(app: &App, queue: &QueueName, message: &Received, cause: &str) -> bool {
@@ -106,7 +145,11 @@ async fn dead_letter(app: &App, queue: &QueueName, message: &Received, cause: &s
 pub async fn settle(broker: &dyn Broker, queue: &QueueName, outcome: BatchOutcome) -> Result<(), QueueError> {
     broker.delete(queue, &outcome.done).await?;
     for (receipts, pause) in outcome.retry {
-        broker.release(queue, &receipts, pause).await?;
+        if receipts.first().is_some_and(|first| outcome.uncounted.contains(first)) {
+            broker.release_uncounted(queue, &receipts, pause).await?;
+        } else {
+            broker.release(queue, &receipts, pause).await?;
+        }
     }
     Ok(())
 }
@@ -116,7 +159,8 @@ pub async fn settle(broker: &dyn Broker, queue: &QueueName, outcome: BatchOutcom
 mod tests {
     use axum::response::IntoResponse as _;
     use http::{StatusCode, header};
-    use pilothouse_runtime::LaunchError;
+    use pilothouse_domain::RunId;
+    use pilothouse_runtime::{LaunchError, StopError};
     use pilothouse_store::blob::BlobError;
 
     use super::*;
@@ -130,11 +174,19 @@ mod tests {
             Problem::internal(LaunchError::Prepare(full())),
         ] {
             assert_eq!((problem.code(), max_receives(&problem)), ("storage-full", u32::MAX));
+            assert!(!retry_after(&problem, 1).counts, "nor does the limit of the queue end the retries");
             let response = problem.into_response();
             assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
             assert_eq!(response.headers().get(header::RETRY_AFTER).unwrap(), "5");
         }
         let other = Problem::internal(std::io::Error::from(std::io::ErrorKind::NotFound));
         assert_eq!(other.code(), "internal");
+        assert!(retry_after(&other, 1).counts);
+    }
+
+    #[test]
+    fn kill_of_an_unverified_process_outlasts_a_slow_start() {
+        let unverified = StopError::Unverified { run: RunId::new(uuid::Uuid::nil()) };
+        assert_eq!(max_receives(&Problem::internal(unverified)), MAX_RECEIVES_OF_OUTAGE);
     }
 }

@@ -196,7 +196,10 @@ impl Problem {
                             cause.downcast_ref(),
                             Some(LaunchError::Unreachable(_) | LaunchError::SessionBusy { .. })
                         )
-                        || matches!(cause.downcast_ref(), Some(StopError::Unreachable { .. }))
+                        || matches!(
+                            cause.downcast_ref(),
+                            Some(StopError::Unreachable { .. } | StopError::Unverified { .. })
+                        )
                 }
             },
             _ => false,

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 const VISIBILITY: Duration = Duration::from_mins(1);
 /// The visibility timeout of reviews, which wait for a model.
 const REVIEW_VISIBILITY: Duration = Duration::from_mins(12);
-/// A limit that no message reaches, because [`crate::batch`] moves failing messages to the dead letters earlier, with the cause
-/// (decision 9).
+/// A limit that only a message reaches that kills its receivers. [`crate::batch`] moves failing messages to the dead letters earlier,
+/// with the cause, and the receives of messages that only wait do not count (decision 9).
 const MAX_RECEIVES: u32 = 102;
 
 fn named(name: impl Into<String>) -> QueueName {

@@ -112,6 +112,30 @@ impl EmbeddedBroker {
             .map_err(engine_write)
     }
 
+    /// Makes received messages visible again after `delay`. The receive counts if `counts`.
+    async fn release_after(
+        &self,
+        queue: &QueueName,
+        receipts: &[Receipt],
+        delay: Duration,
+        counts: bool,
+    ) -> Result<(), QueueError> {
+        let number = self.number(queue)?;
+        let unstored = {
+            let state = self.state();
+            state.unstored_in_groups_of(number, &state.valid(number, receipts))
+        };
+        self.store(number, unstored).await?;
+        let now = (self.clock)();
+        let mut state = self.state();
+        let ids = state.valid(number, receipts);
+        if !counts {
+            state.uncount(number, &ids);
+        }
+        state.released(number, &ids, now + delay, now);
+        Ok(())
+    }
+
     /// Stores the receive counts, moves messages over the limit to the dead letters, and reads the bodies.
     async fn hand_out(&self, queue: i64, picked: Picked) -> Result<Vec<Received>, QueueError> {
         let Picked { messages, exhausted } = picked;
@@ -129,7 +153,7 @@ impl EmbeddedBroker {
         self.db
             .write(move |tx| {
                 for message in messages.iter().filter(|message| message.body.is_none()) {
-                    rows::count_receive(tx, message.id, message.receives)?;
+                    rows::count_receive(tx, message.id, message.counted)?;
                 }
                 rows::store_from_memory(tx, queue, &unstored)?;
                 for &id in &exhausted {
@@ -318,17 +342,16 @@ impl Broker for EmbeddedBroker {
         receipts: &[Receipt],
         delay: Duration,
     ) -> Result<(), QueueError> {
-        let number = self.number(queue)?;
-        let unstored = {
-            let state = self.state();
-            state.unstored_in_groups_of(number, &state.valid(number, receipts))
-        };
-        self.store(number, unstored).await?;
-        let now = (self.clock)();
-        let mut state = self.state();
-        let ids = state.valid(number, receipts);
-        state.released(number, &ids, now + delay, now);
-        Ok(())
+        self.release_after(queue, receipts, delay, true).await
+    }
+
+    async fn release_uncounted(
+        &self,
+        queue: &QueueName,
+        receipts: &[Receipt],
+        delay: Duration,
+    ) -> Result<(), QueueError> {
+        self.release_after(queue, receipts, delay, false).await
     }
 
     async fn dead_letter(

@@ -110,7 +110,7 @@ pub struct Received {
     pub receipt: Receipt,
     pub group: String,
     pub body: String,
-    /// Number of receives, including this one.
+    /// Number of receives that count, including this one.
     pub receive_count: u32,
     pub redriven: bool,
 }
@@ -195,6 +195,17 @@ pub trait Broker: Send + Sync + 'static {
         receipts: &[Receipt],
         delay: Duration,
     ) -> Result<(), QueueError>;
+
+    /// Like [`Self::release`], for messages that only wait. The receive does not count towards the limit of receives, where the
+    /// engine can do that; SQS counts it.
+    async fn release_uncounted(
+        &self,
+        queue: &QueueName,
+        receipts: &[Receipt],
+        delay: Duration,
+    ) -> Result<(), QueueError> {
+        self.release(queue, receipts, delay).await
+    }
 
     /// Moves a received message to the dead-letter queue with its cause. Ignores a stale receipt.
     async fn dead_letter(&self, queue: &QueueName, message: &Received, cause: &str)

@@ -20,7 +20,7 @@
 //! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
 //! | rate gauge of the agent API | `S#{session}` | `CALLS` | `calls` |
 //! | live connection | `C#{connection}` | `CONN` | `connection` |
-//! | feed numbers of a journal entry | `F#{owner}` | `PUBLISHED#{entry}` | `published` |
+//! | feed numbers of a journal entry, or of a disabled webhook | `F#{owner}` | `PUBLISHED#{entry}` | `published` |
 //! | head of the event feed | `F#{owner}` | `HEAD` | `feed` |
 //! | announcement | `F#{owner}` | `E#{sequence}` | `announcement` |
 //! | notification | `F#{owner}` | `N#{sequence}` | `notification` |

@@ -1,4 +1,5 @@
-//! A table with faults: a commit of somebody else comes first, a response is lost, or the process crashes at a transaction.
+//! A table with faults: a commit of somebody else comes first, a response is lost, the disk is full, or the process crashes at a
+//! transaction.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,6 +33,7 @@ pub struct FaultyTable {
     before_commit: Arc<Mutex<Option<Hook>>>,
     before_read: Arc<Mutex<Option<(&'static str, Hook)>>>,
     outcome_lost: Arc<AtomicBool>,
+    disk_full: Arc<AtomicBool>,
     crash: Arc<Mutex<Crash>>,
     reads: Arc<AtomicUsize>,
 }
@@ -48,6 +50,7 @@ impl FaultyTable {
             before_commit: Arc::default(),
             before_read: Arc::default(),
             outcome_lost: Arc::default(),
+            disk_full: Arc::default(),
             crash: Arc::default(),
             reads: Arc::default(),
         }
@@ -66,6 +69,11 @@ impl FaultyTable {
     /// Commits the next transaction and reports a conflict to its caller, as `DynamoDB` does if the first response was lost.
     pub fn lose_next_outcome(&self) {
         self.outcome_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Sets whether the disk is full: then writes fail, and reads succeed.
+    pub fn set_disk_full(&self, is_full: bool) {
+        self.disk_full.store(is_full, Ordering::SeqCst);
     }
 
     /// Crashes the process at the transaction with this number, from 1, counted from now. Then every access fails until
@@ -100,6 +108,14 @@ impl FaultyTable {
         self.check_running()
     }
 
+    fn check_writable(&self) -> Result<(), TableError> {
+        self.check_running()?;
+        if self.disk_full.load(Ordering::SeqCst) {
+            return Err(TableError::Engine(std::io::Error::from(std::io::ErrorKind::StorageFull).into()));
+        }
+        Ok(())
+    }
+
     fn next_crash(&self) -> Option<CrashPoint> {
         let mut crash = self.crash.lock().unwrap();
         crash.transactions += 1;
@@ -126,7 +142,7 @@ impl Table for FaultyTable {
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError> {
-        self.check_running()?;
+        self.check_writable()?;
         let hook = self.before_commit.lock().unwrap().take();
         if let Some(hook) = hook {
             hook.await;
@@ -146,7 +162,7 @@ impl Table for FaultyTable {
     }
 
     async fn put_all(&self, items: Vec<Item>) -> Result<(), TableError> {
-        self.check_running()?;
+        self.check_writable()?;
         self.table.put_all(items).await
     }
 }

@@ -94,6 +94,39 @@ async fn refused_receive_does_not_count() {
     assert_eq!(broker.dead_letter_depth(&queue).await.unwrap(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_that_only_waits_does_not_use_up_its_receives() {
+    let mut subject = Embedded::start().await;
+    let broker = subject.reopen().await;
+    let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: Some(2) };
+    broker.create(&queue(), options).await.unwrap();
+    let message = OutgoingMessage::new("g", "1", "x");
+    assert!(broker.send(&queue(), vec![message]).await.unwrap().failed.is_empty());
+    let mut receipts = Vec::new();
+    for _ in 0..5 {
+        let waiting = received(&broker).await;
+        assert_eq!(bodies(&waiting), [("x", 1)]);
+        assert!(!receipts.contains(&waiting[0].2), "each receive has its own receipt");
+        receipts.push(waiting[0].2.clone());
+        broker.release_uncounted(&queue(), &[waiting[0].2.clone()], Duration::from_secs(5)).await.unwrap();
+        assert_eq!(received(&broker).await, [], "it waits");
+        subject.ahead.advance(Duration::from_secs(5));
+    }
+    broker.delete(&queue(), &receipts).await.unwrap();
+
+    // Failures count, also after a restart.
+    let failed = received(&broker).await;
+    assert_eq!(bodies(&failed), [("x", 1)], "stale receipts deleted nothing");
+    broker.release(&queue(), &[failed[0].2.clone()], Duration::ZERO).await.unwrap();
+    drop(broker);
+    let broker = subject.reopen().await;
+    let failed = received(&broker).await;
+    assert_eq!(bodies(&failed), [("x", 2)]);
+    broker.release(&queue(), &[failed[0].2.clone()], Duration::ZERO).await.unwrap();
+    assert_eq!(received(&broker).await, []);
+    assert_eq!(broker.dead_letter_depth(&queue()).await.unwrap(), 1);
+}
+
 /// A broker whose queue `q.fifo` has these messages of one group in memory.
 async fn in_memory(subject: &mut Embedded, bodies: &[&str], max_receives: Option<u32>) -> EmbeddedBroker {
     let broker = subject.reopen().await;

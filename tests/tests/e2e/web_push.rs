@@ -178,7 +178,7 @@ async fn browser_receives_the_kinds_of_notifications_that_its_owner_chose() {
     assert_eq!(kinds_of("failures", &failures), ["session-completed"]);
 }
 
-/// Deliveries to a browser are made one after the other. A failed one waits five seconds, in which its notification is read.
+/// A failed delivery waits five seconds, in which its notification is read.
 #[tokio::test]
 async fn notification_that_was_read_elsewhere_is_not_sent() {
     let server = Server::start(1).await;

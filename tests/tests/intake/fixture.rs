@@ -1,23 +1,59 @@
 //! The functions on embedded engines, without a server: one session, a runtime that knows no process, and a settable clock.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage};
 use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{AgentSession, AgentSessionId, RunId, UserId};
 use pilothouse_functions::events::{clock, intake};
 use pilothouse_runtime::ProcessState;
+use pilothouse_store::blob::{BlobError, BlobKey, Blobs};
 use pilothouse_store::{Commit, ParkedEnvelope, Store};
 use pilothouse_test_support::{
     EmbeddedEngines, FaultyTable, InertRuntime, TestClock, create_session_with_run, new_session, sealed_event,
 };
 use pilothouse_wire::RawEvent;
 
+/// Blobs on a disk that can be full.
+pub(crate) struct DiskBlobs {
+    blobs: Arc<dyn Blobs>,
+    is_full: AtomicBool,
+}
+
+impl DiskBlobs {
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Blobs for DiskBlobs {
+    async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(BlobError::Engine(Box::new(io::Error::from(io::ErrorKind::StorageFull))));
+        }
+        self.blobs.put(key, content).await
+    }
+
+    async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError> {
+        self.blobs.get(key).await
+    }
+
+    async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
+        self.blobs.size(key).await
+    }
+}
+
 pub(crate) struct IntakeFixture {
     pub(crate) app: App,
     pub(crate) table: FaultyTable,
+    pub(crate) blobs: Arc<DiskBlobs>,
     clock: TestClock,
     _engines: EmbeddedEngines,
 }
@@ -32,12 +68,15 @@ impl IntakeFixture {
         let clock = TestClock::system();
         let engines = EmbeddedEngines::open(clock.as_fn()).await;
         let table = FaultyTable::new(engines.table.clone());
+        let parts = engines.parts();
+        let blobs = Arc::new(DiskBlobs { blobs: Arc::clone(&parts.blobs), is_full: AtomicBool::default() });
         let app = App::new(Parts {
             store: Store::new(Arc::new(table.clone())),
+            blobs: blobs.clone(),
             runtime: Arc::new(InertRuntime { state, ..InertRuntime::with_workspace("here") }),
-            ..engines.parts()
+            ..parts
         });
-        Self { app, table, clock, _engines: engines }
+        Self { app, table, blobs, clock, _engines: engines }
     }
 
     /// Advances the clock until every run counts as silent.

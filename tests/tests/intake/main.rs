@@ -8,6 +8,8 @@ mod fixture;
 mod liveness;
 
 use fixture::IntakeFixture;
+use pilothouse_app::queues;
+use pilothouse_broker::Depth;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{SessionEvent, Usd};
@@ -65,6 +67,33 @@ async fn parked_and_queued_events_count_before_the_run_ends() {
     assert_eq!(session.status(), AgentSessionStatus::Idle);
     assert!(session.hibernated() && session.run().is_none());
     assert_eq!(session.budget().estimated_cost_usd(), "0.25".parse::<Usd>().unwrap());
+}
+
+/// A text of this length is kept in a blob. Its entry is small, so the table may still have space for it.
+#[tokio::test]
+async fn event_waits_on_a_full_disk_for_any_number_of_receives() {
+    let fixture = IntakeFixture::open().await;
+    let (session, run) = fixture.running_session().await;
+    fixture.blobs.set_full(true);
+    let long = json!({ "type": "log_chunk", "stream": "agent", "content": "x".repeat(40 * 1024) });
+    fixture.hears(session, run, 3, event(long)).await;
+    // Longer than any pause between two receives.
+    let pause = std::time::Duration::from_secs(31);
+    for _ in 0..110 {
+        fixture.later(pause);
+        fixture.takes_events().await;
+    }
+    let broker = &fixture.app.broker;
+    assert_eq!(broker.dead_letter_depth(&queues::events()).await.unwrap(), 0);
+    fixture.blobs.set_full(false);
+    fixture.later(pause);
+    fixture.takes_events().await;
+    let journal = fixture.app.store.journal(session, 0, 200).await.unwrap();
+    let applied = journal.iter().filter(
+        |entry| matches!(&entry.cause, Cause::Agent { run_id, sequence: Some(3), .. } if *run_id == run),
+    );
+    assert_eq!(applied.count(), 1);
+    assert_eq!(broker.depth(&queues::events()).await.unwrap(), Depth::default());
 }
 
 /// The index keeps the place of a postponed deadline, and does not report an unchanged place again. The clock must therefore update the

@@ -59,6 +59,9 @@ async fn load(app: &App, id: AgentTemplateId) -> Result<Option<DueTemplate>, Pro
 }
 
 async fn load_start(app: &App, template: &AgentTemplate, spec: SessionSpec) -> Result<DueStart, Problem> {
+    if app.adapter_or_default(template.content().adapter.clone()).is_err() {
+        return Ok(DueStart::Skip(ScheduleSkip::NoAdapter));
+    }
     let plan = match app.plan_session(template.owner_id(), spec, Some(template)).await {
         Ok(plan) => plan,
         Err(Problem::ModelNotAllowed(_)) => return Ok(DueStart::Skip(ScheduleSkip::ModelNotAllowed)),

@@ -11,7 +11,6 @@ mod repair;
 mod verdict;
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
 
 use pilothouse_app::function::requirements::{EVENTS, INTAKE};
 use pilothouse_app::function::{EventFunction, Subscription};
@@ -21,7 +20,7 @@ use pilothouse_domain::AgentSessionId;
 pub use apply::apply_ready;
 
 use open::Opened;
-use pilothouse_app::batch::BatchOutcome;
+use pilothouse_app::batch::{BatchOutcome, Retry};
 use pilothouse_app::error_chain;
 use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
@@ -67,11 +66,10 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
                 outcome.done.extend(received.into_iter().map(|message| message.receipt));
             }
             Err(cause) => {
-                let mut pause = Duration::ZERO;
-                let (applied, rest) = one_by_one(app, session, received, opened, &cause, &mut pause).await;
+                let (applied, rest) = one_by_one(app, session, received, opened, &cause).await;
                 outcome.done.extend(applied);
-                if !rest.is_empty() {
-                    outcome.retry.push((rest, pause));
+                if let Some((rest, retry)) = rest {
+                    outcome.add_retry(rest, retry);
                 }
             }
         }
@@ -98,8 +96,7 @@ async fn one_by_one(
     received: Vec<Received>,
     opened: Vec<Opened>,
     cause: &Problem,
-    pause: &mut Duration,
-) -> (Receipts, Receipts) {
+) -> (Receipts, Option<(Receipts, Retry)>) {
     tracing::warn!(%session, cause = %error_chain(cause), "events could not be applied together");
     let mut done = Vec::new();
     let mut messages = received.into_iter().zip(opened);
@@ -109,17 +106,17 @@ async fn one_by_one(
             continue;
         };
         let tries = pilothouse_app::batch::max_receives(&cause);
+        let retry = pilothouse_app::batch::retry_after(&cause, message.receive_count);
         let cause = error_chain(&cause);
         if message.receive_count >= tries && dead_letter(app, session, &message, &opened, &cause).await {
             continue;
         }
         tracing::warn!(%session, %cause, receive_count = message.receive_count, "an event could not be applied");
-        *pause = pilothouse_app::batch::retry_delay(message.receive_count);
         let rest =
             std::iter::once(message.receipt).chain(messages.map(|(message, _)| message.receipt)).collect();
-        return (done, rest);
+        return (done, Some((rest, retry)));
     }
-    (done, Vec::new())
+    (done, None)
 }
 
 async fn dead_letter(

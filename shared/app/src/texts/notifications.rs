@@ -124,6 +124,8 @@ impl NotificationText for TemplateEvent {
                         ScheduleSkip::PoolLineFull => "too many sessions wait for a slot",
                         ScheduleSkip::ModelNotAllowed =>
                             "the operator of the server does not allow its model",
+                        ScheduleSkip::NoAdapter =>
+                            "the template names no adapter, and the server has no default; name one in the template",
                         ScheduleSkip::Unmetered =>
                             "the spend of its agent is unknown, so that its cap cannot be enforced; allow that in the template (`allowUnmetered`)",
                     }

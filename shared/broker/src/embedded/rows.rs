@@ -104,9 +104,9 @@ const INSERT: &str = "INSERT INTO messages (id, queue, grp, redriven, body) VALU
 /// Stores messages that were only in memory, with their receive counts.
 pub(super) fn store_from_memory(tx: &Tx<'_>, queue: i64, messages: &[Unstored]) -> rusqlite::Result<()> {
     let mut insert = tx.prepare_cached(INSERT)?;
-    for Unstored { id, group, receives, body } in messages {
+    for Unstored { id, group, counted, body } in messages {
         insert.execute((id, queue, group, false, body))?;
-        count_receive(tx, *id, *receives)?;
+        count_receive(tx, *id, *counted)?;
     }
     Ok(())
 }
@@ -175,9 +175,9 @@ pub(super) fn in_memory(message: &PickedMessage) -> Option<Received> {
 }
 
 fn received_message(message: &PickedMessage, body: String, redriven: bool) -> Received {
-    let PickedMessage { id, group, receives, body: _ } = message;
+    let PickedMessage { id, group, receives, counted, body: _ } = message;
     let receipt = Receipt(format!("{id}-{receives}"));
-    Received { receipt, group: group.to_string(), body, receive_count: *receives, redriven }
+    Received { receipt, group: group.to_string(), body, receive_count: *counted, redriven }
 }
 
 pub(super) fn delete(tx: &Tx<'_>, ids: &[i64]) -> rusqlite::Result<()> {

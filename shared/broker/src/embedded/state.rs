@@ -32,8 +32,10 @@ pub(super) struct Stored {
 pub(super) struct PickedMessage {
     pub(super) id: i64,
     pub(super) group: Arc<str>,
-    /// Including this receive.
+    /// Including this receive. The receipt contains it.
     pub(super) receives: u32,
+    /// The receives that count, including this one.
+    pub(super) counted: u32,
     /// `None` if the message is stored.
     pub(super) body: Option<Arc<str>>,
 }
@@ -42,7 +44,8 @@ pub(super) struct PickedMessage {
 pub(super) struct Unstored {
     pub(super) id: i64,
     pub(super) group: Arc<str>,
-    pub(super) receives: u32,
+    /// The receives that count.
+    pub(super) counted: u32,
     pub(super) body: Arc<str>,
 }
 
@@ -77,6 +80,8 @@ struct Message {
     /// `None` if the message is stored.
     body: Option<Arc<str>>,
     receives: u32,
+    /// The receives among them that do not count towards the limit. After a restart `receives` is without them.
+    uncounted: u32,
     /// In the timers until this time has come.
     hidden_until: Timestamp,
     in_flight: bool,
@@ -167,7 +172,7 @@ impl State {
         let unstored = |&id: &i64| {
             let message = queue.messages.get(&id)?;
             let body = Arc::clone(message.body.as_ref()?);
-            Some(Unstored { id, group: Arc::clone(&message.group), receives: message.receives, body })
+            Some(Unstored { id, group: Arc::clone(&message.group), counted: message.counted(), body })
         };
         ids.iter().filter_map(unstored).collect()
     }
@@ -252,6 +257,16 @@ impl State {
         }
     }
 
+    /// Lets the latest receives of messages in flight not count towards the limit.
+    pub(super) fn uncount(&mut self, number: i64, ids: &[i64]) {
+        let Some(queue) = self.queues.get_mut(&number) else { return };
+        for id in ids {
+            if let Some(message) = queue.messages.get_mut(id).filter(|message| message.in_flight) {
+                message.uncounted += 1;
+            }
+        }
+    }
+
     /// Makes picked messages visible that were not handed out. Neither they nor the `exhausted` ones count as received.
     pub(super) fn undo_hand_out(&mut self, number: i64, received: &[i64], exhausted: &[i64]) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
@@ -279,6 +294,22 @@ impl State {
     }
 }
 
+impl Message {
+    const fn counted(&self) -> u32 {
+        self.receives.saturating_sub(self.uncounted)
+    }
+
+    fn picked(&self, id: i64) -> PickedMessage {
+        PickedMessage {
+            id,
+            group: Arc::clone(&self.group),
+            receives: self.receives,
+            counted: self.counted(),
+            body: self.body.clone(),
+        }
+    }
+}
+
 impl Queue {
     fn new(options: QueueOptions) -> Self {
         Self {
@@ -301,8 +332,14 @@ impl Queue {
         if body.is_some() {
             self.unstored.insert(id);
         }
-        let message =
-            Message { group: Arc::clone(&group), body, receives, hidden_until: long_ago(), in_flight: false };
+        let message = Message {
+            group: Arc::clone(&group),
+            body,
+            receives,
+            uncounted: 0,
+            hidden_until: long_ago(),
+            in_flight: false,
+        };
         self.messages.insert(id, message);
         let order = &mut self.groups.entry(Arc::clone(&group)).or_default().order;
         // Messages in memory are added at once, and stored ones with their commit, so an older message may come later.
@@ -377,12 +414,11 @@ impl Queue {
                 message.in_flight = true;
                 group.in_flight += 1;
                 hidden.push(id);
-                if message.receives >= limit {
+                if message.counted() >= limit {
                     picked.exhausted.push(id);
                 } else {
                     message.receives += 1;
-                    let (group, body) = (Arc::clone(&message.group), message.body.clone());
-                    picked.messages.push(PickedMessage { id, group, receives: message.receives, body });
+                    picked.messages.push(message.picked(id));
                 }
             }
         }

@@ -82,6 +82,15 @@ impl Blobs for FileBlobs {
 
 /// Writes a temporary file and renames it, so that a file under its final name is complete.
 fn store(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    let stored = write_and_rename(unfinished, path, content);
+    if stored.is_err() {
+        // A part of the content must not keep the disk full. After the rename there is no such file.
+        let _ = fs::remove_file(unfinished);
+    }
+    stored
+}
+
+fn write_and_rename(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(unfinished)?;
     file.write_all(content)?;
     file.sync_all()?;
@@ -128,5 +137,16 @@ mod tests {
         let other = blobs.put(&BlobKey::of("sessions/1", b"x").unwrap(), Bytes::from_static(b"y")).await;
         assert!(matches!(other, Err(BlobError::WrongContent)));
         assert_eq!(fs::read_dir(dir.path().join("blobs").join(UNFINISHED)).unwrap().count(), 0);
+    }
+
+    /// Its part of the content must not keep a disk full.
+    #[test]
+    fn refused_blob_leaves_no_unfinished_file() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let unfinished = dir.path().join("0");
+        // A file where the folder of the blob would be, so that the write fails after the content is in the unfinished file.
+        fs::write(dir.path().join("sessions"), "").unwrap();
+        store(&unfinished, &dir.path().join("sessions/1/blob"), b"content").unwrap_err();
+        assert!(!unfinished.exists());
     }
 }
