@@ -1,14 +1,17 @@
 //! The login of the web console, the checks of requests from browsers, and the live list of sessions (decision 86). The tests of the
 //! console itself are in `console/tests`.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 use pilothouse_tests::PATIENCE;
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::scripts::{short, with_output};
 use crate::server::{Server, started, work};
@@ -53,6 +56,44 @@ impl<'a> Browser<'a> {
         let status = response.status().as_u16();
         (status, response.json().await.unwrap_or_default())
     }
+}
+
+type LiveStream = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Follows the list of sessions, with these headers.
+async fn follow(server: &Server, headers: &[(&'static str, &str)]) -> LiveStream {
+    let url = format!("{}/ws/sessions", server.url().replacen("http", "ws", 1));
+    let mut request = url.into_client_request().unwrap();
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, value.parse().unwrap());
+    }
+    let mut live = connect_async(request).await.unwrap().0;
+    assert!(timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap().is_text());
+    live
+}
+
+/// Follows the list of sessions as a browser does.
+async fn follow_as_browser(server: &Server, cookie: &str, key: &str) -> LiveStream {
+    let protocols = format!("pilothouse, pilothouse.{key}");
+    follow(server, &[("cookie", cookie), ("sec-websocket-protocol", &*protocols)]).await
+}
+
+async fn until_closed(mut live: LiveStream) {
+    while let Some(Ok(_)) = timeout(PATIENCE, live.next()).await.unwrap() {}
+}
+
+/// Lets a browser receive notifications.
+async fn subscribe(server: &Server, http: &Client, cookie: &str, key: &str, device: &str) {
+    let body = json!({
+        "endpoint": format!("https://push.example/{device}"), "device": device,
+        "keys": {
+            "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        },
+    });
+    let url = format!("{}/api/web-push/subscriptions", server.url());
+    let request = http.post(url).header("cookie", cookie).header(KEY, key).json(&body);
+    assert_eq!(request.send().await.unwrap().status(), 201);
 }
 
 #[tokio::test]
@@ -150,31 +191,15 @@ async fn removed_login_is_refused_and_its_streams_end() {
     assert_eq!(listed.len(), 2);
     let phone = listed.iter().find(|login| login["id"] == own).unwrap();
     assert_eq!(phone["device"], "A phone");
-    let follow = async |(cookie, key): &(String, String)| {
-        let url = format!("{}/ws/sessions", server.url().replacen("http", "ws", 1));
-        let mut request = url.into_client_request().unwrap();
-        request.headers_mut().insert("cookie", cookie.parse().unwrap());
-        let protocols = format!("pilothouse, pilothouse.{key}");
-        request.headers_mut().insert("sec-websocket-protocol", protocols.parse().unwrap());
-        let mut live = connect_async(request).await.unwrap().0;
-        assert!(timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap().is_text());
-        live
-    };
-    let (mut of_lost, mut of_kept) = (follow(&lost).await, follow(&kept).await);
+    let of_lost = follow_as_browser(&server, &lost.0, &lost.1).await;
+    let mut of_kept = follow_as_browser(&server, &kept.0, &kept.1).await;
 
-    // Both receive notifications.
+    // Both receive notifications, and the lost one could pair another browser.
     for ((cookie, key), device) in [(&lost, "lost"), (&kept, "kept")] {
-        let body = json!({
-            "endpoint": format!("https://push.example/{device}"), "device": device,
-            "keys": {
-                "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-                "auth": "BTBZMqHH6r4Tts7J_aSIgg",
-            },
-        });
-        let url = format!("{}/api/web-push/subscriptions", server.url());
-        let request = http.post(url).header("cookie", cookie).header(KEY, key).json(&body);
-        assert_eq!(request.send().await.unwrap().status(), 201);
+        subscribe(&server, &http, cookie, key, device).await;
     }
+    let request = http.post(format!("{}/console/codes", server.url())).header("cookie", &lost.0);
+    let code: Value = request.header(KEY, &lost.1).send().await.unwrap().json().await.unwrap();
 
     let path = format!("/console/logins/{}", own.as_str().unwrap());
     server.api_of("someone-else").delete(&path).await.refused(404, "not-found");
@@ -187,7 +212,8 @@ async fn removed_login_is_refused_and_its_streams_end() {
     server.api().delete("/console/logins/nonsense").await.refused(404, "not-found");
     assert_eq!(get(&lost, "/api/decisions").await.0, 401);
     assert_eq!(get(&kept, "/api/decisions").await.0, 200);
-    while let Some(Ok(_)) = timeout(PATIENCE, of_lost.next()).await.unwrap() {}
+    until_closed(of_lost).await;
+    assert_eq!(login(&server, &http, code["code"].as_str().unwrap()).await.status(), 401);
     let notified = get(&kept, "/api/web-push/subscriptions").await.1;
     let notified: Vec<_> = notified["items"].as_array().unwrap().iter().map(|one| &one["device"]).collect();
     assert_eq!(notified, ["kept"]);
@@ -199,6 +225,40 @@ async fn removed_login_is_refused_and_its_streams_end() {
             break;
         }
     }
+}
+
+/// An owner has at most 50 logins. A further one ends the login that was not seen for the longest time.
+#[tokio::test]
+async fn login_that_makes_room_for_another_ends_at_once() {
+    let server = Server::start(1).await;
+    let first = Browser::open(&server).await;
+    let live = follow_as_browser(&server, &first.cookie, &first.key).await;
+    subscribe(&server, &first.http, &first.cookie, &first.key, "first").await;
+    for _ in 0..50 {
+        Browser::open(&server).await;
+    }
+    until_closed(live).await;
+    let own = [("cookie", &*first.cookie), (KEY, &*first.key)];
+    assert_eq!(first.get("/api/decisions", &own).await.0, 401);
+    let notified = server.api().get("/api/web-push/subscriptions").await.expect(200).body;
+    assert_eq!(notified["items"], json!([]));
+    let known = server.api().get("/console/logins").await.expect(200).body;
+    assert_eq!(known["items"].as_array().unwrap().len(), 50);
+}
+
+#[tokio::test]
+async fn stream_ends_when_its_login_or_token_expires() {
+    let server = Server::start_with(1, &[]).await;
+    let browser = Browser::open(&server).await;
+    let of_browser = follow_as_browser(&server, &browser.cookie, &browser.key).await;
+    let token = server.keys().mint(&server.owner("local"), Duration::from_secs(5)).unwrap();
+    let of_token = follow(&server, &[("authorization", &*format!("Bearer {token}"))]).await;
+    until_closed(of_token).await;
+    let own = [("cookie", &*browser.cookie), (KEY, &*browser.key)];
+    assert_eq!(browser.get("/api/decisions", &own).await.0, 200);
+    server.set_clock_offset(7 * 24 * 60 * 60 * 1000);
+    until_closed(of_browser).await;
+    assert_eq!(browser.get("/api/decisions", &own).await.0, 401);
 }
 
 #[tokio::test]

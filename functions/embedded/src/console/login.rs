@@ -14,16 +14,18 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use pilothouse_api::console::{ConsoleCode, ConsoleLoginRequest, ConsoleLoginsView, ConsoleSession};
 use pilothouse_app::App;
-use pilothouse_app::http::peer::PeerConnection;
 use pilothouse_app::http::{CurrentLogin, Owner, Problem};
+use pilothouse_app::keyring::LEEWAY_SECONDS;
 use pilothouse_domain::console_login::ConsoleLogin;
 use pilothouse_domain::{ConsoleLoginId, UserId};
 use pilothouse_local_keys::{KeyError, LocalKeys, TokenSettings, random_code};
+use pilothouse_sqlite::system_clock;
 use pilothouse_wire::keys::{constant_time_eq, sha256_hex};
 use uuid::Uuid;
 
+use super::expiry::Expiry;
 use super::logins::KnownLogins;
-use super::{PROTOCOL, protocols};
+use super::{PROTOCOL, protocols, stream_of};
 
 /// How long a code can be exchanged.
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
@@ -33,37 +35,51 @@ const LOGIN_LIFETIME: Duration = Duration::from_hours(7 * 24);
 const TOKEN_LIFETIME: Duration = Duration::from_mins(1);
 /// The audience of cookies. It differs from the audience of tokens, because programs on other ports of this machine receive the cookie.
 const COOKIE_AUDIENCE: &str = "pilothouse-console";
-/// The maximum number of unused codes. A further code replaces the oldest one.
-const MAX_CODES: usize = 100;
+/// The maximum number of unused codes of an owner. A further code replaces the oldest one.
+const MAX_CODES: usize = 20;
 /// The header with the key of the console.
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-pilothouse-console");
 
 /// One-time codes by their hash, in memory only.
 #[derive(Clone, Default)]
-pub(crate) struct LoginCodes(Arc<Mutex<HashMap<String, (UserId, Instant)>>>);
+pub(crate) struct LoginCodes(Arc<Mutex<HashMap<String, LoginCode>>>);
+
+struct LoginCode {
+    owner: UserId,
+    created_at: Instant,
+    /// The login of the browser that created the code to pair another one.
+    created_by: Option<ConsoleLoginId>,
+}
 
 impl LoginCodes {
-    fn codes(&self) -> MutexGuard<'_, HashMap<String, (UserId, Instant)>> {
+    fn codes(&self) -> MutexGuard<'_, HashMap<String, LoginCode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates a code that logs a browser in as `owner`, once.
-    pub(crate) fn create(&self, owner: UserId) -> Result<String, KeyError> {
+    /// Creates a code that logs a browser in as `owner`, once, and only while the login `created_by` exists.
+    pub(crate) fn create(
+        &self,
+        owner: UserId,
+        created_by: Option<ConsoleLoginId>,
+    ) -> Result<String, KeyError> {
         let code = random_code()?;
         let mut codes = self.codes();
-        codes.retain(|_, (_, made)| made.elapsed() < CODE_LIFETIME);
-        if codes.len() >= MAX_CODES {
-            let oldest = codes.iter().min_by_key(|(_, (_, made))| *made).map(|(hash, _)| hash.clone());
+        codes.retain(|_, known| known.created_at.elapsed() < CODE_LIFETIME);
+        let own: Vec<_> = codes.iter().filter(|(_, known)| known.owner == owner).collect();
+        if own.len() >= MAX_CODES {
+            let oldest = own.into_iter().min_by_key(|(_, known)| known.created_at);
+            let oldest = oldest.map(|(hash, _)| hash.clone());
             oldest.map(|hash| codes.remove(&hash));
         }
-        codes.insert(sha256_hex(code.as_bytes()), (owner, Instant::now()));
+        let created_at = Instant::now();
+        codes.insert(sha256_hex(code.as_bytes()), LoginCode { owner, created_at, created_by });
         Ok(code)
     }
 
-    /// Consumes a code. Returns its owner, or `None` if the code is unknown, used or too old.
-    fn redeem(&self, code: &str) -> Option<UserId> {
-        let (owner, made) = self.codes().remove(&sha256_hex(code.as_bytes()))?;
-        (made.elapsed() < CODE_LIFETIME).then_some(owner)
+    /// Consumes a code. Returns `None` if it is unknown, used or too old.
+    fn redeem(&self, code: &str) -> Option<LoginCode> {
+        let code = self.codes().remove(&sha256_hex(code.as_bytes()))?;
+        (code.created_at.elapsed() < CODE_LIFETIME).then_some(code)
     }
 }
 
@@ -83,25 +99,33 @@ impl Logins {
         Self { app, keys, codes, known, cookie: format!("pilothouse-{port}") }
     }
 
-    /// Adds a token to a request that carries both the cookie and its key, while the login exists.
-    pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Problem> {
-        if request.headers().contains_key(header::AUTHORIZATION) {
-            return Ok(());
-        }
+    /// Adds a token to a request that carries both the cookie and its key, while the login exists. Returns the end of what
+    /// authenticates the request, if it opens a live stream.
+    pub(super) async fn authenticate(&self, request: &mut Request) -> Result<Option<Expiry>, Problem> {
+        let stream = stream_of(request);
         let headers = request.headers();
-        let cookie = self.cookie_of(headers).filter(|cookie| self.has_key(headers, cookie));
-        let Some((owner, login)) = cookie.and_then(|cookie| self.login_of(cookie)) else { return Ok(()) };
-        let peer = request.extensions().get::<PeerConnection>();
-        let stream = peer.filter(|_| headers.contains_key(header::UPGRADE)).map(|PeerConnection(peer)| peer);
-        if !self.known.admit(&owner, login, stream).await? {
-            return Ok(());
+        if let Some(authorization) = headers.get(header::AUTHORIZATION) {
+            return Ok(stream.and_then(|_| self.expiry_of_token(authorization)));
         }
+        let cookie = self.cookie_of(headers).filter(|cookie| self.has_key(headers, cookie));
+        let Some((owner, login)) = cookie.and_then(|cookie| self.login_of(cookie)) else { return Ok(None) };
+        let Some(expires_at) = self.known.admit(&owner, login, stream.as_ref()).await? else {
+            return Ok(None);
+        };
         let token = self.keys.mint(&owner, TOKEN_LIFETIME).map_err(Problem::internal)?;
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(Problem::internal)?;
         value.set_sensitive(true);
         request.headers_mut().insert(header::AUTHORIZATION, value);
         request.extensions_mut().insert(CurrentLogin(Some(login)));
-        Ok(())
+        let clock = Arc::clone(&self.app.clock);
+        Ok(stream.map(|_| Expiry { at: expires_at, clock }))
+    }
+
+    /// When requests with a token will be refused. `None` if they are refused already.
+    fn expiry_of_token(&self, authorization: &HeaderValue) -> Option<Expiry> {
+        let (_, token) = authorization.to_str().ok()?.split_once(' ')?;
+        let ends = self.app.keyring.check(token.trim()).ok()?.ends;
+        Some(Expiry { at: ends + Duration::from_secs(LEEWAY_SECONDS), clock: system_clock() })
     }
 
     fn cookie_of<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
@@ -163,9 +187,13 @@ async fn owner_of(logins: &Logins, headers: HeaderMap) -> Result<UserId, Problem
     Ok(owner)
 }
 
-async fn create_code(State(logins): State<Logins>, headers: HeaderMap) -> Result<Json<ConsoleCode>, Problem> {
+async fn create_code(
+    State(logins): State<Logins>,
+    CurrentLogin(login_id): CurrentLogin,
+    headers: HeaderMap,
+) -> Result<Json<ConsoleCode>, Problem> {
     let owner = owner_of(&logins, headers).await?;
-    let code = logins.codes.create(owner).map_err(Problem::internal)?;
+    let code = logins.codes.create(owner, login_id).map_err(Problem::internal)?;
     Ok(Json(ConsoleCode { code, expires_in_seconds: CODE_LIFETIME.as_secs() }))
 }
 
@@ -174,7 +202,7 @@ async fn log_in(
     headers: HeaderMap,
     Json(ConsoleLoginRequest { code, device }): Json<ConsoleLoginRequest>,
 ) -> Result<Response, Problem> {
-    let owner = logins.codes.redeem(&code).ok_or(Problem::Unauthenticated(
+    let LoginCode { owner, created_by, .. } = logins.codes.redeem(&code).ok_or(Problem::Unauthenticated(
         "the link was used before or is older than 15 minutes; `pilothouse open` prints a new one",
     ))?;
     // Refuses an owner that this server does not serve.
@@ -184,7 +212,11 @@ async fn log_in(
     let id = ConsoleLoginId::new(Uuid::now_v7());
     let login =
         ConsoleLogin { id, device, created_at: now, last_seen_at: now, expires_at: now + LOGIN_LIFETIME };
-    logins.known.add(&owner, login).await?;
+    if !logins.known.add(&owner, login, created_by).await? {
+        return Err(Problem::Unauthenticated(
+            "the browser that created the link was logged out; `pilothouse open` prints a new one",
+        ));
+    }
     let login = logins
         .keys
         .mint_with_id(&cookie_settings(), &owner, LOGIN_LIFETIME, id.to_string())
@@ -260,18 +292,30 @@ mod tests {
     #[test]
     fn code_logs_in_once() {
         let codes = LoginCodes::default();
-        let (first, second) = (codes.create(owner("ada")).unwrap(), codes.create(owner("bob")).unwrap());
-        assert_eq!(codes.redeem(&second), Some(owner("bob")));
-        assert_eq!(codes.redeem(&second), None);
-        assert_eq!(codes.redeem("unknown"), None);
-        assert_eq!(codes.redeem(&first), Some(owner("ada")));
+        let redeemed = |code: &str| codes.redeem(code).map(|code| code.owner);
+        let first = codes.create(owner("ada"), None).unwrap();
+        let second = codes.create(owner("bob"), None).unwrap();
+        assert_eq!(redeemed(&second), Some(owner("bob")));
+        assert_eq!(redeemed(&second), None);
+        assert_eq!(redeemed("unknown"), None);
+        assert_eq!(redeemed(&first), Some(owner("ada")));
     }
 
     #[test]
     fn unused_codes_are_bounded_and_the_newest_stay() {
         let codes = LoginCodes::default();
-        let made: Vec<_> = (0..MAX_CODES + 5).map(|_| codes.create(owner("ada")).unwrap()).collect();
+        let made: Vec<_> = (0..MAX_CODES + 5).map(|_| codes.create(owner("ada"), None).unwrap()).collect();
         assert_eq!(codes.codes().len(), MAX_CODES);
         assert!(codes.redeem(&made[0]).is_none() && codes.redeem(&made[MAX_CODES + 4]).is_some());
+    }
+
+    #[test]
+    fn codes_of_an_owner_replace_none_of_others() {
+        let codes = LoginCodes::default();
+        let of_bob = codes.create(owner("bob"), None).unwrap();
+        for _ in 0..=MAX_CODES {
+            codes.create(owner("ada"), None).unwrap();
+        }
+        assert!(codes.redeem(&of_bob).is_some());
     }
 }

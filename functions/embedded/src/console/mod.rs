@@ -2,6 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `expiry` | the end of live streams whose login or token expires |
 //! | `files` | the page and its files, with their security headers |
 //! | `login` | one-time codes, the cookie, and the key that a request must carry besides the cookie |
 //! | `logins` | the browsers that are logged in, and the end of a login |
@@ -11,10 +12,13 @@
 //! alone therefore authenticates nothing: a request must also carry the key that only the console's own page can read. A request
 //! with both is forwarded with a token in `Authorization`, so that functions need no support for cookies.
 
+mod expiry;
 mod files;
 mod login;
 mod logins;
 mod origin;
+#[cfg(test)]
+mod recording_peer;
 
 use std::sync::Arc;
 
@@ -25,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use pilothouse_app::App;
+use pilothouse_app::http::peer::{Peer, PeerConnection};
 use pilothouse_local_keys::LocalKeys;
 use tower::ServiceExt as _;
 
@@ -66,21 +71,33 @@ async fn admit(State(gate): State<Arc<BrowserGate>>, mut request: Request, next:
     if let Err(problem) = origin::check(&request, &gate.hosts) {
         return problem.into_response();
     }
-    if let Err(problem) = gate.logins.authenticate(&mut request).await {
-        return problem.into_response();
-    }
+    let expiry = match gate.logins.authenticate(&mut request).await {
+        Ok(expiry) => expiry,
+        Err(problem) => return problem.into_response(),
+    };
     if request.uri().path().starts_with("/console/") {
         return gate.own.clone().oneshot(request).await.into_response();
     }
     if let Some(response) = page_or_file(&request) {
         return response;
     }
-    let selects_protocol = offers_protocol(request.headers());
+    let (selects_protocol, stream) = (offers_protocol(request.headers()), stream_of(&request));
     let mut response = next.run(request).await;
-    if selects_protocol && response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if let (Some(expiry), Some(stream)) = (expiry, stream) {
+            expiry.close_at_expiry(&stream);
+        }
+        if selects_protocol {
+            response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+        }
     }
     response
+}
+
+/// The connection of a request that asks for a live stream.
+fn stream_of(request: &Request) -> Option<Arc<dyn Peer>> {
+    let PeerConnection(peer) = request.extensions().get()?;
+    request.headers().contains_key(header::UPGRADE).then(|| Arc::clone(peer))
 }
 
 /// The page for a navigation, or a file of the console. `None` for a request to a function.

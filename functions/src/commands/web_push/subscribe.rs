@@ -17,12 +17,13 @@ use pilothouse_app::http::{CurrentLogin, Problem};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::web_push;
 use pilothouse_domain::announcement::NotificationKind;
+use pilothouse_domain::console_login::ConsoleLogins;
 use pilothouse_domain::text::DeviceName;
 use pilothouse_domain::web_push::{
     BrowserPublicKey, BrowserSecret, Subscribed, WebPushKeys, WebPushSubscription, WebPushSubscriptions,
 };
 use pilothouse_domain::webhook::WebhookUrl;
-use pilothouse_domain::{DomainContext, WebPushSubscriptionId};
+use pilothouse_domain::{ConsoleLoginId, DomainContext, WebPushSubscriptionId};
 use pilothouse_store::{Commit, Loaded};
 use schemars::JsonSchema;
 
@@ -64,7 +65,11 @@ pub struct BrowserKeys {
     pub auth: BrowserSecret,
 }
 
+/// The login that authenticated the request with all logins of its owner, and the subscriptions of the owner.
+type Known = (Option<(ConsoleLoginId, Loaded<ConsoleLogins>)>, Loaded<WebPushSubscriptions>);
+
 /// Responds with 201 and the subscription, or with 200 if the browser was subscribed before; its kinds and keys are then replaced.
+/// Refuses a browser whose login was ended after the request was authenticated.
 async fn subscribe(
     State(app): State<App>,
     command: CommandContext,
@@ -89,8 +94,17 @@ async fn subscribe(
         kinds.map_or_else(|| NotificationKind::PUSHED_BY_DEFAULT.into(), |kinds| kinds.into_iter().collect());
     let keys = WebPushKeys { p256dh, auth };
     let owner = &command.owner;
-    let load = async || app.store.web_push_subscriptions(owner).await.map_err(Problem::from);
-    let decide = |mut known: Loaded<WebPushSubscriptions>, ctx: &mut DomainContext<'_>| {
+    let load = async || {
+        let login = match login_id {
+            Some(id) => Some((id, app.store.console_logins(owner).await?)),
+            None => None,
+        };
+        Ok::<_, Problem>((login, app.store.web_push_subscriptions(owner).await?))
+    };
+    let decide = |(login, mut known): Known, ctx: &mut DomainContext<'_>| {
+        if login.as_ref().is_some_and(|(id, logins)| logins.value.get(*id, ctx.now).is_none()) {
+            return Err(Problem::Unauthenticated("this browser was logged out; log in again"));
+        }
         let subscription = WebPushSubscription {
             id: WebPushSubscriptionId::new(ctx.uuid()),
             device: device.clone(),
@@ -109,6 +123,10 @@ async fn subscribe(
         }
         let mut commit = Commit::new();
         commit.web_push_subscriptions(owner, &known)?;
+        if let Some((_, logins)) = &login {
+            // Written unchanged: of this commit and one that ends the login, the later one loses its race and loads again.
+            commit.console_logins(owner, logins)?;
+        }
         Ok(Decision::Commit(commit, response))
     };
     app.unit_of_work().run_command(&command, load, decide).await
