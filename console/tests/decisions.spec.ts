@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Page } from '@playwright/test'
 import { expect, isPhone, openDecision, test } from './fixture'
 import type { Server } from './server'
 
@@ -143,4 +144,64 @@ test('a full chain asks how to proceed', async ({ server, console: page }) => {
   await card.getByRole('button', { name: /Leave it as it is/ }).click()
   await expect(card.getByRole('status')).toContainText('local chose keep')
   expect(sent).toEqual([{ resolutionType: 'choose_option', chosenOptionId: 'keep' }])
+})
+
+/** Shows the inbox with approvals of these tool calls, which the test fakes. */
+async function openApprovals(server: Server, page: Page, calls: Readonly<Record<string, unknown>>): Promise<void> {
+  const createdAt = new Date().toISOString()
+  const items = Object.entries(calls).map(([toolName, input], at) => ({
+    kind: 'tool_approval',
+    id: `01900000-0000-7000-8000-00000000000${String(at)}`,
+    sessionId: '01900000-0000-7000-8000-000000000009',
+    sessionName: 'night shift',
+    toolName,
+    question: '',
+    input: JSON.stringify(input),
+    state: 'pending',
+    createdAt,
+    resolutions: ['approve', 'reject'],
+  }))
+  await page.route('**/api/decisions?state=pending*', (route) => route.fulfill({ json: { items } }))
+  await page.goto(server.url)
+}
+
+test('an approval shows the whole input of its call', { tag: '@quick' }, async ({ server, console: page }) => {
+  await openApprovals(server, page, {
+    Bash: { command: 'rm -rf src', path: 'notes.md', content: 'A harmless note' },
+    Edit: { file_path: 'a.ts', old_string: 'x', new_string: 'y', replace_all: true },
+    Search: { query: 'tea' },
+  })
+  const card = page.getByRole('article')
+  const part = (name: string) => card.getByRole('group', { name, exact: true })
+  await openDecision(page, /Bash:/)
+  await expect(part('Command of Bash')).toHaveText('rm -rf src')
+  await expect(part('Other input of Bash')).toContainText('"path": "notes.md"')
+  await expect(part('Other input of Bash')).toContainText('"content": "A harmless note"')
+  await expect(card.getByRole('group')).toHaveCount(2)
+
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await openDecision(page, /Edit:/)
+  await expect(part('Change of a.ts')).toContainText('+ y')
+  expect(JSON.parse((await part('Other input of Edit').textContent()) ?? '')).toEqual({ replace_all: true })
+
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await openDecision(page, /Search:/)
+  await expect(part('Input of Search')).toContainText('"query": "tea"')
+  await expect(card.getByRole('group')).toHaveCount(1)
+})
+
+test('arrow keys scroll a focused change', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  const content = Array.from({ length: 200 }, (_, at) => `line ${String(at)}`).join('\n')
+  await openApprovals(server, page, { Write: { file_path: 'a.ts', content }, Bash: { command: 'ls' } })
+  const change = page.getByRole('group', { name: 'Change of a.ts' })
+  await openDecision(page, /Write:/)
+  await change.focus()
+  await page.keyboard.press('ArrowDown')
+  await expect.poll(() => change.evaluate((element) => element.scrollTop)).toBeGreaterThan(0)
+  await expect(change).toBeVisible()
+  // Elsewhere they move the selection.
+  await page.getByRole('heading', { name: 'Inbox', level: 1 }).click()
+  await page.keyboard.press('ArrowDown')
+  await expect(page.getByRole('group', { name: 'Command of Bash' })).toBeVisible()
 })

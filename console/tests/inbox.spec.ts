@@ -156,3 +156,73 @@ test('a decision that changes while the list is read is current', async ({ serve
   await second.goto(server.url)
   await expect(second.getByRole('main').getByText('2 waiting')).toBeVisible()
 })
+
+test('an answer stays while a brake suspends its decision', { tag: '@quick' }, async ({ server, console: page }) => {
+  const question = { id: 'q1', questions: [{ question: 'Which colour?' }] }
+  const id = await server.session('painter', [{ turn: { steps: [{ question }, { wait: 60_000 }] } }])
+  await openDecision(page, /Which colour/)
+  const card = page.getByRole('article')
+  const answer = card.getByRole('textbox', { name: 'Which colour?' })
+  await answer.fill('Blue')
+  await server.cli('brake', '--all', '--reason', 'Look at the logs')
+  await expect(card.getByRole('status')).toContainText('a brake stops the agent')
+  await expect(answer).toBeDisabled()
+  await expect(answer).toHaveValue('Blue')
+  await page.getByRole('region', { name: 'Emergency brake' }).getByRole('button', { name: 'Release' }).click()
+  await expect(answer).toBeEnabled()
+  await expect(answer).toHaveValue('Blue')
+  await expect.poll(() => server.statusOf(id)).toBe('WaitingForInput')
+  await card.getByRole('button', { name: 'Answer', exact: true }).click()
+  await expect(card.getByRole('status')).toContainText('local answered “Blue”')
+})
+
+test('a brake on an idle session is shown until its release', async ({ server, console: page }) => {
+  const id = await server.session('quiet', [{ turn: { steps: [{ say: 'Done' }] } }])
+  await expect.poll(() => server.statusOf(id)).toBe('Idle')
+  const banner = page.getByRole('region', { name: 'Emergency brake' })
+  await server.cli('brake', '--all', '--reason', 'Look at the logs')
+  await expect(banner).toContainText(/Look at the logs\. (\d) of \1 confirmed/)
+  await server.cli('brake', 'release')
+  await expect(banner).toHaveCount(0)
+})
+
+test('the inbox is read again after a failure', { tag: '@quick' }, async ({ server, console: page }) => {
+  await server.shop()
+  const main = page.getByRole('main')
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  let isBroken = true
+  await page.route('**/api/decisions?state=pending*', (route) =>
+    isBroken ? route.fulfill({ status: 503, json: {} }) : route.continue(),
+  )
+  await page.reload()
+  await expect(main.getByText(/this page may be out of date. Trying again/)).toBeVisible()
+  isBroken = false
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  await expect(main.getByText(/out of date/)).toHaveCount(0)
+})
+
+test('a known decision stays while it cannot be read', async ({ server, console: page }) => {
+  await server.shop()
+  let disconnect = (): Promise<void> => Promise.resolve()
+  await page.routeWebSocket(/ws\/decisions/, (socket) => {
+    socket.connectToServer()
+    disconnect = () => socket.close()
+  })
+  await page.reload()
+  const main = page.getByRole('main')
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  let isBroken = true
+  // Between two reads, the decisions moved from one list to another, so they are in none.
+  await page.route('**/api/decisions?state=pending*', (route) =>
+    isBroken ? route.fulfill({ json: { items: [] } }) : route.continue(),
+  )
+  await page.route(/\/api\/decisions\/[0-9a-f-]+$/, (route) =>
+    isBroken ? route.fulfill({ status: 503, json: {} }) : route.continue(),
+  )
+  await disconnect()
+  await expect(main.getByText(/Trying again/)).toBeVisible()
+  await expect(main.getByText('3 waiting')).toBeVisible()
+  isBroken = false
+  await expect(main.getByText(/Trying again/)).toHaveCount(0)
+  await expect(main.getByText('3 waiting')).toBeVisible()
+})

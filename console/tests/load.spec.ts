@@ -80,6 +80,24 @@ test('a device without a network says so at once', async ({ server, console: pag
   await expect(page.getByRole('list', { name: 'Waiting decisions' })).toContainText('Which one?')
 })
 
+test('a lost network is shown although nothing answers', async ({ console: page }) => {
+  // Without a network, no attempt to connect ends, and no close of a connection is answered.
+  let isOffline = false
+  await page.routeWebSocket(/\/ws\//, async (socket) => {
+    if (isOffline) await new Promise(() => undefined)
+    socket.onClose(() => undefined)
+    socket.connectToServer()
+  })
+  await page.reload()
+  await expect(page.getByRole('main').getByText('0 waiting')).toBeVisible()
+  isOffline = true
+  await page.context().setOffline(true)
+  await expect(page.getByText(/Not connected since/)).toBeVisible({ timeout: 3_000 })
+  isOffline = false
+  await page.context().setOffline(false)
+  await expect(page.getByText(/Not connected since/)).toHaveCount(0, { timeout: 3_000 })
+})
+
 // Prints the figures of docs/benchmarks.md.
 test('large lists answer inputs at once', async ({ server, console: page }) => {
   test.skip(process.env.PILOTHOUSE_BENCH === undefined || isPhone(page), 'only as a benchmark')

@@ -157,3 +157,19 @@ test('a browser that is stopped during its renewal stays stopped', { tag: '@quic
   await expect(page.getByRole('button', { name: 'Notify me on this device' })).toBeVisible()
   service.stop()
 })
+
+test('a tap opens the session in the page that enabled notifications', { tag: '@quick' }, async ({
+  server,
+  console: page,
+}, info) => {
+  test.skip(info.project.name !== 'desktop', 'notifications do not depend on the width')
+  const id = await server.session('painter', [{ turn: { steps: [{ wait: 60_000 }] } }])
+  const service = await PushService.start()
+  await isNotified(page, service)
+  // Tests cannot tap a notification, so this is the message of the worker to the page after a tap.
+  await page.evaluate((path) => {
+    navigator.serviceWorker.dispatchEvent(new MessageEvent('message', { data: { open: path } }))
+  }, `/sessions/${id}`)
+  await expect(page.getByRole('heading', { name: 'painter', level: 1 })).toBeVisible()
+  service.stop()
+})

@@ -24,6 +24,15 @@ test('a brake takes two steps and shows each agent', { tag: '@quick' }, async ({
   await expect(page.getByText('suspended')).toHaveCount(0)
 })
 
+test('a brake without sessions is shown until its release', { tag: '@quick' }, async ({ server, console: page }) => {
+  const banner = page.getByRole('region', { name: 'Emergency brake' })
+  await expect(page.getByRole('main').getByText('0 waiting')).toBeVisible()
+  await server.cli('brake', '--all', '--reason', 'Maintenance')
+  await expect(banner).toContainText('Maintenance. 0 of 0 confirmed')
+  await server.cli('brake', 'release')
+  await expect(banner).toHaveCount(0)
+})
+
 test('the control mode is changed, and the log has it', async ({ server, console: page }) => {
   const id = await server.shop()
   await page.goto(`${server.url}/projects/${id}`)
@@ -130,6 +139,26 @@ test('a brief is edited with its differences', { tag: '@quick' }, async ({ serve
   await expect(page.getByRole('heading', { name: 'Shop', level: 1 })).toBeVisible()
   const { brief } = await read()
   expect([brief.description, brief.constraints]).toEqual(['Writes guides', ['Write short sentences', 'Name no prices']])
+})
+
+test('a brief keeps its text when its project cannot be read', async ({ server, console: page }) => {
+  const id = await server.project()
+  const session = await server.agent('Writer', 'docs', [{ turn: { steps: [{ wait: 600_000 }] } }])
+  await expect.poll(() => server.statusOf(session)).toBe('Running')
+  await page.goto(`${server.url}/projects/${id}`)
+  await page.getByRole('link', { name: 'Brief', exact: true }).click()
+  const constraints = page.getByRole('textbox', { name: 'Constraints' })
+  await constraints.fill('Name no prices')
+  let isBroken = true
+  await page.route('**/api/agents?*', (route) => (isBroken ? route.fulfill({ status: 503, json: {} }) : route.continue()))
+  const failed = page.waitForResponse((response) => response.status() === 503)
+  // The page reads the agents again after an event of one of them.
+  await server.api('POST', `agents/sessions/${session}/pause`)
+  await failed
+  isBroken = false
+  await expect(constraints).toHaveValue('Name no prices')
+  await page.getByRole('button', { name: 'Save the brief' }).click()
+  await expect(page.getByRole('heading', { name: 'Shop', level: 1 })).toBeVisible()
 })
 
 test('an agent is created from a template', async ({ server, console: page }) => {

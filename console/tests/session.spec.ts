@@ -1,6 +1,160 @@
+import type { Page } from '@playwright/test'
 import { expect, expectAccessible, isPhone, test } from './fixture'
+import type { Server } from './server'
 
 const LONG = { wait: 60_000 }
+
+/** Opens a session that is busy, with a composer whose messages wait for the next turn. */
+async function openBusy(server: Server, page: Page) {
+  const id = await server.session('queue', [{ turn: { steps: [{ say: 'Busy' }, LONG] } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  await page.getByRole('group', { name: 'When the agent receives it' }).getByText('Queued').click()
+  const queued = async () => {
+    const { items } = await server.json<{ items: { content: string }[] }>('queue', 'list', id)
+    return items.map(({ content }) => content)
+  }
+  return { id, message: page.getByRole('textbox', { name: 'Message to the agent' }), queued }
+}
+
+/** Lets `send` handle each POST to an address of the API. Returns the keys of the requests. */
+async function onPost(page: Page, url: string, send: (sent: number, post: () => Promise<unknown>) => Promise<boolean>) {
+  const keys: (string | null)[] = []
+  await page.route(url, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    keys.push(await route.request().headerValue('idempotency-key'))
+    const isSent = await send(keys.length, () => route.fetch())
+    return isSent ? route.continue() : route.abort()
+  })
+  return keys
+}
+
+test('a message whose response is lost is queued once', { tag: '@quick' }, async ({ server, console: page }) => {
+  const { message, queued } = await openBusy(server, page)
+  const keys = await onPost(page, '**/messages/queue', async (sent, post) => {
+    if (sent === 1) await post()
+    return sent > 1
+  })
+  await message.fill('only once')
+  await message.press('Control+Enter')
+  await expect(page.getByText('Queued for the next turn.')).toBeVisible()
+  await expect(message).toHaveValue('')
+  expect(await queued()).toEqual(['only once'])
+  expect(keys).toHaveLength(2)
+  expect(keys[0]).toMatch(/^[0-9a-f]{32}$/)
+  expect(keys[1]).toBe(keys[0])
+})
+
+test('a message that is sent again after an outage is queued once', async ({ server, console: page }) => {
+  const { message, queued } = await openBusy(server, page)
+  let isBroken = true
+  const keys = await onPost(page, '**/messages/queue', async (sent, post) => {
+    if (sent === 1) await post()
+    return !isBroken
+  })
+  await message.fill('only once')
+  await message.press('Control+Enter')
+  await expect(page.getByRole('alert')).toContainText('The server cannot be reached.')
+  isBroken = false
+  await message.press('Control+Enter')
+  await expect(message).toHaveValue('')
+  expect(await queued()).toEqual(['only once'])
+  expect(new Set(keys).size).toBe(1)
+  // The same text is another message after a success.
+  await message.fill('only once')
+  await message.press('Control+Enter')
+  await expect(message).toHaveValue('')
+  expect(await queued()).toEqual(['only once', 'only once'])
+})
+
+test('a message that is submitted twice is queued once', { tag: '@quick' }, async ({ server, console: page }) => {
+  const { message, queued } = await openBusy(server, page)
+  let release = (): void => undefined
+  const released = new Promise<void>((done) => (release = done))
+  const keys = await onPost(page, '**/messages/queue', async () => {
+    await released
+    return true
+  })
+  await message.fill('only once')
+  await message.press('Control+Enter')
+  await expect.poll(() => keys.length).toBe(1)
+  await message.press('Control+Enter')
+  // What the person types meanwhile stays.
+  await message.pressSequentially(' and more')
+  release()
+  await expect(message).toHaveValue('and more')
+  expect(await queued()).toEqual(['only once'])
+  expect(keys).toHaveLength(1)
+})
+
+test('a session whose response is lost is started once', { tag: '@quick' }, async ({ server, console: page }) => {
+  await page.getByRole('button', { name: 'New session' }).click()
+  const form = page.getByRole('dialog', { name: 'New session' })
+  await form.getByRole('textbox', { name: 'What to do' }).fill('Add up the invoices')
+  await form.getByRole('textbox', { name: 'Directory' }).fill(server.work)
+  await form.getByText('More options').click()
+  const script = { steps: [{ turn: { steps: [LONG] } }] }
+  await form.getByRole('textbox', { name: 'Adapter options' }).fill(JSON.stringify({ script }))
+  const keys = await onPost(page, '**/api/agents/sessions', async (sent, post) => {
+    if (sent === 1) await post()
+    return sent > 1
+  })
+  await form.getByRole('button', { name: 'Start' }).click()
+  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]+$/)
+  expect(await server.sessions()).toHaveLength(1)
+  expect(keys).toHaveLength(2)
+})
+
+test('a closed form for a new session keeps its text', { tag: '@quick' }, async ({ console: page }) => {
+  const open = page.getByRole('button', { name: 'New session' })
+  const form = page.getByRole('dialog', { name: 'New session' })
+  const objective = form.getByRole('textbox', { name: 'What to do' })
+  await open.click()
+  await objective.fill('Add up the invoices')
+  await page.keyboard.press('Escape')
+  await expect(form).toHaveCount(0)
+  await open.click()
+  await expect(objective).toHaveValue('Add up the invoices')
+  await form.getByRole('button', { name: 'Cancel' }).click()
+  await open.click()
+  await expect(objective).toHaveValue('')
+})
+
+test('an edit stays when the agent takes the message', { tag: '@quick' }, async ({ server, console: page }) => {
+  const { id, queued } = await openBusy(server, page)
+  await server.cli('queue', 'add', id, 'Check the prices')
+  const item = page.getByRole('listitem').filter({ hasText: 'Check the prices' })
+  await item.getByRole('button', { name: 'Edit' }).click()
+  const text = page.getByRole('textbox', { name: 'Text of the message' })
+  await text.fill('Check the prices twice')
+  const { items } = await server.json<{ items: { messageId: string }[] }>('queue', 'list', id)
+  await server.cli('queue', 'promote', id, items[0]?.messageId ?? '')
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('I take this into account: Check the prices')
+  await expect(page.getByRole('alert')).toContainText('sent or removed meanwhile')
+  await expect(text).toHaveValue('Check the prices twice')
+  await expect(text).toBeFocused()
+  await page.getByRole('button', { name: 'Add as a new message' }).click()
+  await expect(text).toHaveCount(0)
+  await expect.poll(queued).toEqual(['Check the prices twice'])
+})
+
+test('Enter activates the focused link or button', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  for (const name of ['alpha', 'beta']) await server.session(name, [{ turn: { steps: [{ say: 'Busy' }, LONG] } }])
+  await page.goto(`${server.url}/sessions`)
+  const list = page.getByRole('region', { name: 'Sessions by state' })
+  await expect(list.getByRole('heading', { name: 'Working (2)' })).toBeVisible()
+  await page.keyboard.press('j')
+  await expect(list.locator('[data-selected="true"]')).toContainText('beta')
+  await page.getByRole('button', { name: 'Pause 2' }).focus()
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('dialog', { name: 'Pause 2 sessions' })).toBeVisible()
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+  await list.getByRole('link', { name: /alpha/ }).focus()
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { name: 'alpha', level: 1 })).toBeVisible()
+})
 
 test('a session is started, steered and controlled', { tag: '@quick' }, async ({ server, console: page }) => {
   await page.getByRole('button', { name: 'New session' }).click()
@@ -207,6 +361,10 @@ test('comments on lines of an output become one message', { tag: '@quick' }, asy
   await comment('- x', '')
   await expect(card.getByText('Use cents')).toBeVisible()
   await expect(card.getByText('Not needed')).toHaveCount(0)
+  // Comments stay while the changes are hidden.
+  await card.getByRole('button', { name: 'Review the changes' }).click()
+  await expect(card.getByText('Use cents')).toBeHidden()
+  await card.getByRole('button', { name: 'Review the changes' }).click()
   await card.getByRole('button', { name: 'Send 2 comments as one message' }).click()
   await expect(card.getByRole('button', { name: /as one message/ })).toHaveCount(0)
   const expected =

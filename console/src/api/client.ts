@@ -27,12 +27,41 @@ function sentence(problem: Partial<ProblemDocument>, status: number): string {
   return violations.length > 0 ? `${detail} ${violations.join('; ')}.` : detail
 }
 
+const REQUEST_KEY = 'Idempotency-Key'
+
+/** The waits before a change is sent again after its connection broke, in milliseconds. */
+const SEND_AGAIN_MS = [500, 1_000, 2_000]
+
+/** A new `Idempotency-Key`. `crypto.randomUUID` would need HTTPS. */
+export function newRequestKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/**
+ * Sends a request. The server may have carried out a change although the connection broke before its response. The change is sent again
+ * with the same key, so that the server carries it out once.
+ */
+async function fetchAgain(request: Request): Promise<Response> {
+  const isChange = request.method !== 'GET' && new URL(request.url).pathname.startsWith('/api/')
+  if (!isChange) return fetch(request)
+  if (!request.headers.has(REQUEST_KEY)) request.headers.set(REQUEST_KEY, newRequestKey())
+  for (const wait of SEND_AGAIN_MS) {
+    try {
+      return await fetch(request.clone())
+    } catch (error) {
+      if (request.signal.aborted) throw error
+    }
+    await new Promise((done) => setTimeout(done, wait))
+  }
+  return fetch(request)
+}
+
 async function send(request: Request): Promise<Response> {
   const key = consoleKey()
   if (key !== null) request.headers.set('X-Pilothouse-Console', key)
   let response: Response
   try {
-    response = await fetch(request)
+    response = await fetchAgain(request)
   } catch {
     throw new ApiProblem(0, 'unreachable', 'The server cannot be reached.')
   }

@@ -40,6 +40,7 @@ export type InboxMessage =
 export type SessionListMessage =
   | { type: 'caught_up'; data: unknown }
   | { type: 'session'; data: SessionSummary }
+  | { type: 'brakes'; data: unknown }
   | { type: 'pool'; data: { activeCount: number; maxCount: number } }
 
 export type NotificationMessage = { cursor: string } & (

@@ -2,12 +2,14 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, etag } from '../api/client'
+import { useRequestKey } from '../api/requestKey'
 import type { BrakeScope, BrakeView, HoldStage } from '../api/types'
 import { ActionButton, Button, Dialog, Field, Problem, s } from '../ui'
 import { Badge, type Tone } from '../ui/status'
 import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
-import { useReadWithSessions } from './queries'
+import { projectsQuery } from './lists'
+import { useReadBrakeAgain, useReadWithBrakes } from './queries'
 import c from './shell.module.css'
 
 const STAGE: Record<HoldStage, { tone: Tone; text: string }> = {
@@ -38,19 +40,24 @@ export function scopeText(scope: BrakeScope): string {
 export function Brakes() {
   const brakes = useQuery({
     queryKey: ['brakes'],
-    queryFn: () => data(api.GET('/api/brakes')),
-    ...useReadWithSessions(['brakes']),
+    queryFn: () => data(api.GET('/api/brakes', { params: { query: { limit: 200 } } })),
+    ...useReadWithBrakes(['brakes']),
   })
   const active = brakes.data?.items.filter(({ released }) => released == null) ?? []
   return active.map(({ id }) => <BrakeBanner key={id} id={id} />)
 }
 
+function hasStopped(brake: BrakeView | undefined): boolean {
+  return brake !== undefined && brake.confirmedCount === brake.sessionCount
+}
+
 function BrakeBanner({ id }: { id: string }) {
   const client = useQueryClient()
+  const queryKey = ['brake', id]
   const query = useQuery({
-    queryKey: ['brake', id],
+    queryKey,
     queryFn: () => data(api.GET('/api/brakes/{id}', { params: { path: { id } } })),
-    ...useReadWithSessions(['brake', id]),
+    ...useReadBrakeAgain(queryKey, hasStopped(client.getQueryData(queryKey))),
   })
   const [isOpen, setOpen] = useState(false)
   const brake = query.data
@@ -134,21 +141,28 @@ export function BrakeDialog({
   const [behavior, setBehavior] = useState<'pause' | 'kill'>('pause')
   const [isConfirming, setConfirming] = useState(false)
   const [scope, setScope] = useState<BrakeScope>(given ?? { type: 'all' })
-  const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
+  const projects = useQuery(projectsQuery)
+  const key = useRequestKey()
   const pull = useMutation({
-    mutationFn: () => data(api.POST('/api/brake', { body: { scope, reason: reason.trim(), behavior } as never })),
+    mutationFn: () => {
+      const body = { scope, reason: reason.trim(), behavior }
+      return data(api.POST('/api/brake', { params: { header: key.header(body) }, body: body as never }))
+    },
     onSuccess: (brake) => {
+      key.renew()
       client.setQueryData(['brake', brake.id], brake)
+      // Sessions may have stopped before the response arrived.
+      void client.invalidateQueries({ queryKey: ['brake', brake.id] })
       void client.invalidateQueries({ queryKey: ['brakes'] })
     },
   })
   const id = pull.data?.id
-  useReadWithSessions(['brake', id])
   const pulled = useQuery({
     queryKey: ['brake', id],
     queryFn: () => data(api.GET('/api/brakes/{id}', { params: { path: { id: id ?? '' } } })),
     enabled: id !== undefined,
   })
+  useReadBrakeAgain(['brake', id], hasStopped(pulled.data))
   if (pulled.data !== undefined) {
     return (
       <Dialog title="The brake is in force" isOpen onClose={onClose}>
@@ -176,8 +190,8 @@ export function BrakeDialog({
         className={s.stack}
         onSubmit={(event) => {
           event.preventDefault()
-          if (isConfirming) pull.mutate()
-          else setConfirming(true)
+          if (!isConfirming) setConfirming(true)
+          else if (!pull.isPending) pull.mutate()
         }}
       >
         {pull.isError && <Problem error={pull.error} />}

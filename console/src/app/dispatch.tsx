@@ -1,10 +1,13 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { api, data, violationsOf } from '../api/client'
+import { RequestKey } from '../api/requestKey'
+import { Store } from '../live/store'
 import { Button, Checkboxes, Dialog, Empty, Field, Problem, RequestForm, s } from '../ui'
 import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
+import { skillsQuery, templatesQuery } from './lists'
 import { StartFields, textInputs } from './startFields'
 
 const LAST = 'pilothouse-last-start'
@@ -44,12 +47,19 @@ function remembered(): Start {
   }
 }
 
+/** A form that a click beside it or Escape closed. It is there again when the dialog opens. */
+const draft = new Store<Start | undefined>(undefined)
+const key = new RequestKey()
+
 /** The form that starts a session. */
 export default function Dispatch({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
-  const [form, setForm] = useState(remembered)
-  const templates = useQuery({ queryKey: ['templates'], queryFn: () => data(api.GET('/api/agents/templates')) })
-  const skills = useQuery({ queryKey: ['skills'], queryFn: () => data(api.GET('/api/agents/skills')) })
+  const [form, setForm] = useState(() => draft.get() ?? remembered())
+  useEffect(() => {
+    draft.set(form)
+  }, [form])
+  const templates = useQuery(templatesQuery)
+  const skills = useQuery(skillsQuery)
   const start = useMutation({
     mutationFn: async () => {
       const optional = (text: string) => (text.trim() === '' ? undefined : text.trim())
@@ -63,16 +73,18 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         budgetCapUsd: optional(form.budgetCapUsd),
         skillIds: form.skillIds.length > 0 ? form.skillIds : undefined,
       }
-      return data(api.POST('/api/agents/sessions', { body: body as never }))
+      return data(api.POST('/api/agents/sessions', { params: { header: key.header(body) }, body: body as never }))
     },
     onSuccess: ({ session, pool }) => {
+      key.renew()
+      draft.set(undefined)
       localStorage.setItem(LAST, JSON.stringify({ workingDirectory: form.workingDirectory, adapter: form.adapter }))
       if (pool != null) toast('All slots are taken: the session waits.')
       onClose()
       void navigate({ to: '/sessions/$id', params: { id: session.id } })
     },
   })
-  const [hasMore, setMore] = useState(false)
+  const [hasMore, setMore] = useState(() => Object.keys(form.more).length > 0)
   const violations = violationsOf(start.error)
   const input = textInputs<Exclude<keyof Start, 'skillIds' | 'more'>>(form, violations, (name, value) => {
     setForm((now) => ({ ...now, [name]: value }))
@@ -119,6 +131,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
           />
         )}
         <details
+          open={hasMore}
           onToggle={({ currentTarget }) => {
             setMore((now) => now || currentTarget.open)
           }}
@@ -135,7 +148,14 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
           )}
         </details>
         <div className={s.dialogFoot}>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            onClick={() => {
+              draft.set(undefined)
+              onClose()
+            }}
+          >
+            Cancel
+          </Button>
           <Button type="submit" look="primary" disabled={start.isPending}>
             Start
           </Button>

@@ -4,6 +4,13 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }
 
+/** Whether a key has an effect of its own on the focused element. A focused region scrolls by the arrow keys. */
+function belongsToFocus({ key, target }: KeyboardEvent): boolean {
+  if (!(target instanceof Element)) return false
+  if (key === 'Enter') return target.closest('a[href], button, summary') !== null
+  return key.startsWith('Arrow') && target.closest('[tabindex="0"]') !== null
+}
+
 /** An action of the screen. The command palette lists it by its label. */
 export interface Action {
   label: string
@@ -38,8 +45,8 @@ export function useActions(actions: readonly Action[]): void {
 const PAIR = 1_000
 
 /**
- * Calls the action of a key, or of a pair like `g i`, unless the focus is in a text field or a dialog is open. Keys with Ctrl or Alt belong
- * to the browser.
+ * Calls the action of a key, or of a pair like `g i`, unless the focus is in a text field or on an element with another use for the key, or
+ * a dialog is open. Keys with Ctrl or Alt belong to the browser.
  */
 export function useKeys(actions: Readonly<Record<string, () => void>>): void {
   const latest = useRef(actions)
@@ -50,6 +57,7 @@ export function useKeys(actions: Readonly<Record<string, () => void>>): void {
     let first: { key: string; at: number } | undefined
     const press = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (belongsToFocus(event)) return
       if (document.querySelector('[role="dialog"], [role="menu"]') !== null) return
       const pair = first !== undefined && event.timeStamp - first.at < PAIR ? `${first.key} ${event.key}` : undefined
       const action = (pair === undefined ? undefined : latest.current[pair]) ?? latest.current[event.key]

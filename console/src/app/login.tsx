@@ -47,6 +47,7 @@ export function LoginScreen() {
           className={s.stack}
           onSubmit={(event) => {
             event.preventDefault()
+            if (login.isPending) return
             // A whole link is accepted, too.
             mutate({ code: text.trim().replace(/^.*[#&]code=([^&]*).*$/, '$1'), to: '/' })
           }}

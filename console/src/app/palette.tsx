@@ -9,6 +9,7 @@ import { readAll } from '../live/notifications'
 import { StatusBadge } from '../ui/status'
 import { s, showProblem } from '../ui'
 import { offeredActions } from './keyboard'
+import { projectsQuery } from './lists'
 import type { Opened } from './shell'
 import c from './shell.module.css'
 import { chooseTheme, theme } from './theme'
@@ -33,7 +34,7 @@ const PAUSE_MS = 200
 export default function Palette({ onClose, open }: { onClose: () => void; open: (what: Opened) => void }) {
   const navigate = useNavigate()
   const { sessions } = useStore(roster)
-  const projects = useQuery({ queryKey: ['projects'], queryFn: () => data(api.GET('/api/projects')) })
+  const projects = useQuery(projectsQuery)
   const [wanted, setWanted] = useState('')
   const words = useDeferredValue(wanted.trim())
   const found = useQuery({

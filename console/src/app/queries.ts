@@ -2,7 +2,7 @@ import { keepPreviousData, QueryClient, useInfiniteQuery, useQueryClient } from 
 import { useEffect, useMemo, useRef } from 'react'
 import { ApiProblem } from '../api/client'
 import type { Page } from '../api/pages'
-import { roster, sessionChanges } from '../live/roster'
+import { brakeChanges, roster, sessionChanges, sessionMessages } from '../live/roster'
 import { useStore } from '../live/store'
 import { throttled } from '../live/throttle'
 
@@ -49,6 +49,21 @@ export function useReadAgain(key: readonly unknown[], changes: number | undefine
 /** Reads a query again when sessions change, because no stream reports its own changes. */
 export function useReadWithSessions(key: readonly unknown[]): Followed {
   const changes = useStore(sessionChanges)
+  return useReadAgain(key, useStore(roster).isLoaded ? changes : undefined)
+}
+
+/** Reads a query again when brakes change. */
+export function useReadWithBrakes(key: readonly unknown[]): Followed {
+  const changes = useStore(brakeChanges)
+  return useReadAgain(key, useStore(roster).isLoaded ? changes : undefined)
+}
+
+/**
+ * Reads a brake again when it changes or sessions do. The stage of a session is not in the list of sessions, so until all sessions have
+ * stopped, each message about a session counts.
+ */
+export function useReadBrakeAgain(key: readonly unknown[], hasStopped: boolean): Followed {
+  const changes = useStore(hasStopped ? sessionChanges : sessionMessages) + useStore(brakeChanges)
   return useReadAgain(key, useStore(roster).isLoaded ? changes : undefined)
 }
 

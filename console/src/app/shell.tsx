@@ -4,14 +4,14 @@ import { lazy, Suspense, useEffect, useState } from 'react'
 import { followInbox, inbox } from '../live/inbox'
 import { followNotifications, notifications, readAll } from '../live/notifications'
 import { followRoster } from '../live/roster'
-import { lostStreams } from '../live/socket'
+import { failedReads, lostStreams } from '../live/outdated'
 import { useStore } from '../live/store'
 import { Button, s, showProblem } from '../ui'
 import { Ago, Clock } from '../ui/time'
 import { Toasts } from '../ui/toasts'
 import { Brakes, BrakeDialog } from './brake'
 import { useKeys } from './keyboard'
-import { NOTIFIED } from './notified'
+import { NOTIFIED, onOpened } from './notified'
 import { Shortcuts } from './shortcuts'
 import c from './shell.module.css'
 
@@ -45,21 +45,11 @@ export function Shell() {
   }, [])
   useEffect(() => {
     if (localStorage.getItem(NOTIFIED) === null) return
-    let close = (): void => undefined
-    let isGone = false
-    import('./webPush').then(
-      ({ onOpened, renewSubscription }) => {
-        // A failure is of no use here: the settings show the state of the subscription.
-        renewSubscription().catch(() => undefined)
-        if (!isGone) close = onOpened((to) => void navigate({ to }))
-      },
-      () => undefined,
-    )
-    return () => {
-      isGone = true
-      close()
-    }
-  }, [navigate])
+    // A failure is of no use here: the settings show the state of the subscription.
+    import('./webPush').then(({ renewSubscription }) => renewSubscription()).catch(() => undefined)
+  }, [])
+  // The browser may be subscribed later, also by another tab.
+  useEffect(() => onOpened((to) => void navigate({ to })), [navigate])
   useEffect(() => {
     document.title = count > 0 ? `(${String(count)}) Pilothouse` : 'Pilothouse'
   }, [count])
@@ -197,12 +187,17 @@ export function Shell() {
 
 function LostConnection() {
   const lost = useStore(lostStreams)
-  if (lost.size === 0) return null
-  const since = new Date(Math.min(...lost.values())).toISOString()
+  const failed = useStore(failedReads)
+  if (lost.size === 0 && failed.size === 0) return null
+  const since = (times: ReadonlyMap<string, number>) => <Clock at={new Date(Math.min(...times.values())).toISOString()} />
   return (
     <p className={c.banner} role="status">
       <span>
-        Not connected since <Clock at={since} />: this page may be out of date. Reconnecting …
+        {lost.size > 0 ? (
+          <>Not connected since {since(lost)}: this page may be out of date. Reconnecting …</>
+        ) : (
+          <>The server has not sent a list since {since(failed)}: this page may be out of date. Trying again …</>
+        )}
       </span>
     </p>
   )

@@ -1,5 +1,28 @@
 import { useEffect, useState } from 'react'
+import { ApiProblem } from '../api/client'
+import { failedReads, mark } from './outdated'
 import { LiveSocket } from './socket'
+
+const FIRST_DELAY = 300
+const LONGEST_DELAY = 5_000
+
+/**
+ * Repeats a read until it succeeds: the stream sends only what changes later. Meanwhile, the page shows that it may be out of date. At 401,
+ * the page leads to the login.
+ */
+export async function readUntilDone(name: string, read: () => Promise<void>, isClosed: () => boolean): Promise<void> {
+  for (let delay = FIRST_DELAY; !isClosed(); delay = Math.min(delay * 2, LONGEST_DELAY)) {
+    try {
+      await read()
+      break
+    } catch (error) {
+      if (isClosed() || (error instanceof ApiProblem && error.status === 401)) break
+      mark(failedReads, name, true)
+    }
+    await new Promise((done) => setTimeout(done, delay))
+  }
+  mark(failedReads, name, false)
+}
 
 /**
  * Follows a list that a stream without cursor announces. Each connection begins with `caught_up`, at which the list is read;
@@ -10,17 +33,19 @@ export function followList<M extends { type: string }>(
   read: () => Promise<void>,
   receive: (message: Exclude<M, { type: 'caught_up' }>) => void,
 ): () => void {
+  let isClosed = false
   let listed = Promise.resolve()
   const socket = new LiveSocket<M>(path, () => path, (message) => {
     listed = listed
-      .then(() => {
-        if (message.type === 'caught_up') return read()
-        receive(message as Exclude<M, { type: 'caught_up' }>)
-        return undefined
+      .then(async () => {
+        if (message.type === 'caught_up') await readUntilDone(path, read, () => isClosed)
+        else receive(message as Exclude<M, { type: 'caught_up' }>)
       })
-      .catch(() => undefined)
+      // A message that cannot be shown must not stop those after it.
+      .catch(reportError)
   })
   return () => {
+    isClosed = true
     socket.close()
   }
 }

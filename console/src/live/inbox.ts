@@ -1,7 +1,7 @@
 import { allPages } from '../api/pages'
-import { api, data } from '../api/client'
+import { api, ApiProblem, data } from '../api/client'
 import type { DecisionView, InboxMessage } from '../api/types'
-import { followList } from './follow'
+import { followList, readUntilDone } from './follow'
 import { Store } from './store'
 
 export interface Inbox {
@@ -58,32 +58,49 @@ async function list(): Promise<void> {
   )
   // A decision whose state changed between two reads is in both lists or in none.
   const listed = new Map(lists.flat().map((decision) => [decision.id, decision]))
+  const failures: unknown[] = []
   const unlisted = inbox.get().open.filter(({ id }) => !listed.has(id))
-  for (const decision of await Promise.all(unlisted.map(({ id }) => read(id)))) {
-    if (decision !== undefined) listed.set(decision.id, decision)
-  }
+  await Promise.all(
+    unlisted.map(async (known) => {
+      const decision = await read(known.id).catch((error: unknown) => {
+        failures.push(error)
+        return known
+      })
+      if (decision !== undefined) listed.set(decision.id, decision)
+    }),
+  )
   const now = [...listed.values()]
   inbox.update(({ ended }) => ({
     isLoaded: true,
     open: now.filter(isOpen).sort(compare),
     ended: [...now.filter((decision) => !isOpen(decision)), ...ended.filter(({ id }) => !listed.has(id))].slice(0, KEPT),
   }))
+  // The inbox is shown as far as it is known, and read again.
+  if (failures.length > 0) throw failures[0]
 }
 
-/** Reads a decision. `undefined` if that fails, for example because the decision belongs to another owner. */
+/** Reads a decision. `undefined` if there is none, for example because it belongs to another owner. */
 async function read(id: string): Promise<DecisionView | undefined> {
-  return data(api.GET('/api/decisions/{id}', { params: { path: { id } } })).catch(() => undefined)
+  try {
+    return await data(api.GET('/api/decisions/{id}', { params: { path: { id } } }))
+  } catch (error) {
+    if (error instanceof ApiProblem && error.status === 404) return undefined
+    throw error
+  }
 }
 
 /** Reads a decision again, and shows it. */
-export async function refresh(id: string): Promise<void> {
-  const decision = await read(id)
-  if (decision !== undefined) take(decision)
+export function refresh(id: string): void {
+  const show = async () => {
+    const decision = await read(id)
+    if (decision !== undefined) take(decision)
+  }
+  void readUntilDone(`decision ${id}`, show, () => false)
 }
 
 export function followInbox(): () => void {
   return followList<InboxMessage>('/ws/decisions', list, (message) => {
     if (message.type === 'decision') take(message.data)
-    else void refresh(message.data.id)
+    else refresh(message.data.id)
   })
 }

@@ -1,5 +1,6 @@
 import { api, data } from '../api/client'
 import type { Notification, NotificationMessage } from '../api/types'
+import { readUntilDone } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
 
@@ -10,7 +11,8 @@ export const notifications = new Store<readonly Notification[]>([])
 
 export function followNotifications(): () => void {
   let cursor: string | undefined
-  let isListed = false
+  let isListing = false
+  let isClosed = false
   const add = (added: readonly Notification[]): void => {
     notifications.update((known) => {
       const all = new Map([...known, ...added].map((notification) => [notification.sequence, notification]))
@@ -23,18 +25,18 @@ export function followNotifications(): () => void {
     (message) => {
       cursor = message.cursor
       if (message.type === 'notification') add([message.data])
-      else if (!isListed) {
-        data(api.GET('/api/notifications', { params: { query: { limit: 50 } as never } })).then(
-          ({ items }) => {
-            isListed = true
-            add(items)
-          },
-          () => undefined,
-        )
+      else if (!isListing) {
+        isListing = true
+        const list = async () => {
+          const { items } = await data(api.GET('/api/notifications', { params: { query: { limit: 50 } as never } }))
+          add(items)
+        }
+        void readUntilDone('notifications', list, () => isClosed)
       }
     },
   )
   return () => {
+    isClosed = true
     socket.close()
   }
 }

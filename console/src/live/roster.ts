@@ -12,8 +12,18 @@ export interface Roster {
 
 export const roster = new Store<Roster>({ isLoaded: false, sessions: new Map() })
 
-/** Counts changes of sessions after they were listed. Brakes and the portfolio are read again when it increases. */
+/** Counts changes of sessions after they were listed. The portfolio is read again when it increases. */
 export const sessionChanges = new Store(0)
+
+/** Counts messages about sessions after they were listed, also those that change nothing in the list. */
+export const sessionMessages = new Store(0)
+
+/** Counts changes of brakes after the sessions were listed. */
+export const brakeChanges = new Store(0)
+
+function increase(count: Store<number>): void {
+  count.update((now) => now + 1)
+}
 
 let changed = new Map<string, SessionSummary>()
 
@@ -27,14 +37,17 @@ function setSessions(next: Roster): void {
   const wasLoaded = roster.get().isLoaded
   changed = new Map()
   roster.set(next)
-  if (wasLoaded) sessionChanges.update((count) => count + 1)
+  if (wasLoaded) increase(sessionChanges)
 }
 
 async function list(): Promise<void> {
+  const wasLoaded = roster.get().isLoaded
   const sessions = await allPages((cursor) =>
     data(api.GET('/api/agents/sessions', { params: { query: { limit: 200, cursor } as never } })),
   )
   setSessions({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
+  // The stream does not repeat the changes of brakes that it has missed.
+  if (wasLoaded) increase(brakeChanges)
 }
 
 /** Whether two states of a session differ only in its age. The server reports each commit of a session. */
@@ -44,7 +57,9 @@ function isSame(a: SessionSummary, b: SessionSummary): boolean {
 
 export function followRoster(): () => void {
   return followList<SessionListMessage>('/ws/sessions', list, (message) => {
+    if (message.type === 'brakes') increase(brakeChanges)
     if (message.type !== 'session') return
+    increase(sessionMessages)
     const known = changed.get(message.data.id) ?? roster.get().sessions.get(message.data.id)
     if (known !== undefined && isSame(known, message.data)) return
     changed.set(message.data.id, message.data)

@@ -1,21 +1,10 @@
 import { consoleRequest } from '../api/client'
 import { consoleKey } from '../api/key'
-import { Store } from './store'
+import { lostStreams, mark } from './outdated'
 import { throttled } from './throttle'
 
 const FIRST_DELAY = 300
 const LONGEST_DELAY = 5_000
-
-/** The time at which each disconnected stream lost its connection, by the name of the stream. */
-export const lostStreams = new Store<ReadonlyMap<string, number>>(new Map())
-
-function markLost(name: string, isLost: boolean): void {
-  if (isLost === lostStreams.get().has(name)) return
-  const changed = new Map(lostStreams.get())
-  if (isLost) changed.set(name, Date.now())
-  else changed.delete(name)
-  lostStreams.set(changed)
-}
 
 /** A browser does not say why it could not connect. If the login has expired, the response to this request leads to the login. */
 const checkLogin = throttled(LONGEST_DELAY, () => {
@@ -43,22 +32,48 @@ export class LiveSocket<M> {
   close(): void {
     this.isClosed = true
     clearTimeout(this.timer)
+    this.abandon()
     window.removeEventListener('online', this.reconnectNow)
     window.removeEventListener('offline', this.disconnect)
     document.removeEventListener('visibilitychange', this.reconnectNow)
-    markLost(this.name, false)
-    this.socket?.close()
+    mark(lostStreams, this.name, false)
+  }
+
+  /**
+   * Forgets the socket. Without a network, a browser reports the end of a socket only after a minute, when the other side has not answered
+   * the closing handshake.
+   */
+  private abandon(): void {
+    const { socket } = this
+    if (socket === undefined) return
+    this.socket = undefined
+    socket.onopen = null
+    socket.onmessage = null
+    socket.onclose = null
+    socket.close()
   }
 
   /** A device without a network notices a lost connection only minutes later. The page shows at once that it may be out of date. */
   private readonly disconnect = (): void => {
-    this.socket?.close()
+    if (this.socket === undefined) return
+    this.abandon()
+    this.connectLater()
   }
 
+  /** Connects at once. An attempt that began without a network could hang. */
   private readonly reconnectNow = (): void => {
-    if (this.socket !== undefined || this.isClosed || document.visibilityState === 'hidden') return
+    if (this.socket?.readyState === WebSocket.OPEN || this.isClosed || document.visibilityState === 'hidden') return
     clearTimeout(this.timer)
+    this.abandon()
     this.connect()
+  }
+
+  private connectLater(): void {
+    mark(lostStreams, this.name, true)
+    this.timer = setTimeout(() => {
+      this.connect()
+    }, this.delay * (0.75 + Math.random() / 2))
+    this.delay = Math.min(this.delay * 2, LONGEST_DELAY)
   }
 
   private connect(): void {
@@ -70,20 +85,15 @@ export class LiveSocket<M> {
     socket.onopen = () => {
       wasOpen = true
       this.delay = FIRST_DELAY
-      markLost(this.name, false)
+      mark(lostStreams, this.name, false)
     }
     socket.onmessage = (event) => {
-      if (!this.isClosed) this.receive(JSON.parse(event.data as string) as M)
+      this.receive(JSON.parse(event.data as string) as M)
     }
     socket.onclose = () => {
       this.socket = undefined
-      if (this.isClosed) return
-      markLost(this.name, true)
       if (!wasOpen) checkLogin()
-      this.timer = setTimeout(() => {
-        this.connect()
-      }, this.delay * (0.75 + Math.random() / 2))
-      this.delay = Math.min(this.delay * 2, LONGEST_DELAY)
+      this.connectLater()
     }
   }
 }

@@ -40,7 +40,7 @@ function Artifacts({ id }: { id: string }) {
   const open = (artifact: string | undefined) => {
     void navigate({ search: (now) => ({ ...now, artifact }) })
   }
-  if (project.isError) return <Problem error={project.error} />
+  if (project.isLoadingError) return <Problem error={project.error} />
   const workstreams = project.data?.workstreams ?? []
   const known = agents.data?.items ?? []
   return (
@@ -116,7 +116,7 @@ function Detail({ id, agents }: { id: string; agents: readonly AgentView[] }) {
   // A newer version does not take the place of the one that the person reads.
   const [shown, setShown] = useState<number>()
   const [base, setBase] = useState<number>()
-  if (artifact.isError) return <Problem error={artifact.error} />
+  if (artifact.isLoadingError) return <Problem error={artifact.error} />
   if (artifact.data === undefined) return <Empty>Loading …</Empty>
   const { name, path, kind, tags, latest, workstream, state } = artifact.data
   if (shown === undefined) setShown(latest.version)

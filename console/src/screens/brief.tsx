@@ -2,7 +2,9 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, etag, violationsOf } from '../api/client'
+import { useRequestKey } from '../api/requestKey'
 import type { AgentView, ProjectView, TemplateView } from '../api/types'
+import { templatesQuery } from '../app/lists'
 import { StartFields, textInputs } from '../app/startFields'
 import { Button, Card, Choice, Empty, Field, Problem, RequestForm, s } from '../ui'
 import { Diff } from '../ui/diff'
@@ -25,7 +27,8 @@ function Brief({ id, agentId }: { id: string; agentId: string | undefined }) {
     queryFn: async () => (await data(api.GET('/api/briefs/schema'))) as Schema,
     staleTime: Infinity,
   })
-  const failed = [project, agents, schema].find(({ isError }) => isError)
+  // A failed re-read must not replace the form.
+  const failed = [project, agents, schema].find(({ isLoadingError }) => isLoadingError)
   if (failed !== undefined) return <Problem error={failed.error} />
   if (project.data === undefined || agents.data === undefined || schema.data === undefined) return <Empty>Loading …</Empty>
   const agent = agents.data.items.find((agent) => agent.id === agentId)
@@ -76,7 +79,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
   const [values, setValues] = useState<Values>(() => withValues(agent?.brief ?? {}))
   const [start, setStart] = useState<Start>({ objective: '', workingDirectory: '', budgetCapUsd: '5' })
   const [templateId, setTemplateId] = useState('')
-  const templates = useQuery({ queryKey: ['templates'], queryFn: () => data(api.GET('/api/agents/templates')) })
+  const templates = useQuery(templatesQuery)
   const template = useQuery({
     queryKey: ['template', templateId],
     enabled: templateId !== '',
@@ -85,6 +88,7 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
   const current = withValues(seen?.brief ?? {})
   const changed = changes(current, values)
   const isStale = agent !== undefined && seen !== undefined && agent.briefVersion !== seen.briefVersion
+  const key = useRequestKey()
   const save = useMutation({
     mutationFn: async () => {
       if (seen !== undefined) {
@@ -103,9 +107,10 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
         budgetCapUsd: start.budgetCapUsd.trim() === '' ? undefined : start.budgetCapUsd.trim(),
         templateId: templateId === '' ? undefined : templateId,
       }
-      return (await data(api.POST('/api/agents/spawn', { body: body as never }))).agent
+      return (await data(api.POST('/api/agents/spawn', { params: { header: key.header(body) }, body: body as never }))).agent
     },
     onSuccess: ({ brief, briefSync }) => {
+      key.renew()
       toast(
         seen === undefined
           ? `${brief.role} is created.`

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data } from '../api/client'
+import { useRequestKey } from '../api/requestKey'
 import type {
   AgentView,
   CoherenceAudit,
@@ -78,7 +79,7 @@ function Coherence({ id }: { id: string }) {
   const open = (issue: string | undefined) => {
     void navigate({ search: (now) => ({ ...now, issue }) })
   }
-  if (project.isError) return <Problem error={project.error} />
+  if (project.isLoadingError) return <Problem error={project.error} />
   const workstreams = project.data?.workstreams ?? []
   const known = agents.data?.items ?? []
   return (
@@ -254,12 +255,14 @@ function Report({
     queryKey: ['artifacts', project.id, 'latest'],
     queryFn: () => data(api.GET('/api/artifacts', { params: { query: { projectId: project.id, limit: 100 } as never } })),
   })
+  const key = useRequestKey()
   const report = useMutation({
     mutationFn: () => {
       const body = { projectId: project.id, title, description, category, severity, affectedWorkstreams, affectedArtifactIds }
-      return data(api.POST('/api/coherence', { body: body as never }))
+      return data(api.POST('/api/coherence', { params: { header: key.header(body) }, body: body as never }))
     },
     onSuccess: async ({ id }) => {
+      key.renew()
       await client.invalidateQueries({ queryKey: ['coherence', project.id] })
       onClose()
       onReported(id)

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { api, data } from '../api/client'
 import type { SessionSummary } from '../api/types'
 import { useActions } from '../app/keyboard'
+import { portfolioQuery } from '../app/lists'
 import { roster } from '../live/roster'
 import { useStore } from '../live/store'
 import { Button, Card, Choice, Empty, s } from '../ui'
@@ -41,7 +41,7 @@ const DAYS = [7, 30, 90] as const
 export function CostsScreen() {
   const { sessions, isLoaded } = useStore(roster)
   const [days, setDays] = useState<number>(30)
-  const portfolio = useQuery({ queryKey: ['portfolio'], queryFn: () => data(api.GET('/api/portfolio')) })
+  const portfolio = useQuery(portfolioQuery)
   const [today] = useState(() => Date.now())
   const { chosen, byDay } = useMemo(() => {
     const onDay = new Map<string, SessionSummary[]>()

@@ -244,14 +244,18 @@ export function DecisionCard({
       data(api.POST('/api/decisions/{id}/resolve', { params: { path: { id: decision.id } }, body: resolution as never })),
     onSuccess: take,
     onError: (error) => {
-      // Somebody else was faster: show their decision.
-      if (error instanceof ApiProblem && error.code === 'decision-over') void refresh(decision.id)
+      // It has changed: somebody else was faster, or a brake suspends it.
+      if (error instanceof ApiProblem && error.status === 409) refresh(decision.id)
     },
   })
   const isOpen = isDecidable(decision)
-  const can = (resolution: string) => isOpen && decision.resolutions.some((allowed) => allowed === resolution)
+  const fits = (resolution: string) => decision.resolutions.some((allowed) => allowed === resolution)
+  const can = (resolution: string) => isOpen && fits(resolution)
+  // What the person has written stays while a brake suspends the decision.
+  const isSuspended = decision.state === 'suspended'
+  const isWritable = isOpen || isSuspended
   const decide = (resolution: Resolve) => {
-    if (!resolve.isPending) resolve.mutate(resolution)
+    if (isOpen && !resolve.isPending) resolve.mutate(resolution)
   }
   const options = 'options' in decision ? decision.options : []
   const needsReason =
@@ -363,11 +367,12 @@ export function DecisionCard({
             )}
           </p>
         )}
-        {needsReason && isOpen && (
+        {needsReason && isWritable && (
           <Field label={decision.kind === 'option' ? 'Your reason (required)' : 'Your reason (required to approve)'}>
             <input
               className={s.input}
               value={reason}
+              disabled={isSuspended}
               onChange={({ target }) => {
                 setReason(target.value)
               }}
@@ -398,7 +403,9 @@ export function DecisionCard({
               ))}
             </ul>
         )}
-        {decision.kind === 'question' && can('answer') && <Answers decision={decision} decide={decide} />}
+        {decision.kind === 'question' && isWritable && fits('answer') && (
+          <Answers decision={decision} isDisabled={isSuspended} decide={decide} />
+        )}
         {decision.kind === 'option' && can('answer') && mode !== 'answer' && (
           <div>
             <Button
@@ -410,8 +417,9 @@ export function DecisionCard({
             </Button>
           </div>
         )}
-        {decision.kind === 'option' && mode === 'answer' && isOpen && (
+        {decision.kind === 'option' && mode === 'answer' && isWritable && (
           <TextForm
+            isDisabled={isSuspended}
             label="Your answer"
             submit="Answer"
             onCancel={() => {
@@ -477,8 +485,9 @@ export function DecisionCard({
             )}
           </div>
         )}
-        {mode === 'reject' && isOpen && (
+        {mode === 'reject' && isWritable && (
           <TextForm
+            isDisabled={isSuspended}
             label={REASON[decision.kind] ?? 'Why? The agent receives it. (optional)'}
             submit={decision.kind === 'brake_release' ? 'Keep the brake' : 'Reject'}
             isRequired={decision.kind === 'plan'}
@@ -490,8 +499,9 @@ export function DecisionCard({
             }}
           />
         )}
-        {mode === 'modify' && isOpen && decision.kind === 'tool_approval' && (
+        {mode === 'modify' && isWritable && decision.kind === 'tool_approval' && (
           <ModifyForm
+            isDisabled={isSuspended}
             input={decision.input}
             onCancel={() => {
               setMode(undefined)
@@ -588,6 +598,7 @@ function Subject({ decision }: { decision: DecisionView }) {
 /** The changes of an output. They are read when a person opens them. */
 function Changes({ decision, sessionId }: { decision: Extract<DecisionView, { kind: 'output_review' }>; sessionId: string }) {
   const [isOpen, setOpen] = useState(false)
+  const [wasOpened, setOpened] = useState(false)
   return (
     <>
       <div>
@@ -595,15 +606,19 @@ function Changes({ decision, sessionId }: { decision: Extract<DecisionView, { ki
           aria-expanded={isOpen}
           onClick={() => {
             setOpen((now) => !now)
+            setOpened(true)
           }}
         >
           Review the changes
         </Button>
       </div>
-      {isOpen && (
-        <Suspense fallback={<p>Loading …</p>}>
-          <Review decision={decision} sessionId={sessionId} />
-        </Suspense>
+      {/* Hidden changes keep the comments that are not sent yet. */}
+      {wasOpened && (
+        <div hidden={!isOpen}>
+          <Suspense fallback={<p>Loading …</p>}>
+            <Review decision={decision} sessionId={sessionId} />
+          </Suspense>
+        </div>
       )}
     </>
   )
@@ -614,17 +629,19 @@ function Plan({ sessionId, version }: { sessionId: string; version: number }) {
     queryKey: ['plan', sessionId, version],
     queryFn: () => data(api.GET('/api/agents/sessions/{id}/plan', { params: { path: { id: sessionId } } })),
   })
-  if (plan.isError) return <Problem error={plan.error} />
+  if (plan.isLoadingError) return <Problem error={plan.error} />
   const text = plan.data?.content
   return <Code label="Plan">{text == null ? 'Loading …' : text}</Code>
 }
 
 function ModifyForm({
   input,
+  isDisabled,
   onSubmit,
   onCancel,
 }: {
   input: string
+  isDisabled: boolean
   onSubmit: (input: unknown) => void
   onCancel: () => void
 }) {
@@ -650,6 +667,7 @@ function ModifyForm({
           rows={6}
           spellCheck={false}
           value={text}
+          disabled={isDisabled}
           // eslint-disable-next-line jsx-a11y/no-autofocus
           autoFocus
           onChange={({ target }) => {
@@ -658,7 +676,7 @@ function ModifyForm({
         />
       </Field>
       <div className={s.row}>
-        <Button type="submit" look="primary">
+        <Button type="submit" look="primary" disabled={isDisabled}>
           Approve with this input
         </Button>
         <Button onClick={onCancel}>Cancel</Button>
@@ -669,9 +687,11 @@ function ModifyForm({
 
 function Answers({
   decision,
+  isDisabled,
   decide,
 }: {
   decision: Extract<DecisionView, { kind: 'question' }>
+  isDisabled: boolean
   decide: (resolution: Resolve) => void
 }) {
   const [answers, setAnswers] = useState<Record<string, string>>({})
@@ -693,6 +713,7 @@ function Answers({
               className={s.input}
               value={answers[question] ?? ''}
               required
+              disabled={isDisabled}
               onChange={({ target }) => {
                 setAnswers((now) => ({ ...now, [question]: target.value }))
               }}
@@ -705,6 +726,7 @@ function Answers({
                   key={label}
                   title={description ?? undefined}
                   aria-pressed={answers[question] === label}
+                  disabled={isDisabled}
                   onClick={() => {
                     setAnswers((now) => ({ ...now, [question]: label }))
                   }}
@@ -717,7 +739,7 @@ function Answers({
         </div>
       ))}
       <div>
-        <Button type="submit" look="primary">
+        <Button type="submit" look="primary" disabled={isDisabled}>
           Answer
         </Button>
       </div>

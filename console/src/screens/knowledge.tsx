@@ -27,7 +27,7 @@ export function KnowledgeScreen() {
 
 function Knowledge({ id }: { id: string }) {
   const { project, agents } = useProject(id)
-  if (project.isError) return <Problem error={project.error} />
+  if (project.isLoadingError) return <Problem error={project.error} />
   const known = agents.data?.items ?? []
   return (
     <div className={s.stack}>

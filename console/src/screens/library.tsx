@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, data } from '../api/client'
+import { skillsQuery, templatesQuery } from '../app/lists'
 import { ActionButton, Card, Problem, s } from '../ui'
 import { Badge } from '../ui/status'
 import { Ago } from '../ui/time'
@@ -22,7 +23,7 @@ export function LibraryScreen() {
 
 function Skills() {
   const client = useQueryClient()
-  const skills = useQuery({ queryKey: ['skills'], queryFn: () => data(api.GET('/api/agents/skills')) })
+  const skills = useQuery(skillsQuery)
   return (
     <Card title="Skills">
       {skills.isError && <Problem error={skills.error} />}
@@ -60,7 +61,7 @@ function Skills() {
 
 function Templates() {
   const client = useQueryClient()
-  const templates = useQuery({ queryKey: ['templates'], queryFn: () => data(api.GET('/api/agents/templates')) })
+  const templates = useQuery(templatesQuery)
   return (
     <Card title="Templates and schedules">
       {templates.isError && <Problem error={templates.error} />}
@@ -103,7 +104,7 @@ function Templates() {
 }
 
 function Workers() {
-  const workers = useQuery({ queryKey: ['workers'], queryFn: () => data(api.GET('/api/workers')) })
+  const workers = useQuery({ queryKey: ['workers'], queryFn: () => data(api.GET('/api/workers', { params: { query: { limit: 200 } } })) })
   return (
     <Card title="Workers">
       {workers.isError && <Problem error={workers.error} />}

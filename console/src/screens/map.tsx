@@ -43,7 +43,7 @@ function ProjectMap({ id }: { id: string }) {
   })
   const items = artifacts.data?.items ?? []
   const details = useQueries({ queries: items.map(({ id }) => artifactQuery(id)) })
-  const failed = [project, agents, artifacts, ...details].find(({ isError }) => isError)
+  const failed = [project, agents, artifacts, ...details].find(({ isLoadingError }) => isLoadingError)
   if (failed !== undefined) return <Problem error={failed.error} />
   if (project.data === undefined || artifacts.data === undefined) return <Empty>Loading …</Empty>
   const { name } = project.data

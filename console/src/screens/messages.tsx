@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useRef, useState } from 'react'
 import { api, data, etag } from '../api/client'
+import { useRequestKey } from '../api/requestKey'
 import type { QueueView, SessionMessage, SessionView } from '../api/types'
 import { useReadAgain } from '../app/queries'
 import { ActionButton, Button, Card, Problem, s, showProblem } from '../ui'
@@ -22,14 +23,17 @@ export function Composer({
   const [text, setText] = useState('')
   const [priority, setPriority] = useState<'Immediate' | 'Queued'>('Immediate')
   const client = useQueryClient()
+  const key = useRequestKey()
   const send = useMutation({
-    mutationFn: () =>
-      api.POST('/api/agents/sessions/{id}/messages/queue', {
-        params: { path: { id: session.id } },
-        body: { content: text.trim(), priority } as never,
-      }),
-    onSuccess: () => {
-      setText('')
+    mutationFn: ({ text, priority }: { text: string; priority: 'Immediate' | 'Queued' }) => {
+      const body = { content: text.trim(), priority }
+      const params = { path: { id: session.id }, header: key.header(body) }
+      return api.POST('/api/agents/sessions/{id}/messages/queue', { params, body: body as never })
+    },
+    onSuccess: (_data, { text, priority }) => {
+      key.renew()
+      // The text that the person typed meanwhile stays.
+      setText((now) => (now.startsWith(text) ? now.slice(text.length).trimStart() : now))
       toast(priority === 'Immediate' ? 'Sent into the running turn.' : 'Queued for the next turn.')
       void client.invalidateQueries({ queryKey: ['queue', session.id] })
     },
@@ -41,7 +45,7 @@ export function Composer({
       aria-label="Message to the agent"
       onSubmit={(event) => {
         event.preventDefault()
-        if (text.trim() !== '') send.mutate()
+        if (text.trim() !== '' && !send.isPending) send.mutate({ text, priority })
       }}
     >
       {send.isError && <Problem error={send.error} />}
@@ -102,15 +106,33 @@ export function Queue({ id, changes }: { id: string; changes: number | undefined
     ...useReadAgain(['queue', id], changes),
   })
   const reload = () => client.invalidateQueries({ queryKey: ['queue', id] })
-  if (queue.isError) return <Problem error={queue.error} />
-  const items = queue.data?.items ?? []
-  if (queue.data === undefined || items.length === 0) return null
+  // The messages that a person edits stay on the screen when they leave the queue.
+  const [edited, setEdited] = useState<ReadonlyMap<string, SessionMessage>>(new Map())
+  if (queue.data === undefined) return queue.isError ? <Problem error={queue.error} /> : null
+  const { items } = queue.data
+  const gone = [...edited.values()].filter(({ messageId }) => !items.some((item) => item.messageId === messageId))
+  if (items.length === 0 && gone.length === 0) return null
   return (
     <Card title={`Queue (${String(items.length)})`}>
+      {queue.isError && <Problem error={queue.error} />}
       {queue.data.held && <p className={s.muted}>The queue is held until you release its first message.</p>}
       <ol>
-        {items.map((message) => (
-          <QueueItem key={message.messageId} session={id} queue={queue.data} message={message} onChange={reload} />
+        {/* At the start of the list, an item that left the queue does not move in the document, so it keeps the focus. */}
+        {[...gone, ...items].map((message) => (
+          <QueueItem
+            key={message.messageId}
+            session={id}
+            queue={queue.data}
+            message={message}
+            isGone={message.sent || gone.includes(message)}
+            onChange={reload}
+            onEdit={(isEdited) => {
+              setEdited((now) => {
+                const others = [...now].filter(([id]) => id !== message.messageId)
+                return new Map(isEdited ? [...others, [message.messageId, message]] : others)
+              })
+            }}
+          />
         ))}
       </ol>
     </Card>
@@ -121,16 +143,26 @@ function QueueItem({
   session,
   queue,
   message,
+  isGone,
   onChange,
+  onEdit,
 }: {
   session: string
   queue: QueueView
   message: SessionMessage
+  /** Whether the message can no longer be changed. */
+  isGone: boolean
   onChange: () => Promise<void>
+  /** Called when an edit of the message begins and ends. */
+  onEdit: (isEdited: boolean) => void
 }) {
   // `seen` is the content at the start of the edit.
   const [edit, setEdit] = useState<{ text: string; seen: string }>()
-  const isStale = edit !== undefined && edit.seen !== message.content
+  const isStale = edit !== undefined && !isGone && edit.seen !== message.content
+  const endEdit = () => {
+    setEdit(undefined)
+    onEdit(false)
+  }
   const params = {
     path: { id: session, messageId: message.messageId },
     header: { 'If-Match': etag(queue.version) } as never,
@@ -138,12 +170,23 @@ function QueueItem({
   const path = '/api/agents/sessions/{id}/messages/queue/{messageId}'
   const save = useMutation({
     mutationFn: (content: string) => api.PATCH(path, { params, body: { content } as never }),
+    onSuccess: endEdit,
+    onSettled: onChange,
+  })
+  const key = useRequestKey()
+  const add = useMutation({
+    mutationFn: (content: string) => {
+      const body = { content, priority: message.priority }
+      const params = { path: { id: session }, header: key.header(body) }
+      return api.POST('/api/agents/sessions/{id}/messages/queue', { params, body: body as never })
+    },
     onSuccess: () => {
-      setEdit(undefined)
+      key.renew()
+      endEdit()
     },
     onSettled: onChange,
   })
-  const canChange = !message.sent
+  const isSaving = save.isPending || add.isPending
   const peers = queue.items.filter(({ priority }) => priority === message.priority).map(({ messageId }) => messageId)
   const at = peers.indexOf(message.messageId)
   const handle = useRef<HTMLButtonElement>(null)
@@ -183,10 +226,18 @@ function QueueItem({
           className={s.stack}
           onSubmit={(event) => {
             event.preventDefault()
-            if (!isStale) save.mutate(edit.text.trim())
+            if (isStale || isSaving) return
+            if (isGone) add.mutate(edit.text.trim())
+            else save.mutate(edit.text.trim())
           }}
         >
-          {save.isError && <Problem error={save.error} />}
+          {save.isError && !isGone && <Problem error={save.error} />}
+          {add.isError && <Problem error={add.error} />}
+          {isGone && (
+            <p role="alert">
+              This message was sent or removed meanwhile. Copy your text, or add it as a new message.
+            </p>
+          )}
           {isStale && (
             <p role="alert">This message was changed since you read it. Cancel to see its new text, then edit it again.</p>
           )}
@@ -204,16 +255,10 @@ function QueueItem({
             />
           </label>
           <span className={s.row}>
-            <Button type="submit" look="primary" disabled={edit.text.trim() === '' || isStale || save.isPending}>
-              Save
+            <Button type="submit" look="primary" disabled={edit.text.trim() === '' || isStale || isSaving}>
+              {isGone ? 'Add as a new message' : 'Save'}
             </Button>
-            <Button
-              onClick={() => {
-                setEdit(undefined)
-              }}
-            >
-              Cancel
-            </Button>
+            <Button onClick={endEdit}>Cancel</Button>
           </span>
         </form>
       )}
@@ -225,7 +270,7 @@ function QueueItem({
           <Ago at={message.createdAt} />
         </small>
       </span>
-      {edit === undefined && canChange && (
+      {edit === undefined && !isGone && (
         <span className={s.row}>
           <Button
             ref={handle}
@@ -259,6 +304,7 @@ function QueueItem({
           <Button
             onClick={() => {
               setEdit({ text: message.content, seen: message.content })
+              onEdit(true)
             }}
           >
             Edit

@@ -44,7 +44,7 @@ function Project({ id }: { id: string }) {
       },
     },
   ])
-  if (project.isError) return <Problem error={project.error} />
+  if (project.isLoadingError) return <Problem error={project.error} />
   if (project.data === undefined) return <Empty>Loading …</Empty>
   const { name, description, goals, constraints, workstreams, spending, spendingCap } = project.data
   const decisions = open.filter(

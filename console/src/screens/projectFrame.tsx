@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { api, data } from '../api/client'
 import type { AgentView } from '../api/types'
+import { agentsQuery } from '../app/lists'
 import { useReadAgain } from '../app/queries'
 import { useProjectFollower } from '../live/project'
 import { useStore } from '../live/store'
@@ -20,11 +21,7 @@ export function useProject(id: string) {
   useEffect(() => {
     if (live.state !== undefined) client.setQueryData(['project', id], live.state.project)
   }, [client, id, live.state])
-  const agents = useQuery({
-    queryKey: ['agents', id],
-    queryFn: () => data(api.GET('/api/agents', { params: { query: { projectId: id } as never } })),
-    ...useReadAgain(['agents', id], live.changes?.agents),
-  })
+  const agents = useQuery({ ...agentsQuery(id), ...useReadAgain(['agents', id], live.changes?.agents) })
   return { live, project, agents }
 }
 

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, data } from '../api/client'
+import { portfolioQuery } from '../app/lists'
 import { useReadWithSessions } from '../app/queries'
 import { Card, Empty, Problem, s } from '../ui'
 import { dollars } from '../ui/money'
@@ -9,11 +9,7 @@ import c from './screens.module.css'
 
 /** All projects, with their agents, open decisions, spend and trust. */
 export function ProjectsScreen() {
-  const portfolio = useQuery({
-    queryKey: ['portfolio'],
-    queryFn: () => data(api.GET('/api/portfolio')),
-    ...useReadWithSessions(['portfolio']),
-  })
+  const portfolio = useQuery({ ...portfolioQuery, ...useReadWithSessions(portfolioQuery.queryKey) })
   return (
     <>
       <div className={c.head}>

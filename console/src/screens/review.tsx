@@ -2,6 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, data } from '../api/client'
 import { allPages } from '../api/pages'
+import { useRequestKey } from '../api/requestKey'
 import type { DecisionView } from '../api/types'
 import { Button, Empty, Problem, s, TextForm } from '../ui'
 import { Diff, SIGN, type Line } from '../ui/diff'
@@ -27,7 +28,7 @@ function messageOf(comments: readonly Comment[]): string {
 export default function Review({ decision, sessionId }: { decision: Output; sessionId: string }) {
   const changes = useQuery({
     queryKey: ['changes', sessionId, decision.outputId],
-    queryFn: async (): Promise<(Change & { id: string })[]> => {
+    queryFn: async (): Promise<(Omit<Change, 'fields'> & { id: string })[]> => {
       const path = '/api/agents/sessions/{id}/tool-calls'
       const calls = await allPages((cursor) =>
         data(api.GET(path, { params: { path: { id: sessionId }, query: { limit: 100, cursor } as never } })),
@@ -40,18 +41,21 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
   })
   const [comments, setComments] = useState<ReadonlyMap<string, Comment>>(new Map())
   const [open, setOpen] = useState<string>()
+  const key = useRequestKey()
   const send = useMutation({
-    mutationFn: (content: string) =>
+    mutationFn: ({ content }: { content: string; sent: ReadonlyMap<string, Comment> }) =>
       api.POST('/api/agents/sessions/{id}/messages/queue', {
-        params: { path: { id: sessionId } },
+        params: { path: { id: sessionId }, header: key.header(content) },
         body: { content, priority: 'Immediate' } as never,
       }),
-    onSuccess: () => {
-      setComments(new Map())
+    onSuccess: (_data, { sent }) => {
+      key.renew()
+      // Comments that were written or changed meanwhile stay.
+      setComments((now) => new Map([...now].filter(([at, comment]) => sent.get(at) !== comment)))
       toast('The comments are sent as one message.')
     },
   })
-  if (changes.isError) return <Problem error={changes.error} />
+  if (changes.isLoadingError) return <Problem error={changes.error} />
   if (changes.data === undefined) return <Empty>Loading …</Empty>
   const { result } = decision.output
   const shown = [...changes.data]
@@ -61,12 +65,12 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
   const keys = shown.map(({ id }) => id)
   const [callOf, lineOf] = [(key: string) => keys.indexOf(key.split('\n')[0] ?? ''), (key: string) => Number(key.split('\n')[1])]
   const sorted = [...comments].sort(([a], [b]) => callOf(a) - callOf(b) || lineOf(a) - lineOf(b)).map(([, comment]) => comment)
-  const beside = (id: string, where: string) => (line: Line, at: number) => {
+  const beside = (id: string, where: string) => (line: Line, number: number) => {
     if (line.kind === 'gap') return null
-    const key = `${id}\n${String(at)}`
-    const comment = comments.get(key)
+    const at = `${id}\n${String(number)}`
+    const comment = comments.get(at)
     const text = `${SIGN[line.kind]}${line.text}`.trim()
-    if (open === key) {
+    if (open === at) {
       return (
         <div className={s.comment}>
           <TextForm
@@ -77,10 +81,12 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
               setOpen(undefined)
             }}
             onSubmit={(written) => {
-              const changed = new Map(comments)
-              if (written === '') changed.delete(key)
-              else changed.set(key, { where, line: text, text: written })
-              setComments(changed)
+              setComments((now) => {
+                const changed = new Map(now)
+                if (written === '') changed.delete(at)
+                else changed.set(at, { where, line: text, text: written })
+                return changed
+              })
               setOpen(undefined)
             }}
           />
@@ -95,7 +101,7 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
           className={s.beside}
           aria-label={`Comment on ${text}`}
           onClick={() => {
-            setOpen(key)
+            setOpen(at)
           }}
         >
           {comment === undefined ? '+' : 'Edit'}
@@ -120,7 +126,7 @@ export default function Review({ decision, sessionId }: { decision: Output; sess
             look="primary"
             disabled={send.isPending}
             onClick={() => {
-              send.mutate(messageOf(sorted))
+              send.mutate({ content: messageOf(sorted), sent: comments })
             }}
           >
             Send {sorted.length === 1 ? '1 comment' : `${String(sorted.length)} comments`} as one message

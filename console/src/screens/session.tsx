@@ -53,7 +53,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
   const actions = possibleRequests(session)
   const act = (action: Lifecycle) => {
     if (action === 'cancel') setCancelling(true)
-    else lifecycle.mutate(action)
+    else if (!lifecycle.isPending) lifecycle.mutate(action)
   }
   useActions([
     { label: 'Write to the agent', key: 's', run: () => composer.current?.focus() },

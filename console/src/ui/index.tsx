@@ -165,6 +165,7 @@ export function TextForm({
   submit,
   initial = '',
   isRequired = false,
+  isDisabled = false,
   onSubmit,
   onCancel,
 }: {
@@ -172,6 +173,7 @@ export function TextForm({
   submit: string
   initial?: string
   isRequired?: boolean
+  isDisabled?: boolean
   onSubmit: (text: string) => void
   onCancel: () => void
 }) {
@@ -181,7 +183,7 @@ export function TextForm({
       className={s.stack}
       onSubmit={(event) => {
         event.preventDefault()
-        if (!isRequired || text.trim() !== '') onSubmit(text.trim())
+        if (!isDisabled && (!isRequired || text.trim() !== '')) onSubmit(text.trim())
       }}
     >
       <Field label={label}>
@@ -189,6 +191,7 @@ export function TextForm({
           className={s.input}
           rows={2}
           value={text}
+          disabled={isDisabled}
           // The person has just asked for this field.
           // eslint-disable-next-line jsx-a11y/no-autofocus
           autoFocus
@@ -202,7 +205,7 @@ export function TextForm({
         />
       </Field>
       <div className={s.row}>
-        <Button type="submit" look="primary" disabled={isRequired && text.trim() === ''}>
+        <Button type="submit" look="primary" disabled={isDisabled || (isRequired && text.trim() === '')}>
           {submit}
         </Button>
         <Button onClick={onCancel}>Cancel</Button>
@@ -216,7 +219,7 @@ export function RequestForm({
   request,
   children,
 }: {
-  request: { mutate: () => void; isError: boolean; error: unknown }
+  request: { mutate: () => void; isPending: boolean; isError: boolean; error: unknown }
   children: React.ReactNode
 }) {
   return (
@@ -224,7 +227,7 @@ export function RequestForm({
       className={s.stack}
       onSubmit={(event) => {
         event.preventDefault()
-        request.mutate()
+        if (!request.isPending) request.mutate()
       }}
     >
       {request.isError && <Problem error={request.error} />}

@@ -22,32 +22,58 @@ export interface Change {
   path: string | undefined
   before: string
   after: string
+  /** The names of the fields of the input that describe the change. */
+  fields: readonly string[]
 }
 
 /** The change of a file by a tool call. `undefined` if the input does not describe one. */
 export function changeOf(input: unknown): Change | undefined {
-  const fields = fieldsOf(input)
-  const path = text(fields.file_path) ?? text(fields.path)
-  const before = text(fields.old_string) ?? text(fields.old_text)
-  const after = text(fields.new_string) ?? text(fields.new_text)
-  if (before !== undefined && after !== undefined) return { path, before, after }
-  const content = text(fields.content)
-  return content === undefined || path === undefined ? undefined : { path, before: '', after: content }
+  const values = fieldsOf(input)
+  const find = (...names: readonly string[]) =>
+    names.flatMap((name) => {
+      const value = text(values[name])
+      return value === undefined ? [] : [{ name, value }]
+    })[0]
+  const path = find('file_path', 'path')
+  const before = find('old_string', 'old_text')
+  const after = find('new_string', 'new_text')
+  const fields = path === undefined ? [] : [path.name]
+  if (before !== undefined && after !== undefined) {
+    return { path: path?.value, before: before.value, after: after.value, fields: [...fields, before.name, after.name] }
+  }
+  const content = find('content')
+  if (content === undefined || path === undefined) return undefined
+  return { path: path.value, before: '', after: content.value, fields: [...fields, content.name] }
 }
 
-/** The input of a tool call: a command, a diff, or its fields. It is text of an agent and is never shown as HTML. */
+/**
+ * The whole input of a tool call: a command or else the change of a file, and all other fields. It is text of an agent and is never shown
+ * as HTML.
+ */
 export function ToolInput({ tool, input }: { tool: string; input: unknown }) {
-  const change = changeOf(input)
-  if (change !== undefined) {
-    const { path, before, after } = change
-    return (
-      <figure className={s.stack}>
-        {path !== undefined && <figcaption className={s.muted}>{path}</figcaption>}
-        <Diff before={before} after={after} label={`Change of ${path ?? 'a file'}`} />
-      </figure>
-    )
+  const fields = fieldsOf(input)
+  const command = text(fields.command)
+  const change = command === undefined ? changeOf(input) : undefined
+  if (command === undefined && change === undefined) {
+    return <Code label={`Input of ${tool}`}>{JSON.stringify(input, null, 2)}</Code>
   }
-  const command = text(fieldsOf(input).command)
-  if (command !== undefined) return <Code label={`Command of ${tool}`}>{command}</Code>
-  return <Code label={`Input of ${tool}`}>{JSON.stringify(input, null, 2)}</Code>
+  const shown = change === undefined ? ['command'] : change.fields
+  const others = Object.entries(fields).filter(([name]) => !shown.includes(name))
+  return (
+    <>
+      {command !== undefined && <Code label={`Command of ${tool}`}>{command}</Code>}
+      {change !== undefined && (
+        <figure className={s.stack}>
+          {change.path !== undefined && <figcaption className={s.muted}>{change.path}</figcaption>}
+          <Diff before={change.before} after={change.after} label={`Change of ${change.path ?? 'a file'}`} />
+        </figure>
+      )}
+      {others.length > 0 && (
+        <figure className={s.stack}>
+          <figcaption className={s.muted}>Other input</figcaption>
+          <Code label={`Other input of ${tool}`}>{JSON.stringify(Object.fromEntries(others), null, 2)}</Code>
+        </figure>
+      )}
+    </>
+  )
 }

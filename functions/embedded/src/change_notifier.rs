@@ -8,7 +8,7 @@ use pilothouse_domain::{
 use pilothouse_sqlite::Watch;
 use pilothouse_store::layout::{
     aggregate_journal_partition, aggregate_partition, ended_decisions_partition, feed_partition,
-    open_decisions_partition, session_of_partition, session_partition,
+    open_decisions_partition, session_of_partition, session_partition, suspended_decisions_partition,
 };
 use pilothouse_store::sqlite::{SqliteTable, TableChanges, WrittenPartitions};
 
@@ -17,8 +17,11 @@ pub(super) struct TableChangeNotifier(pub(super) SqliteTable);
 
 struct PartitionWatch(Watch);
 
-/// Notifies of changes in any of two partitions.
-struct EitherWatch(Watch, Watch);
+struct InboxWatch {
+    open: Watch,
+    suspended: Watch,
+    ended: Watch,
+}
 
 impl ChangeNotifier for TableChangeNotifier {
     fn subscribe(&self, id: AgentSessionId) -> Box<dyn ChangeSubscription> {
@@ -29,10 +32,13 @@ impl ChangeNotifier for TableChangeNotifier {
         Box::new(PartitionWatch(self.0.watch(&feed_partition(owner))))
     }
 
-    /// A decision is in the one partition while it is open, and then in the other.
+    /// A decision that moves to another partition notifies only the new one.
     fn subscribe_to_inbox(&self, owner: &UserId) -> Box<dyn ChangeSubscription> {
-        let (open, ended) = (open_decisions_partition(owner), ended_decisions_partition(owner));
-        Box::new(EitherWatch(self.0.watch(&open), self.0.watch(&ended)))
+        Box::new(InboxWatch {
+            open: self.0.watch(&open_decisions_partition(owner)),
+            suspended: self.0.watch(&suspended_decisions_partition(owner)),
+            ended: self.0.watch(&ended_decisions_partition(owner)),
+        })
     }
 
     fn subscribe_to_project(&self, id: ProjectId) -> Box<dyn ChangeSubscription> {
@@ -80,11 +86,12 @@ impl ChangeSubscription for PartitionWatch {
 }
 
 #[async_trait]
-impl ChangeSubscription for EitherWatch {
+impl ChangeSubscription for InboxWatch {
     async fn changed(&mut self) -> bool {
         tokio::select! {
-            open = self.0.changed() => open,
-            open = self.1.changed() => open,
+            is_running = self.open.changed() => is_running,
+            is_running = self.suspended.changed() => is_running,
+            is_running = self.ended.changed() => is_running,
         }
     }
 }

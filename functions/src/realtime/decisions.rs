@@ -67,23 +67,16 @@ impl KnownInbox<'_> {
         Ok(())
     }
 
-    /// Returns the decisions that changed since the last call: the open ones in the order of the inbox, then those that have ended.
+    /// Returns the decisions that changed since the last call: the open ones in the order of the inbox, then the suspended ones, then those
+    /// that have ended.
     async fn changes(&mut self) -> Result<Vec<Decision>, Problem> {
         let before = std::mem::take(&mut self.unsettled);
         let mut changed = Vec::new();
-        let mut after = None;
-        loop {
-            let page = self.app.store.open_decisions(self.owner, READ, after).await?;
-            for decision in page.items {
-                if before.get(&decision.id) != Some(&decision) {
-                    changed.push(decision.clone());
-                }
-                self.unsettled.insert(decision.id, decision);
+        for decision in self.read_unsettled().await? {
+            if before.get(&decision.id) != Some(&decision) {
+                changed.push(decision.clone());
             }
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
+            self.unsettled.insert(decision.id, decision);
         }
         for (id, known) in before {
             if self.unsettled.contains_key(&id) {
@@ -99,11 +92,37 @@ impl KnownInbox<'_> {
         }
         Ok(changed)
     }
+
+    /// Reads the open decisions, and then the suspended ones. One that is suspended between the reads is in both, and its last state counts.
+    async fn read_unsettled(&self) -> Result<Vec<Decision>, Problem> {
+        let Self { app, owner, .. } = self;
+        let mut decisions = Vec::new();
+        let mut after = None;
+        loop {
+            let page = app.store.open_decisions(owner, READ, after).await?;
+            decisions.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        loop {
+            let page = app.store.suspended_decisions(owner, READ, after).await?;
+            decisions.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(decisions);
+            }
+        }
+    }
 }
 
 const fn can_change(decision: &Decision) -> bool {
     matches!(
         decision.status(),
-        DecisionStatus::Pending | DecisionStatus::Orphaned | DecisionStatus::Resolving
+        DecisionStatus::Pending
+            | DecisionStatus::Suspended
+            | DecisionStatus::Orphaned
+            | DecisionStatus::Resolving
     )
 }

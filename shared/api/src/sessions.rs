@@ -356,7 +356,7 @@ pub struct SessionSummary {
     pub completed_at: Option<Timestamp>,
 }
 
-/// A message of the live stream of the list of sessions. It has no cursor: list the sessions again after each `caught_up`.
+/// A message of the live stream of the sessions and brakes. It has no cursor: list the sessions again after each `caught_up`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum SessionListMessage {
@@ -364,7 +364,9 @@ pub enum SessionListMessage {
     Session(Box<SessionSummary>),
     /// The slots of the pool, when a session received or released one. The same counts may be sent more than once.
     Pool(super::pool::PoolCounts),
-    /// Each change from now on is sent. It is also sent when the client was too slow and missed changes.
+    /// A brake of the owner was pulled or changed. Read the brakes again.
+    Brakes {},
+    /// Each change from now on is sent. It is also sent when the client was too slow and missed changes. List the sessions and the brakes.
     CaughtUp {},
 }
 

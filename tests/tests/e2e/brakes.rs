@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::StreamExt as _;
 use pilothouse_tests::{Api, PATIENCE, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::projects::{project, spawned};
 use crate::scripts::{endless, say, script, turn, until_told};
@@ -104,6 +108,32 @@ async fn brake_on_a_workstream_stops_its_agents_only() {
     assert_eq!(api.post("/api/brake", unknown).await.expect(422).violated(), ["scope.workstream"]);
     let body = json!({ "scope": { "type": "project", "projectId": shop["id"] }, "reason": "x" });
     server.api_of("someone-else").post("/api/brake", body).await.refused(404, "not-found");
+}
+
+/// The live list of sessions reports brakes, also if there is no session.
+#[tokio::test]
+async fn live_list_of_sessions_reports_brakes() {
+    let server = Server::start(1).await;
+    let url = format!("{}/ws/sessions", server.url().replacen("http", "ws", 1));
+    let mut request = url.into_client_request().unwrap();
+    let token = format!("Bearer {}", server.token("local"));
+    request.headers_mut().insert("authorization", token.parse().unwrap());
+    let mut live = connect_async(request).await.unwrap().0;
+    let mut until_sent = async |wanted: Value| {
+        loop {
+            let message = timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap();
+            let sent = message.to_text().ok().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            if sent.as_ref() == Some(&wanted) {
+                return;
+            }
+        }
+    };
+    let brakes = json!({ "type": "brakes", "data": {} });
+    until_sent(json!({ "type": "caught_up", "data": {} })).await;
+    let brake = pull(&server, all(), "pause").await;
+    until_sent(brakes.clone()).await;
+    release(&server, &brake).await;
+    until_sent(brakes).await;
 }
 
 #[tokio::test]

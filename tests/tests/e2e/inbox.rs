@@ -254,6 +254,25 @@ async fn inbox_is_followed_live_across_reconnections() {
     assert!(!matches!(nothing, Ok(Ok(InboxEvent::Decision(_)))), "{nothing:?}");
 }
 
+/// A live inbox reports a decision that a brake suspends, its release, and its end while it is suspended.
+#[tokio::test]
+async fn inbox_reports_suspended_decisions_and_their_end() {
+    let server = Server::start(1).await;
+    let session = waiting(&server, &[question()], "WaitingForInput").await;
+    let mut watch = server.client().watch_inbox();
+    assert_eq!(listed(&mut watch).await, std::slice::from_ref(&session.id));
+    let all = json!({ "scope": { "type": "all" }, "reason": "Look at the logs" });
+    let brake = server.api().post("/api/brake", all.clone()).await.expect(202).body;
+    until_changed(&mut watch, &session.id, DecisionStatus::Suspended).await;
+    server.api().post(&crate::brakes::path(&brake, "/release"), json!({})).await.expect(200);
+    until_changed(&mut watch, &session.id, DecisionStatus::Pending).await;
+
+    server.api().post("/api/brake", all).await.expect(202);
+    until_changed(&mut watch, &session.id, DecisionStatus::Suspended).await;
+    session.post("/cancel", json!({})).await;
+    until_changed(&mut watch, &session.id, DecisionStatus::Cancelled).await;
+}
+
 /// The sessions of the next list.
 async fn listed(watch: &mut InboxWatch) -> Vec<String> {
     loop {

@@ -1,0 +1,35 @@
+import { api, data } from '../api/client'
+import { allPages, type Page } from '../api/pages'
+
+/** All items of a list of the API, in the form of a page. */
+async function whole<T>(read: (page: { limit: number; cursor?: string }) => Promise<Page<T>>): Promise<{ items: T[] }> {
+  const limit = 200
+  return { items: await allPages((cursor) => read(cursor === undefined ? { limit } : { limit, cursor })) }
+}
+
+export const projectsQuery = {
+  queryKey: ['projects'],
+  queryFn: () => whole((query) => data(api.GET('/api/projects', { params: { query } }))),
+}
+
+export const portfolioQuery = {
+  queryKey: ['portfolio'],
+  queryFn: () => whole((query) => data(api.GET('/api/portfolio', { params: { query } }))),
+}
+
+export const templatesQuery = {
+  queryKey: ['templates'],
+  queryFn: () => whole((query) => data(api.GET('/api/agents/templates', { params: { query } }))),
+}
+
+export const skillsQuery = {
+  queryKey: ['skills'],
+  queryFn: () => whole((query) => data(api.GET('/api/agents/skills', { params: { query } }))),
+}
+
+export function agentsQuery(projectId: string) {
+  return {
+    queryKey: ['agents', projectId],
+    queryFn: () => whole((page) => data(api.GET('/api/agents', { params: { query: { ...page, projectId } } }))),
+  }
+}
