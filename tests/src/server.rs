@@ -228,6 +228,13 @@ impl ServerProcess {
         self.answers().await;
     }
 
+    /// Restarts the server with the same data at another port, and waits until it responds.
+    pub async fn restart_elsewhere(&mut self) {
+        self.kill9();
+        self.url = self.spawn(&free_address());
+        self.answers().await;
+    }
+
     pub fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -236,7 +243,7 @@ impl ServerProcess {
         self.child.as_ref().map(Child::id)
     }
 
-    /// `http://127.0.0.1:port`; a restart keeps it.
+    /// `http://127.0.0.1:port`; [`Self::restart`] keeps it.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -40,6 +40,13 @@ impl SmallDisk {
         }
     }
 
+    /// Frees this much of the space that [`Self::fill`] took, at once.
+    pub fn release(&self, mebibytes: u64) {
+        let file = File::options().write(true).open(self.ballast()).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(mebibytes * 1024 * 1024)).unwrap();
+    }
+
     pub fn clear(&self) {
         let _ = fs::remove_file(self.ballast());
     }

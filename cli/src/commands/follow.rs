@@ -111,12 +111,7 @@ pub(super) async fn follow(
             }
         }
     }
-    // Show the current state at the end.
-    let session = ctx.client.session(session.id).await?;
-    if !ctx.json {
-        let steps = prefixed(&next_steps(&session).join("\n"), "  ");
-        write(&format!("\n{}{}", outcome(&session, ctx.style), ctx.style.dim(&steps)))?;
-    }
+    printer.print_end(progress.status).await?;
     Ok(exit_of(progress.status))
 }
 
@@ -161,13 +156,37 @@ impl Printer<'_> {
         write(&text)
     }
 
+    /// Prints the session at the end of the watch, with the next commands.
+    async fn print_end(&self, status: AgentSessionStatus) -> Result<(), CliError> {
+        if self.ctx.json {
+            return Ok(());
+        }
+        let Some(session) = self.current().await? else {
+            return write(&format!("\n{} is {status}\n", short_id(self.session.id)));
+        };
+        let steps = prefixed(&next_steps(&session).join("\n"), "  ");
+        write(&format!("\n{}{}", outcome(&session, self.ctx.style), self.ctx.style.dim(&steps)))
+    }
+
+    /// The current session. `None` if the server does not respond: the stream has already said what the watch waited for, so a
+    /// server that ends meanwhile must not change the exit code.
+    async fn current(&self) -> Result<Option<SessionView>, CliError> {
+        match self.ctx.client.session(self.session.id).await {
+            Ok(session) => Ok(Some(session)),
+            Err(error) if error.is_transient() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Prints open requests, with the commands that answer them.
     async fn print_requests(&self) -> Result<(), CliError> {
         if self.ctx.json {
             return Ok(());
         }
-        let session = self.ctx.client.session(self.session.id).await?;
-        let id = short_id(session.id);
+        let id = short_id(self.session.id);
+        let Some(session) = self.current().await? else {
+            return write(&format!("To see what it waits for: pilothouse show {id}\n"));
+        };
         for request in &session.pending_requests {
             write(&requests::request(request, &id, self.ctx.style, now()))?;
         }

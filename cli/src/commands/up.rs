@@ -120,19 +120,42 @@ impl Up {
             };
             write(&format!(
                 "Pilothouse listens on {shown}, data in {folder}.\n{console}{agent}In another terminal:\n{hint}  \
-                 pilothouse run \"what to do\"\n  pilothouse ps\nCtrl-C ends the server; agents keep working, and the \
-                 next start adopts them.\n{}\n",
+                 pilothouse run \"what to do\"\n  pilothouse ps\n{}\n{}\n",
+                on_exit(agents_on_exit),
                 server.confinement().statement()
             ))?;
         }
-        server.run_until(stop_requested()).await;
+        let unpaused = server.run_until(stop_requested()).await;
         if !globals.json {
-            write(match agents_on_exit {
-                AgentsOnExit::Pause => "Pilothouse has stopped. Its agents are paused.\n",
-                _ => "Pilothouse has stopped. Agents keep working.\n",
-            })?;
+            write(&format!("Pilothouse has stopped. {}\n", after_exit(agents_on_exit, unpaused)))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// What Ctrl-C does.
+const fn on_exit(agents: AgentsOnExit) -> &'static str {
+    match agents {
+        AgentsOnExit::Continue => {
+            "Ctrl-C ends the server; agents keep working, and the next start adopts them."
+        }
+        AgentsOnExit::Pause => {
+            "Ctrl-C pauses the agents on this machine and ends the server; the next start adopts them."
+        }
+        AgentsOnExit::End => "Ctrl-C ends the server and its agents.",
+    }
+}
+
+/// What the agents do after the server has ended. `unpaused`: how many of those that should pause have not confirmed it.
+fn after_exit(agents: AgentsOnExit, unpaused: usize) -> String {
+    match (agents, unpaused) {
+        (AgentsOnExit::Continue, _) => "Agents keep working.".to_owned(),
+        (AgentsOnExit::End, _) => "Its agents have ended.".to_owned(),
+        (AgentsOnExit::Pause, 0) => "The agents on this machine are paused.".to_owned(),
+        (AgentsOnExit::Pause, 1) => "1 agent has not confirmed its pause and may still work.".to_owned(),
+        (AgentsOnExit::Pause, count) => {
+            format!("{count} agents have not confirmed their pause and may still work.")
+        }
     }
 }
 
@@ -166,4 +189,18 @@ pub(super) fn logs() {
         .with_env_filter(filter);
     // Fails if the process already has a subscriber.
     let _ = subscriber.try_init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_reports_agents_that_are_not_paused() {
+        assert!(on_exit(AgentsOnExit::Continue).contains("agents keep working"));
+        assert!(on_exit(AgentsOnExit::Pause).contains("pauses the agents"));
+        assert_eq!(after_exit(AgentsOnExit::Pause, 0), "The agents on this machine are paused.");
+        assert!(after_exit(AgentsOnExit::Pause, 1).starts_with("1 agent has not confirmed its pause"));
+        assert!(after_exit(AgentsOnExit::Pause, 2).starts_with("2 agents have not confirmed their pause"));
+    }
 }

@@ -1,17 +1,18 @@
 //! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels and for agents whose
 //! requirements the built-in worker does not meet.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pilothouse_app::placement::WorkerRuntime;
+use pilothouse_app::placement::{AssignmentError, WorkerRuntime};
 use pilothouse_domain::project_agent::WorkspaceOffer;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{
     AgentRuntime, AtCapacity, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode,
 };
 use pilothouse_wire::launch::LaunchRequest;
-use pilothouse_worker::Worker;
+use pilothouse_worker::{Worker, has_session_folder};
 
 use super::connections::Connections;
 
@@ -20,14 +21,49 @@ pub(super) struct CombinedRuntime {
     pub(super) local: Arc<Worker>,
     pub(super) remote: WorkerRuntime,
     pub(super) connections: Arc<Connections>,
+    /// The data folder of the built-in worker.
+    pub(super) data: PathBuf,
+}
+
+/// Where a session has run. Its folders and its conversation are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionPlace {
+    Nowhere,
+    BuiltInWorker,
+    /// A remote worker has its folders, or one was requested for the run.
+    RemoteWorker,
+}
+
+/// Whether the built-in worker, which offers `offer`, starts a run. A session stays where it has run (decision 23), also if its
+/// requirements or the offer have changed since.
+fn runs_on_built_in_worker(request: &LaunchRequest, offer: &WorkspaceOffer, place: SessionPlace) -> bool {
+    request.worker_labels.is_empty()
+        && match place {
+            SessionPlace::Nowhere => {
+                request.workspace.as_ref().is_none_or(|needed| needed.unmet(offer).is_empty())
+            }
+            SessionPlace::BuiltInWorker => true,
+            SessionPlace::RemoteWorker => false,
+        }
+}
+
+impl CombinedRuntime {
+    async fn place_of(&self, request: &LaunchRequest) -> Result<SessionPlace, AssignmentError> {
+        let LaunchRequest { session_id, run_id, .. } = request;
+        if self.remote.knows(*run_id).await? || self.remote.is_home_of(*session_id).await? {
+            return Ok(SessionPlace::RemoteWorker);
+        }
+        Ok(if self.has_folders_of(*session_id) { SessionPlace::BuiltInWorker } else { SessionPlace::Nowhere })
+    }
 }
 
 #[async_trait]
 impl AgentRuntime for CombinedRuntime {
     async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError> {
+        let place = self.place_of(&request).await;
+        let place = place.map_err(|error| LaunchError::Unreachable(Box::new(error)))?;
         let offer = self.local.workspace().unwrap_or_default();
-        let suits = request.workspace.as_ref().is_none_or(|needed| needed.unmet(&offer).is_empty());
-        if request.worker_labels.is_empty() && suits {
+        if runs_on_built_in_worker(&request, &offer, place) {
             self.connections.admit_launch().map_err(|full| LaunchError::Unreachable(Box::new(full)))?;
             self.local.launch(request).await
         } else {
@@ -52,11 +88,60 @@ impl AgentRuntime for CombinedRuntime {
         self.local.workspace()
     }
 
+    fn has_folders_of(&self, session: AgentSessionId) -> bool {
+        has_session_folder(&self.data, session)
+    }
+
     fn capabilities(&self) -> RuntimeCapabilities {
         self.local.capabilities()
     }
 
     fn admit_start(&self) -> Result<(), AtCapacity> {
         self.connections.admit_start()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pilothouse_domain::project_agent::{SandboxCapability, WorkspaceRequirements};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn request(capability: SandboxCapability, labels: &[(&str, &str)]) -> LaunchRequest {
+        LaunchRequest {
+            session_id: AgentSessionId::new(Uuid::now_v7()),
+            run_id: RunId::new(Uuid::now_v7()),
+            ordinal: 1,
+            retry_count: 0,
+            adapter: "script".to_owned(),
+            working_directory: "/tmp".to_owned(),
+            worker_labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            lease_ms: None,
+            authorize_tools: true,
+            agent: None,
+            secrets: Vec::new(),
+            workspace: Some(Box::new(WorkspaceRequirements {
+                mounts: Vec::new(),
+                capabilities: BTreeSet::from([capability]),
+                resource_limits: None,
+                base_image: None,
+            })),
+        }
+    }
+
+    #[test]
+    fn session_stays_where_it_has_run() {
+        use SandboxCapability::{Git, Gpu};
+        use SessionPlace::{BuiltInWorker, Nowhere, RemoteWorker};
+        let offer = WorkspaceOffer { capabilities: BTreeSet::from([Git]), ..WorkspaceOffer::default() };
+        let is_here = |request: &LaunchRequest, place| runs_on_built_in_worker(request, &offer, place);
+        let (suitable, unsuitable) = (request(Git, &[]), request(Gpu, &[]));
+        assert!(is_here(&suitable, Nowhere) && !is_here(&unsuitable, Nowhere));
+        assert!(is_here(&suitable, BuiltInWorker) && is_here(&unsuitable, BuiltInWorker));
+        assert!(!is_here(&suitable, RemoteWorker) && !is_here(&unsuitable, RemoteWorker));
+        assert!(!is_here(&request(Git, &[("os", "mac")]), Nowhere), "labels select a remote worker");
     }
 }

@@ -28,6 +28,7 @@ use super::confinement::{AgentConfinement, FirstOwner};
 use super::connections::Connections;
 use super::data_format;
 use super::delivery_sender::HttpDeliverySender;
+use super::local_run_events::LocalRunEvents;
 use super::model_transport::{HttpModelTransport, read_key};
 use super::run_claims::StoreRunClaims;
 use super::{
@@ -47,11 +48,19 @@ pub(super) struct Components {
     pub(super) confinement: AgentConfinement,
 }
 
-/// Opens everything in the data folder. Sidecars reach the server at `url`, over `connections`.
+/// The URLs at which the server is reached.
+pub(super) struct ServerUrls {
+    /// For clients and remote workers.
+    pub(super) clients: String,
+    /// For the sidecars of the built-in worker.
+    pub(super) sidecars: String,
+}
+
+/// Opens everything in the data folder. The server is reached at `urls`, over `connections`.
 pub(super) async fn open(
     options: &Options,
     keys: &LocalKeys,
-    url: &str,
+    urls: &ServerUrls,
     connections: &Arc<Connections>,
     clock: Clock,
 ) -> Result<Components, StartError> {
@@ -71,19 +80,20 @@ pub(super) async fn open(
     // All owners whom the server admits may run agents on this machine.
     config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
-    let hidden = confine.clone().filter(|_| confinement.is_enforced());
-    config.confinement = hidden.map(|paths| paths.into_iter().chain(model_key_file()).collect());
-    let mut run_access_issuer = RunAccessIssuer::via_gateway(url).shortened(deadline_divisor);
+    config.confine_agents = confinement.is_enforced();
+    config.hidden = confine.iter().flatten().cloned().chain(model_key_file()).collect();
+    let mut run_access_issuer = RunAccessIssuer::via_gateway(&urls.clients).shortened(deadline_divisor);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;
     }
     let claims = Arc::new(StoreRunClaims::new(
         store.clone(),
         secret.clone(),
-        run_access_issuer.clone(),
+        RunAccessIssuer { url: urls.sidecars.clone(), ..run_access_issuer.clone() },
         Arc::clone(&clock),
     ));
-    let events = Arc::new(RunExitReporter::new(Arc::new(broker.clone()), secret.clone(), Arc::clone(&clock)));
+    let reporter = RunExitReporter::new(Arc::new(broker.clone()), secret.clone(), Arc::clone(&clock));
+    let events = Arc::new(LocalRunEvents { reporter, db: db.clone() });
     let worker = Arc::new(Worker::start(config, Ports { claims, events }).await?);
 
     let deadlines = Deadlines::default().shortened(deadline_divisor);
@@ -98,6 +108,7 @@ pub(super) async fn open(
         local: Arc::clone(&worker),
         remote: WorkerRuntime::new(dispatch),
         connections: Arc::clone(connections),
+        data: data.clone(),
     };
     let operators = UserId::parse(DEFAULT_OWNER).into_iter().collect();
 
@@ -158,7 +169,7 @@ fn model_key_file() -> Option<PathBuf> {
 }
 
 /// The divisor of all deadlines, from the environment; 1 by default.
-fn deadline_divisor() -> u32 {
+pub(super) fn deadline_divisor() -> u32 {
     std::env::var(DEADLINE_DIVISOR).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
 }
 

@@ -56,23 +56,19 @@ impl DiskMonitor {
         }
     }
 
+    /// Whether the disk has less than the reserve. Lets the background tasks write again as soon as a trial write succeeds, even
+    /// below the reserve, so that stops are carried out.
     async fn is_short(&self, reserve: u64) -> bool {
         let refused = *self.db.disk_full().borrow();
         let (folder, was_short) = (self.folder.clone(), self.app.disk().is_short());
         // The shortage ends with a quarter more free space, so that sessions do not alternate between pause and work.
         let needed = if was_short { reserve + reserve / 4 } else { reserve };
-        let looked = tokio::task::spawn_blocking(move || {
-            if refused && let Err(error) = try_write(&folder) {
-                tracing::debug!(%error, "the disk still refuses writes");
-                return true;
-            }
-            free(&folder).is_some_and(|free| free < needed)
-        });
-        let Ok(short) = looked.await else { return was_short };
-        if refused && !short {
+        let looked = tokio::task::spawn_blocking(move || Space::look(&folder, refused, needed));
+        let Ok(space) = looked.await else { return was_short };
+        if refused && space.is_writable {
             self.db.clear_disk_full();
         }
-        short
+        space.is_short
     }
 
     /// Pauses the sessions of this machine. Remote ones write to this disk only through queues, which refuse them.
@@ -84,6 +80,22 @@ impl DiskMonitor {
                 tracing::warn!(%session, cause = %error_chain(&cause), "failed to pause a session for the full disk");
             }
         }
+    }
+}
+
+struct Space {
+    is_writable: bool,
+    is_short: bool,
+}
+
+impl Space {
+    /// Tries a write if the disk refused one before.
+    fn look(folder: &Path, refused: bool, needed: u64) -> Self {
+        if refused && let Err(error) = try_write(folder) {
+            tracing::debug!(%error, "the disk still refuses writes");
+            return Self { is_writable: false, is_short: true };
+        }
+        Self { is_writable: true, is_short: free(folder).is_some_and(|free| free < needed) }
     }
 }
 
@@ -131,5 +143,14 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(free(dir.path()).unwrap() > 0);
         assert!(try_write(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn a_nearly_full_disk_that_takes_a_write_is_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let nearly_full = Space::look(dir.path(), true, u64::MAX);
+        assert!(nearly_full.is_writable && nearly_full.is_short);
+        let full = Space::look(&dir.path().join("missing"), true, 0);
+        assert!(!full.is_writable && full.is_short);
     }
 }

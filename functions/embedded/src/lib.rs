@@ -2,6 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `addresses` | the addresses at which the server listens, also for agents of earlier starts |
 //! | `default_adapter` | chooses the adapter of sessions that name none |
 //! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
@@ -13,6 +14,7 @@
 //! | `components` | opens store, broker and worker, and assembles the `App` |
 //! | `pause_on_exit` | pauses the agents before the server ends |
 //! | `run_claims` | claims runs in the store, for the built-in worker |
+//! | `local_run_events` | reports the ends of the runs of the built-in worker |
 //! | `change_notifier` | notifies live streams of commits |
 //! | `combined_runtime` | runs sessions on the built-in worker or on remote workers |
 //! | `steady_clock` | a clock that never goes back |
@@ -23,6 +25,7 @@
 //! The server may be killed at any time. The next start adopts the running sidecars and processes the effects of all
 //! earlier commits.
 
+mod addresses;
 mod background;
 mod change_notifier;
 mod combined_runtime;
@@ -36,6 +39,7 @@ mod delivery_sender;
 mod disk_monitor;
 mod file_descriptors;
 mod journal_relay;
+mod local_run_events;
 mod model_transport;
 mod pause_on_exit;
 mod port;
@@ -64,8 +68,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use components::Components;
+use addresses::Listeners;
 pub use components::sidecar_program;
+use components::{Components, ServerUrls};
 pub use confinement::AgentConfinement;
 use connections::Connections;
 use console::{LoginCodes, with_console};
@@ -127,6 +132,17 @@ pub enum StartError {
     Keys(#[from] KeyError),
     #[error("cannot listen on {address}: {source}; is another server running there?")]
     Listen { address: SocketAddr, source: io::Error },
+    /// Their reports would be lost, and they would be stopped as unresponsive.
+    #[error(
+        "agents of an earlier start reach this server only at http://{address}, and it cannot listen there: {source}; end the \
+         program that listens there (another `pilothouse up`?) and start again"
+    )]
+    EarlierAddress { address: SocketAddr, source: io::Error },
+    /// An earlier version gave agents an address of a network.
+    #[error(
+        "agents of an earlier start reach this server only at http://{0}; start it with `--listen {0}` until they have ended"
+    )]
+    EarlierNetwork(SocketAddr),
     #[error(transparent)]
     Format(#[from] data_format::FormatError),
     #[error("failed to open the database: {0}")]
@@ -173,7 +189,8 @@ pub enum ConsoleError {
 
 pub struct Server {
     url: String,
-    listener: TcpListener,
+    address: SocketAddr,
+    listeners: Vec<TcpListener>,
     connections: Arc<Connections>,
     app: App,
     confinement: AgentConfinement,
@@ -193,15 +210,13 @@ impl Server {
             return Err(StartError::DiskFull(options.data));
         }
         let keys = Arc::new(LocalKeys::open_or_create(&options.data)?);
-        let listener = port::listen(options.listen)
-            .await
-            .map_err(|source| StartError::Listen { address: options.listen, source })?;
-        let address =
-            listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
-        let url = format!("http://{address}");
+        let Listeners { all: listeners, address, of_sidecars } =
+            addresses::listen(options.listen, &options.data).await?;
+        let urls =
+            ServerUrls { clients: format!("http://{address}"), sidecars: format!("http://{of_sidecars}") };
         let connections = Connections::new(descriptors);
         let clock = SteadyClock::system();
-        let components = components::open(&options, &keys, &url, &connections, clock.clock()).await?;
+        let components = components::open(&options, &keys, &urls, &connections, clock.clock()).await?;
         let Components { app, table, broker, worker, db, confinement } = components;
         let sweep = app.store.clock_sweep().await.map_err(|error| StartError::Store(error.into()))?;
         if let Some(sweep) = sweep {
@@ -214,8 +229,9 @@ impl Server {
         tasks.spawn(disk_monitor.run());
         let agents_on_exit = options.agents_on_exit;
         Ok(Self {
-            url,
-            listener,
+            url: urls.clients,
+            address,
+            listeners,
             connections,
             app,
             confinement,
@@ -231,7 +247,7 @@ impl Server {
     /// A link that opens the console, logged in as `owner`, once. Fails with the reason if this build has no console.
     pub fn console_link(&self, owner: UserId) -> Result<String, ConsoleError> {
         pilothouse_console::console().map_err(ConsoleError::NotIncluded)?;
-        let code = self.login_codes.create(owner)?;
+        let code = self.login_codes.create(owner, None)?;
         Ok(pilothouse_api::console::link(&self.url, &code, None))
     }
 
@@ -249,39 +265,46 @@ impl Server {
         self.confinement
     }
 
-    /// Serves requests until `shutdown` is ready, then ends.
-    pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
+    /// Serves requests until `shutdown` is ready, then ends. Returns how many agents may still work although
+    /// [`AgentsOnExit::Pause`] was requested.
+    pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) -> usize {
         let (stop, stopped) = watch::channel(());
         let app = self.app.clone();
-        let port = self.listener.local_addr().map_or(0, |address| address.port());
         let router = with_console(
             router(self.app.clone()),
             self.app,
             self.keys,
             self.login_codes,
-            port,
+            self.address.port(),
             self.console_hosts,
         );
-        let serve = connections::serve(self.listener, router, self.connections, stopped);
-        let mut serving = tokio::spawn(serve);
+        let mut serving = JoinSet::new();
+        for listener in self.listeners {
+            let connections = Arc::clone(&self.connections);
+            serving.spawn(connections::serve(listener, router.clone(), connections, stopped.clone()));
+        }
         let still_serving = tokio::select! {
             () = shutdown => true,
-            ended = &mut serving => {
+            ended = serving.join_next() => {
                 tracing::error!(?ended, "the server stopped serving requests");
                 false
             },
         };
-        if still_serving && self.agents_on_exit == AgentsOnExit::Pause {
-            pause_on_exit::pause_agents(&app, &self.worker).await;
-        }
+        let unpaused = match self.agents_on_exit {
+            AgentsOnExit::Pause if still_serving => pause_on_exit::pause_agents(&app, &self.worker).await,
+            AgentsOnExit::Pause => self.worker.runs().len(),
+            AgentsOnExit::Continue | AgentsOnExit::End => 0,
+        };
         drop(stop);
         if self.agents_on_exit == AgentsOnExit::End {
             self.worker.stop_all(GRACE).await;
         }
         // Long polls and live streams do not end on their own.
-        if still_serving && tokio::time::timeout(GRACE, &mut serving).await.is_err() {
-            serving.abort();
+        let all_served = async { while serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all_served).await.is_err() {
+            serving.abort_all();
         }
         self.tasks.shutdown().await;
+        unpaused
     }
 }

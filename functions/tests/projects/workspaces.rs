@@ -1,7 +1,7 @@
 //! Requirements of briefs on workspaces, and defaults of templates (decision 92).
 
 use pilothouse_app::placement::WorkerAssigner;
-use pilothouse_store::WorkerKey;
+use pilothouse_store::{Commit, WorkerKey};
 use pilothouse_wire::worker::Heartbeat;
 use serde_json::{Value, json};
 
@@ -14,10 +14,14 @@ fn agent(brief: &Value) -> Value {
 }
 
 impl ProjectFixture {
-    /// A worker of the owner sends a heartbeat.
+    /// The worker `gpu-1` of the owner sends a heartbeat.
     async fn worker_announces(&self, workspace: Value) {
+        self.announces("gpu-1", workspace).await;
+    }
+
+    async fn announces(&self, id: &str, workspace: Value) {
         let assigner = WorkerAssigner::of(&self.app);
-        let key = WorkerKey { owner: owner(), id: "gpu-1".parse().unwrap() };
+        let key = WorkerKey { owner: owner(), id: id.parse().unwrap() };
         let heartbeat = json!({ "capacity": 2, "workspace": workspace });
         let heartbeat: Heartbeat = serde_json::from_value(heartbeat).unwrap();
         assigner.record_heartbeat(&key, &heartbeat).await.unwrap();
@@ -50,6 +54,25 @@ async fn start_that_no_worker_can_satisfy_is_refused() {
     let workers = fixture.app.store.workers(&owner(), 10, None).await.unwrap();
     let announced = serde_json::to_value(&workers.items[0].value.workspace.capabilities).unwrap();
     assert_eq!(announced, json!(["terminal", "gpu"]));
+}
+
+#[tokio::test]
+async fn requirements_that_the_place_of_a_session_lacks_are_refused() {
+    let fixture = ProjectFixture::spawned().await;
+    fixture.announces("small", json!({ "capabilities": ["terminal"] })).await;
+    fixture.announces("large", json!({ "capabilities": ["terminal", "gpu"] })).await;
+    // The session has run on the worker without a GPU.
+    let mut commit = Commit::new();
+    let small = WorkerKey { owner: owner(), id: "small".parse().unwrap() };
+    commit.home(fixture.session, &small).unwrap();
+    fixture.app.store.commit(commit).await.unwrap();
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let needed = |capability: &str| json!({ "workspaceRequirements": { "capabilities": [capability] } });
+    let (status, body) = fixture.send("PATCH", &path, needed("gpu")).await;
+    let why = "the session of the agent stays where it has run: the worker small: it does not announce the capability `gpu`";
+    assert_eq!((status, &body["violations"][0]["message"]), (422, &json!(why)), "{body}");
+    assert_eq!(body["violations"][0]["field"], "workspaceRequirements");
+    assert_eq!(fixture.send("PATCH", &path, needed("terminal")).await.0, 200);
 }
 
 #[tokio::test]

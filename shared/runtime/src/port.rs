@@ -30,6 +30,12 @@ pub trait AgentRuntime: Send + Sync {
         None
     }
 
+    /// Whether this place has the folders of a session, so that the session stays here (decision 23). Always false for a runtime whose
+    /// workers are recorded with the sessions.
+    fn has_folders_of(&self, _session: AgentSessionId) -> bool {
+        false
+    }
+
     /// Checks whether another session may start, before any of its data is stored.
     fn admit_start(&self) -> Result<(), AtCapacity> {
         Ok(())

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pilothouse_tests::{Machine, ServerProcess, Session};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::scripts::{say, script, turn};
@@ -84,6 +86,39 @@ async fn a_full_disk_pauses_sessions_and_loses_nothing() {
     disk.clear();
     nothing_was_lost(&session).await;
     assert_eq!(session.view().await["currentRun"]["id"], run);
+}
+
+/// After the disk refused a write, stops work again as soon as there is any space, although the disk is still nearly full.
+#[tokio::test]
+async fn stops_are_carried_out_when_a_full_disk_gets_a_little_space() {
+    let machine = Machine { disk_mebibytes: Some(64), ..Machine::default() };
+    let environment = [("PILOTHOUSE_DISK_RESERVE_MIB", "16")];
+    let Some(server) = ServerProcess::start_on(1, &environment, machine).await else {
+        eprintln!("skipped: only root can mount the small disk of this test");
+        return;
+    };
+    let disk = server.disk().unwrap();
+    let (cancelled, paused) = tokio::join!(talking(&server), talking(&server));
+    let attempts = AtomicU32::new(0);
+    paused
+        .until_within(pilothouse_tests::PATIENCE, "a refused write", async || {
+            disk.fill(0);
+            // Accepted on a full disk, and stores the response to each key: only a refused write answers 507.
+            let key = attempts.fetch_add(1, Ordering::SeqCst).to_string();
+            let (api, path) = (server.api(), paused.path("/messages/queue"));
+            let cleared = api.send(Method::DELETE, &path, &[("idempotency-key", key.as_str())], None).await;
+            (cleared.status == 507).then_some(())
+        })
+        .await;
+    disk.release(10);
+    let cancel = cancelled.post("/cancel", json!({})).await;
+    assert!(matches!(cancel.status, 200 | 202), "{}", cancel.text);
+    cancelled.until_status("Cancelled").await;
+    let view = paused.until_status("Paused").await;
+    assert_eq!((&view["pausedReason"], &view["fullDisk"]), (&json!("disk-full"), &json!("server")));
+    paused.post("/resume", json!({})).await.refused(507, "storage-full");
+    disk.clear();
+    nothing_was_lost(&paused).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Silent runs: suspended sidecars, server outages, clock steps, and lost machines
 //! (`docs/decisions/0061-unreachable-runs.md`).
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,29 @@ async fn restarted_server_adopts_its_sessions() {
     assert_eq!((&view["status"], &view["hibernated"]), (&json!("Interrupted"), &json!(false)));
     let after = server.sidecars();
     assert!(before.iter().all(|sidecar| after.contains(sidecar)), "every process is kept");
+}
+
+/// A sidecar keeps the address of the server that started it. The next server listens there as well, or refuses to start.
+#[tokio::test]
+async fn server_at_another_address_keeps_its_agents() {
+    let mut server = ServerProcess::start(20).await;
+    let session = started(&server, until_told(), json!({})).await;
+    let before = server.sidecars();
+    let address = server.url().trim_start_matches("http://").to_owned();
+    server.kill9();
+    let other = TcpListener::bind(&address).unwrap();
+    let (code, said) = server.refused_restart();
+    assert_eq!(code, Some(1));
+    assert!(said.contains(&format!("reach this server only at http://{address}")), "{said}");
+    drop(other);
+    for _ in 0..2 {
+        server.restart_elsewhere().await;
+        assert!(TcpListener::bind(&address).is_err(), "it listens at the first address as well");
+    }
+    let session = Session::new(server.api(), session.id, session.started);
+    goes_on(&session).await;
+    assert_eq!(session.said().await, ["Working.", "Told: go on"]);
+    assert_eq!(server.sidecars(), before, "the same process");
 }
 
 /// During the sleep of a machine, its worker and its sidecar do not respond. The run continues, even after the deadline by which a

@@ -46,9 +46,11 @@ async fn only_models_that_the_operator_allows_are_used() {
         "name": "T", "modelId": "other", "allowedTools": ["Read"], "defaultBudgetCapUsd": "1", "adapter": "script",
     });
     refused(Method::POST, "/api/agents/templates", template, "modelId", other).await;
+    let project = json!({ "name": "P", "description": "d", "goals": [], "workstreams": [{ "id": "api", "name": "API" }] });
+    api.post("/api/projects", project).await.expect(201);
     let agent = json!({
         "objective": "Do it", "workingDirectory": server.work_folder(), "budgetCapUsd": "1",
-        "brief": { "adapter": "script", "modelPreference": "other" },
+        "brief": { "role": "Builder", "workstream": "api", "adapter": "script", "modelPreference": "other" },
     });
     refused(Method::POST, "/api/agents/spawn", agent, "brief.modelPreference", other).await;
 

@@ -33,7 +33,8 @@ struct UpdateState {
 
 /// Responds with 200 and the agent. The session receives the changed brief with its next run or reload. A removed tool and a changed
 /// rule hold for the next call; another model is used at once, if the agent can change it while it runs; another adapter drives the
-/// next session of the agent. The workstream of an agent cannot be changed.
+/// next session of the agent. The workstream of an agent cannot be changed. Requirements that the place of its session does not satisfy
+/// are refused, because a session stays where it has run.
 async fn update_brief(
     State(app): State<App>,
     command: CommandContext,
@@ -49,8 +50,9 @@ async fn update_brief(
         let before = agent.value.brief();
         let brief = changes.over(before)?.checked(&project, "")?;
         if brief.workspace_requirements != before.workspace_requirements {
-            let labels = &session.conversation.session.settings().labels;
-            app.check_workspace(&command.owner, labels, &brief, "").await?;
+            let session = &session.conversation.session;
+            app.check_workspace(&command.owner, &session.settings().labels, &brief, "").await?;
+            app.check_place(session, &brief, "").await?;
         }
         Ok(UpdateState { agent, brief, project, session })
     };

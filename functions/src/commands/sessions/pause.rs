@@ -7,7 +7,7 @@ use pilothouse_app::command::{CommandContext, CommandResponse};
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{NoBody, Problem, Session};
 use pilothouse_domain::AgentSessionId;
-use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::session::{AgentSessionStatus, SessionError};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("sessions-pause", Verb::Post, "/api/agents/sessions/{id}/pause", |verb| {
@@ -27,17 +27,45 @@ async fn pause_session(
     app.change_session(&command.as_stop(), id, |it, ctx| Ok(it.session.request_pause(ctx)?)).await
 }
 
-/// Pauses a Running session before the server exits. Returns whether a pause was requested.
-pub async fn before_exit(app: &App, id: AgentSessionId) -> Result<bool, Problem> {
-    let session = app.store.session(id).await?;
-    let Some(session) = session.filter(|session| session.status() == AgentSessionStatus::Running) else {
-        return Ok(false);
-    };
+/// What a session does before its server exits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeforeExit {
+    /// Its agent does not work.
+    AtRest,
+    /// It is being paused, or its status changes soon: repeat the call.
+    Changing,
+    /// Its agent works and cannot pause.
+    CannotPause,
+}
+
+/// Pauses a session before the server exits, if it is Running.
+///
+/// # Errors
+/// The store failed; a repeated call may succeed.
+pub async fn before_exit(app: &App, id: AgentSessionId) -> Result<BeforeExit, Problem> {
+    use AgentSessionStatus as S;
+    let Some(session) = app.store.session(id).await? else { return Ok(BeforeExit::AtRest) };
+    match session.status() {
+        S::Running => {}
+        // A session with a process is Queued until its sidecar is ready.
+        S::Queued | S::Interrupting | S::Pausing | S::Resuming | S::Cancelling => {
+            return Ok(BeforeExit::Changing);
+        }
+        S::Interrupted
+        | S::Paused
+        | S::Cancelled
+        | S::WaitingForInput
+        | S::WaitingForApproval
+        | S::Idle
+        | S::ContextExhausted
+        | S::Completed
+        | S::Failed => return Ok(BeforeExit::AtRest),
+    }
     let command = CommandContext::for_server(session.owner_id().clone(), "pause-agents-on-exit");
     match app.change_session(&command, id, |it, ctx| Ok(it.session.request_pause(ctx)?)).await {
-        Ok(_) => Ok(true),
+        Err(Problem::Session(SessionError::NotCapable { .. })) => Ok(BeforeExit::CannotPause),
         // The turn has just ended, or the owner has changed the session meanwhile.
-        Err(Problem::Session(_)) => Ok(false),
+        Ok(_) | Err(Problem::Session(_)) => Ok(BeforeExit::Changing),
         Err(problem) => Err(problem),
     }
 }

@@ -57,7 +57,7 @@ input_with_session_options! {
         /// Ids of the models that its sessions may use: at most 50, with `modelId` among them. `*` at the end of an id stands for any
         /// ending. Default: all models that the server allows.
         #[deserr(default)]
-        pub allowed_models: AllowedModels,
+        pub allowed_models: Option<AllowedModels>,
         /// The base system prompt. The instructions of skills follow it.
         #[deserr(default)]
         pub system_prompt: Option<SystemPrompt>,
@@ -118,7 +118,7 @@ impl CreateTemplate {
             name: self.name.clone(),
             description: self.description.clone(),
             model_id: self.model_id.clone(),
-            allowed_models: self.allowed_models.clone(),
+            allowed_models: self.allowed_models.clone().unwrap_or_default(),
             system_prompt: self.system_prompt.clone(),
             allowed_tools: self.allowed_tools.clone(),
             default_budget: budget

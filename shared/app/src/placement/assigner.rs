@@ -8,7 +8,7 @@ use pilothouse_broker::{Broker, OutgoingMessage, QueueError};
 use pilothouse_domain::placement::{HeartbeatPolicy, PlacementRules};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, RunId, Timestamp};
 use pilothouse_runtime::{ReportError, RunEvents as _};
-use pilothouse_store::{Clock, CommitError, Loaded, Placement, Store, StoreError, WorkerKey, WorkerRecord};
+use pilothouse_store::{Clock, CommitError, Loaded, Store, StoreError, WorkerKey, WorkerRecord};
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::launch::{LaunchRequest, RunExit};
 use pilothouse_wire::worker::{Order, StopOrder};
@@ -131,9 +131,9 @@ impl WorkerAssigner {
     /// The worker that has the session's folders, if it is still registered (decision 23).
     pub(super) async fn home_of(
         &self,
-        placement: &Placement,
+        session: AgentSessionId,
     ) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
-        match self.store.home(placement.request.session_id).await? {
+        match self.store.home(session).await? {
             Some(home) => Ok(self.store.worker(&home).await?),
             None => Ok(None),
         }

@@ -134,7 +134,7 @@ impl WorkerAssigner {
         }
         state.is_current = self.session_of(&state.placement.value.request).await?.is_some();
         if state.is_current && rules.fits(&worker_offer(worker), &run_needs(&state.placement.value)) {
-            state.home = self.home_of(&state.placement.value).await?;
+            state.home = self.home_of(state.placement.value.request.session_id).await?;
         }
         Ok(state)
     }

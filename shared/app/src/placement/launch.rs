@@ -76,7 +76,7 @@ impl WorkerAssigner {
 
     /// Chooses a worker ([`PlacementRules::candidates`]). Shared workers are read only if no worker of the owner fits.
     async fn choose(&self, placement: &Placement) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
-        let home = self.home_of(placement).await?;
+        let home = self.home_of(placement.request.session_id).await?;
         match self.rules().candidates(&session_folders(home.as_ref()), &run_needs(placement)) {
             Candidates::FolderWorker => return Ok(home),
             Candidates::None => return Ok(None),

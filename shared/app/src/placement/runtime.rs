@@ -45,6 +45,11 @@ impl WorkerRuntime {
         Ok(self.assigner.store.placement(run).await?.is_some())
     }
 
+    /// Whether a registered worker has the folders of the session (decision 23).
+    pub async fn is_home_of(&self, session: AgentSessionId) -> Result<bool, AssignmentError> {
+        Ok(self.assigner.home_of(session).await?.is_some())
+    }
+
     async fn state_of(&self, run: RunId) -> Result<ProcessState, AssignmentError> {
         let store = &self.assigner.store;
         let Some(placement) = store.placement(run).await? else { return Ok(ProcessState::Unknown) };

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::UserId;
 use pilothouse_domain::placement::RunNeeds;
 use pilothouse_domain::project_agent::{AgentBrief, UnmetRequirement, WorkspaceRequirements};
+use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::{AgentSession, UserId};
 
 use crate::App;
 use crate::placement::facts::worker_offer;
@@ -14,6 +15,8 @@ use crate::problem::Problem;
 const PAGE: usize = 100;
 /// Most places that a refusal describes.
 const MAX_DESCRIBED: usize = 5;
+/// The name of the place of the runtime in messages.
+const BUILT_IN: &str = "the built-in runtime";
 
 impl App {
     /// Refuses a brief whose requirements no place satisfies. Unreachable workers count, because runs wait for them. `labels` are those of
@@ -57,6 +60,44 @@ impl App {
         Ok(lacking.map(warning).into_iter().collect())
     }
 
+    /// Refuses requirements that the place of the agent's session does not satisfy. A session that has run stays where its folders are
+    /// (decision 23), so a place that satisfies them elsewhere does not help it.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] names the unmet requirements. `root` is the path of the brief.
+    pub async fn check_place(
+        &self,
+        session: &AgentSession,
+        brief: &AgentBrief,
+        root: &str,
+    ) -> Result<(), Problem> {
+        use AgentSessionStatus as S;
+        let Some(needed) = &brief.workspace_requirements else { return Ok(()) };
+        if matches!(session.status(), S::Completed | S::Cancelled | S::ContextExhausted) {
+            return Ok(()); // only another session of the agent can run
+        }
+        let home = match self.store.home(session.id()).await? {
+            Some(home) => self.store.worker(&home).await?,
+            None => None,
+        };
+        let (place, unmet) = match home {
+            Some(home) => {
+                let worker = home.value;
+                (format!("the worker {}", worker.key.id.as_str()), needed.unmet(&worker.workspace))
+            }
+            None if self.runtime.has_folders_of(session.id()) => {
+                let offer = self.runtime.workspace().unwrap_or_default();
+                (BUILT_IN.to_owned(), needed.unmet(&offer))
+            }
+            None => return Ok(()),
+        };
+        if unmet.is_empty() {
+            return Ok(());
+        }
+        let why = format!("the session of the agent stays where it has run: {}", lacks(&place, &unmet));
+        Err(Problem::invalid(&format!("{root}workspaceRequirements"), why))
+    }
+
     /// The unmet requirements of each place. `None` if a place satisfies all.
     async fn lacking(
         &self,
@@ -72,7 +113,7 @@ impl App {
             if unmet.is_empty() {
                 return Ok(None);
             }
-            described.push(lacks("the built-in runtime", &unmet));
+            described.push(lacks(BUILT_IN, &unmet));
         }
         for of_owner in [true, false] {
             let mut after = None;

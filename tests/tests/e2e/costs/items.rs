@@ -20,6 +20,8 @@ pub(super) async fn two_agents(world: &World, project: &str) -> [AgentSessionId;
         "name": project,
         "workstreams": [{ "id": "api", "name": "The API" }, { "id": "docs", "name": "Guides" }],
         "spendingCap": { "usd": "100" },
+        // A report in a later tick reads the project, to see whether a scan is due.
+        "tickConfig": { "mode": "manual" },
     });
     let project = world.call("POST", "/api/projects", &project.to_string()).await;
     let mut sessions = Vec::new();
