@@ -35,6 +35,10 @@ const BEGAN: &str = "workspace-began";
 const REPORTED: &str = "reported-files.jsonl";
 /// The hash of the last list, which is not sent again.
 const LISTED: &str = "unreported-files.sha256";
+/// Most bytes of that file.
+const MAX_LISTED: u64 = 64;
+/// Most bytes of the record of what was reported.
+const MAX_REPORTED: u64 = 16 * 1024 * 1024;
 
 /// Files and folders that are read. The other ones are not listed.
 const MAX_VISITED: usize = 20_000;
@@ -81,7 +85,7 @@ impl ReportedFiles {
 
     /// The latest report of each path.
     fn load(&self) -> io::Result<HashMap<String, Report>> {
-        let text = match fs::read(&self.0) {
+        let text = match read_own(&self.0, MAX_REPORTED) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
             text => text?,
         };
@@ -116,14 +120,15 @@ pub(crate) async fn report(launch: &SidecarLaunch, spool: &Spool) -> Result<bool
     let detail = serde_json::to_value(&found)?;
     let (listed, hash) =
         (Path::new(&launch.session_home).join(LISTED), sha256_hex(detail.to_string().as_bytes()));
-    if fs::read_to_string(&listed).is_ok_and(|last| last == hash) {
+    if read_own(&listed, MAX_LISTED).is_ok_and(|last| last == hash.as_bytes()) {
         return Ok(false);
     }
     let notice = RawEvent::Notice { name: NOTICE.to_owned(), summary, detail: Some(detail) };
     spool.append(Outgoing::event(notice)?).await?;
     // Outside of a container, whose agent may have made a link of it.
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags.bits());
     if let Err(error) = options.open(&listed).and_then(|mut file| file.write_all(hash.as_bytes())) {
         warn!(%error, "failed to note which files were listed; they will be listed again");
     }
@@ -261,6 +266,17 @@ fn load_rules(folder: &Path, total: &mut u64) -> io::Result<Gitignore> {
         let _ = rules.add_line(None, line);
     }
     rules.build().map_err(io::Error::other)
+}
+
+/// Reads at most `most` bytes of a file of the session that the agent of a container can replace.
+fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_file(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Opens a file to read. Does not block on a named pipe, and does not follow a link.

@@ -75,7 +75,9 @@ impl Up {
         let (console_hosts, default_adapter) = (self.console_host, self.default_adapter);
         let retention =
             Retention::of_days(self.retention_days).map_err(|error| CliError::Usage(error.to_string()))?;
-        let allowed_models = AllowedModels::new(self.allow_model)
+        // An empty variable is an empty list.
+        let allow_model = self.allow_model.into_iter().filter(|id| !id.trim().is_empty()).collect();
+        let allowed_models = AllowedModels::new(allow_model)
             .map_err(|error| CliError::Usage(format!("--allow-model {error}")))?;
         let options = Options {
             listen: self.listen,

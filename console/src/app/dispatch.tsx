@@ -150,6 +150,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
         <div className={s.dialogFoot}>
           <Button
             onClick={() => {
+              key.renew()
               draft.set(undefined)
               onClose()
             }}

@@ -1,19 +1,33 @@
-import { keepPreviousData, QueryClient, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, QueryCache, QueryClient, useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useRef } from 'react'
 import { ApiProblem } from '../api/client'
 import type { Page } from '../api/pages'
+import { failedReads, mark } from '../live/outdated'
 import { brakeChanges, roster, sessionChanges, sessionMessages } from '../live/roster'
 import { useStore } from '../live/store'
 import { throttled } from '../live/throttle'
 
+const cache = new QueryCache()
+
+// Older data stays on the screen while a read is repeated, so the page says that it may be out of date.
+cache.subscribe(({ type, query: { queryHash, state } }) => {
+  mark(failedReads, queryHash, type !== 'removed' && state.data !== undefined && state.fetchFailureCount > 0)
+})
+
+/** Whether a read may succeed when it is repeated: the connection was lost, or the server is busy or failed. */
+function isTransient(error: unknown): boolean {
+  return error instanceof ApiProblem && (error.status === 0 || error.status === 429 || error.status >= 500)
+}
+
 /** Streams report changes, so nothing is read again on a timer or on focus. */
 export const queries = new QueryClient({
+  queryCache: cache,
   defaultOptions: {
     queries: {
       staleTime: 5_000,
       refetchOnWindowFocus: false,
-      // A lost connection is retried; a refusal is shown.
-      retry: (failures, error) => error instanceof ApiProblem && error.status === 0 && failures < 20,
+      // A refusal is shown.
+      retry: (failures, error) => isTransient(error) && failures < 20,
       retryDelay: (attempt) => Math.min(500 * 2 ** attempt, 5_000),
       networkMode: 'always',
     },
@@ -27,6 +41,24 @@ export interface Followed {
   staleTime: 0
 }
 
+/** Repeats a read at most twice a second. One that takes longer is not cancelled by the next, which follows it. */
+function readingInTurn(read: () => Promise<void>): () => void {
+  let isWanted = false
+  let isReading = false
+  const readAll = async (): Promise<void> => {
+    isReading = true
+    while (isWanted) {
+      isWanted = false
+      await read()
+    }
+    isReading = false
+  }
+  return throttled(500, () => {
+    isWanted = true
+    if (!isReading) void readAll()
+  })
+}
+
 /**
  * Reads a query again when a count of changes increases, at most twice a second. The count is `undefined` until the stream is connected;
  * the query is read when it appears.
@@ -35,7 +67,7 @@ export function useReadAgain(key: readonly unknown[], changes: number | undefine
   const client = useQueryClient()
   const name = JSON.stringify(key)
   const read = useMemo(
-    () => throttled(500, () => void client.invalidateQueries({ queryKey: JSON.parse(name) as unknown[] })),
+    () => readingInTurn(() => client.invalidateQueries({ queryKey: JSON.parse(name) as unknown[] })),
     [client, name],
   )
   const seen = useRef(changes)

@@ -76,13 +76,14 @@ function isFor(subscription: PushSubscription, key: Uint8Array): boolean {
 
 /** Subscribes this browser, or changes what it receives. Asks the person for permission the first time. */
 export async function subscribe(device: string, kinds: readonly NotificationKind[]): Promise<void> {
+  // Not within the lock: an unanswered question would block the changes of all tabs.
+  if ((await Notification.requestPermission()) !== 'granted') {
+    throw new Error('The browser does not allow notifications from this page. Change that in its settings for this site.')
+  }
   await exclusively(() => subscribed(device, kinds))
 }
 
 async function subscribed(device: string, kinds: readonly NotificationKind[]): Promise<void> {
-  if ((await Notification.requestPermission()) !== 'granted') {
-    throw new Error('The browser does not allow notifications from this page. Change that in its settings for this site.')
-  }
   const registration = await worker()
   const { publicKey } = await data(api.GET('/api/web-push/key'))
   const key = bytesOf(publicKey)
@@ -128,12 +129,9 @@ export async function unsubscribe(id: string): Promise<void> {
   await exclusively(() => remove(id))
 }
 
-/** Removes the subscription of this browser, if there is one. */
-export async function unsubscribeThisDevice(): Promise<void> {
-  await exclusively(async () => {
-    const device = stored()
-    if (device !== undefined) await remove(device.id)
-  })
+/** Forgets the subscription of this browser after a log-out. The server has removed it with the login. */
+export async function forgetThisDevice(): Promise<void> {
+  await exclusively(forget)
 }
 
 /**

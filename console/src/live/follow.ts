@@ -1,10 +1,7 @@
 import { useEffect, useState } from 'react'
 import { ApiProblem } from '../api/client'
 import { failedReads, mark } from './outdated'
-import { LiveSocket } from './socket'
-
-const FIRST_DELAY = 300
-const LONGEST_DELAY = 5_000
+import { FIRST_DELAY, LiveSocket, LONGEST_DELAY } from './socket'
 
 /**
  * Repeats a read until it succeeds: the stream sends only what changes later. Meanwhile, the page shows that it may be out of date. At 401,

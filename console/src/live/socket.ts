@@ -3,8 +3,9 @@ import { consoleKey } from '../api/key'
 import { lostStreams, mark } from './outdated'
 import { throttled } from './throttle'
 
-const FIRST_DELAY = 300
-const LONGEST_DELAY = 5_000
+/** The wait before the first repetition of a connection or read, in milliseconds; it doubles up to `LONGEST_DELAY`. */
+export const FIRST_DELAY = 300
+export const LONGEST_DELAY = 5_000
 
 /** A browser does not say why it could not connect. If the login has expired, the response to this request leads to the login. */
 const checkLogin = throttled(LONGEST_DELAY, () => {

@@ -102,6 +102,8 @@ export function RosterScreen() {
     const next = order[Math.min(Math.max(at + step, 0), order.length - 1)]
     if (next === undefined) return
     setSelected(next)
+    // Enter then opens this session, not the link that had the focus.
+    list.current?.focus({ preventScroll: true })
     virtual.scrollToIndex(rows.findIndex((row) => row.kind === 'session' && row.session.id === next))
   }
   useKeys({

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { api, consoleRequest, data } from '../api/client'
 import { storeConsoleKey } from '../api/key'
-import { unsubscribeThisDevice } from '../app/webPush'
+import { forgetThisDevice } from '../app/webPush'
 import { chooseTheme, theme, type Theme } from '../app/theme'
 import { useStore } from '../live/store'
 import { ActionButton, Card, Field, Problem, s } from '../ui'
@@ -70,9 +70,10 @@ export function SettingsScreen() {
           <div>
             <ActionButton
               action={async () => {
-                await unsubscribeThisDevice()
                 await consoleRequest('logout', {})
                 storeConsoleKey(null)
+                // A browser without push services fails here, and there is nothing to forget.
+                forgetThisDevice().catch(() => undefined)
               }}
               done={() => void navigate({ to: '/login' })}
             >

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
+use pilothouse_app::error_chain;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::artifact::Artifact;
 use pilothouse_domain::coherence::similarity::is_comparable;
@@ -23,28 +24,38 @@ const DECISIONS: usize = 5;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Open issues of a project that are considered for a request.
 const WAITING: usize = 50;
+/// Waiting issues whose texts are read for a request.
+const MAX_READ: usize = 8;
 
-/// The request for the review of `issue`, together with other issues that wait for a review, while all texts fit in.
+/// The request for the review of `issue`, together with other issues that wait for a review, while all texts fit in. After a failed
+/// review, the issue is judged alone.
 pub(crate) async fn assemble(
     app: &App,
     issue: &CoherenceIssue,
     project: &Project,
 ) -> Result<ReviewRequest, Problem> {
     let mut request = request_for(app, issue, project).await?;
+    if issue.failed_reviews() > 0 {
+        return Ok(request);
+    }
     let open =
         app.store.coherence_issues(issue.owner_id(), project.id(), IssueList::Open, WAITING, None).await?;
-    for other in open.items {
+    let waits = |other: &CoherenceIssue| {
+        other.id() != issue.id() && other.needs_review() && !other.has_given_up_review()
+    };
+    for other in open.items.iter().filter(|other| waits(other)).take(MAX_READ) {
         if request.candidates.len() == ReviewRequest::MAX_CANDIDATES
             || !request.has_room_for(&BTreeMap::new())
         {
             break;
         }
-        if other.id() == issue.id() || !other.needs_review() || other.has_given_up_review() {
-            continue;
-        }
-        let added = request_for(app, &other, project).await?;
-        if request.has_room_for(&added.artifact_contents) {
-            request.extend(added);
+        match request_for(app, other, project).await {
+            Ok(added) if request.has_room_for(&added.artifact_contents) => request.extend(added),
+            Ok(_) => {}
+            // Its own review reports it.
+            Err(cause) => {
+                tracing::warn!(issue = %other.id(), cause = %error_chain(&cause), "left an issue out of a review");
+            }
         }
     }
     Ok(request)

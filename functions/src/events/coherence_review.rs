@@ -139,11 +139,11 @@ async fn review(app: &App, id: CoherenceIssueId) -> Result<MessageOutcome, Probl
         output_tokens: tokens.output,
         spent_usd: model.cost(named, tokens),
     };
+    // The issue of the message is the first candidate.
     let (own, others) = match answer {
-        Ok(mut results) => {
-            let at = results.iter().position(|result| result.candidate_id == id);
-            let own = at.map(|at| results.swap_remove(at)).ok_or(ReviewFailure::InvalidAnswer);
-            (own, results)
+        Ok(results) => {
+            let mut results = results.into_iter();
+            (results.next().ok_or(ReviewFailure::InvalidAnswer), results.collect())
         }
         Err(failure) => (Err(failure), Vec::new()),
     };
@@ -231,7 +231,7 @@ async fn ask(
                 correction = format!(
                     "\n\nYour answer was invalid: {violations}. Answer again in the required format."
                 );
-                request.candidates.truncate(1);
+                request.keep_first();
             }
         }
     }

@@ -81,7 +81,7 @@ impl BatchOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOutcome {
     Done,
-    /// The message must be retried after this pause, with its successors in the group. The receive does not count.
+    /// The message must be retried after this pause, with its successors in the group. The receive does not count, except in SQS.
     Later(Duration),
 }
 

@@ -13,7 +13,7 @@ const VISIBILITY: Duration = Duration::from_mins(1);
 /// The visibility timeout of reviews, which wait for a model.
 const REVIEW_VISIBILITY: Duration = Duration::from_mins(12);
 /// A limit that only a message reaches that kills its receivers. [`crate::batch`] moves failing messages to the dead letters earlier,
-/// with the cause, and the receives of messages that only wait do not count (decision 9).
+/// with the cause. The embedded broker does not count the receives of messages that only wait; SQS does (decision 9).
 const MAX_RECEIVES: u32 = 102;
 
 fn named(name: impl Into<String>) -> QueueName {
@@ -41,8 +41,8 @@ pub fn announcements() -> QueueName {
     named("announcements.fifo")
 }
 
-/// Deliveries to webhooks: one group per endpoint for first attempts, so that endpoints do not delay each other, and one group per
-/// delivery for retries.
+/// Deliveries to webhooks and browsers: one group for the first attempts to each, so that they do not delay each other, and one group for
+/// the retries of a delivery.
 pub fn webhooks() -> QueueName {
     named("webhooks.fifo")
 }

@@ -47,6 +47,8 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     if let Some(policy) = &policies.delegation_policy {
         composition.sub_agents.retain(|agent| policy.offers(agent.name.as_str()));
     }
+    let allowed = [&app.allowed_models, session.allowed_models()];
+    composition.sub_agents.retain(|agent| allowed.iter().all(|models| models.check(&agent.model_id).is_ok()));
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
         tracing::warn!(session = %session.id(), ?names, "left out skills that exceed the size of the configuration");

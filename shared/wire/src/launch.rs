@@ -85,7 +85,7 @@ pub struct SidecarLaunch {
     /// Confinement of the agent's programs by the kernel; `None` leaves them the rights of their user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<LaunchConfinement>,
-    /// Absolute paths that the kernel hides from the agent's programs, if it can; nothing else is restricted. For sidecars in
+    /// Absolute paths that the kernel hides from the agent's programs, if it can; no other file is hidden. For sidecars in
     /// containers, which isolate the agent from everything but the folders of its run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_where_supported: Vec<PathBuf>,

@@ -143,6 +143,7 @@ impl Driver {
     async fn complete(&mut self, outcome: SessionOutcome) -> Result<(), DriverExit> {
         let Some(turn_id) = self.turn.take() else { return Ok(()) };
         self.setup.requests.close();
+        self.stop_commands().await;
         self.refuse_given(&turn_id).await?;
         self.sync_conversation().await?;
         let output = self.setup.submitted.take();
@@ -154,6 +155,7 @@ impl Driver {
     }
 
     async fn end(&mut self, is_error: bool, reason: &str, message: Option<String>) -> Result<(), DriverExit> {
+        self.stop_commands().await;
         if !is_error {
             self.sync_conversation().await?;
         }
@@ -161,6 +163,13 @@ impl Driver {
         let end = SessionEnd { is_error, reason: reason.into(), message, output };
         self.events.emit(RawEvent::SessionEnd(end)).await?;
         Err(DriverExit::Over)
+    }
+
+    /// Ends what runs in the background. Held work, which its driver may continue, has left it running.
+    async fn stop_commands(&self) {
+        if let Ok(session) = self.session() {
+            session.stop_commands().await;
+        }
     }
 
     /// Aborts the agent's work and publishes its remaining events.
@@ -174,6 +183,7 @@ impl Driver {
         self.owner_command_tags.clear();
         let session = self.session()?.clone();
         session.abort().await;
+        session.stop_commands().await;
         if let Some(work) = self.work.take() {
             if std::mem::take(&mut self.executing) {
                 work.abort();

@@ -61,7 +61,7 @@ pub(super) struct Prepared {
     pub(super) refusal: Option<String>,
 }
 
-/// Hides paths and restricts nothing else, for an agent in a container. Without support by the kernel or the container's engine, the
+/// Hides paths and no other file, for an agent in a container. Without support by the kernel or the container's engine, the
 /// agent is not confined, which the log says.
 pub(super) fn hiding(paths: &[PathBuf]) -> Option<Confinement> {
     match try_hiding(paths) {

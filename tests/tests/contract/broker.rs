@@ -112,7 +112,8 @@ async fn message_that_only_waits_does_not_use_up_its_receives() {
         assert_eq!(received(&broker).await, [], "it waits");
         subject.ahead.advance(Duration::from_secs(5));
     }
-    broker.delete(&queue(), &receipts).await.unwrap();
+    // Each is stale as soon as the message is received again.
+    broker.delete(&queue(), &receipts[..4]).await.unwrap();
 
     // Failures count, also after a restart.
     let failed = received(&broker).await;

@@ -251,7 +251,7 @@ async fn stream_ends_when_its_login_or_token_expires() {
     let server = Server::start_with(1, &[]).await;
     let browser = Browser::open(&server).await;
     let of_browser = follow_as_browser(&server, &browser.cookie, &browser.key).await;
-    let token = server.keys().mint(&server.owner("local"), Duration::from_secs(5)).unwrap();
+    let token = server.keys().mint(&server.owner("local"), Duration::from_secs(1)).unwrap();
     let of_token = follow(&server, &[("authorization", &*format!("Bearer {token}"))]).await;
     until_closed(of_token).await;
     let own = [("cookie", &*browser.cookie), (KEY, &*browser.key)];

@@ -178,23 +178,6 @@ async fn browser_receives_the_kinds_of_notifications_that_its_owner_chose() {
     assert_eq!(kinds_of("failures", &failures), ["session-completed"]);
 }
 
-/// A failed delivery waits five seconds, in which its notification is read.
-#[tokio::test]
-async fn notification_that_was_read_elsewhere_is_not_sent() {
-    let server = Server::start(1).await;
-    let service = PushService::responding(&[503, 201]).await;
-    let phone = Browser::new();
-    server.api().post(SUBSCRIPTIONS, phone.subscription(&service, "phone")).await.expect(201);
-    let session = started(&server, &with_output()).await;
-    until_delivered(&server, &service, 1).await;
-    server.api().post("/api/notifications/read", json!({})).await.expect(200);
-    let output = session.view().await["output"]["outputId"].clone();
-    session.post("/approve", json!({ "outputId": output })).await.expect(200);
-    let deliveries = until_delivered(&server, &service, 2).await;
-    let kinds: Vec<_> = deliveries.iter().map(|delivery| phone.read(delivery)["kind"].clone()).collect();
-    assert_eq!(kinds, ["output-ready", "session-completed"]);
-}
-
 /// A browser cancels its subscription without telling the server. Its push service then responds with 410.
 #[tokio::test]
 async fn cancelled_subscription_is_removed() {

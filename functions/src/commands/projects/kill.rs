@@ -34,19 +34,17 @@ async fn kill_agents(
     let stop = CommandContext::for_server(command.owner.clone(), command.function);
     let mut agents = Vec::new();
     for agent in project.agents().keys() {
-        let view = app.agent_view(&command.owner, *agent).await?;
-        if view.is_active() {
-            match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
-                Ok(_) => {
-                    agents.push(app.agent_view(&command.owner, *agent).await?);
-                    continue;
-                }
-                // The session is over.
-                Err(Problem::Session(_)) => {}
-                Err(problem) => return Err(problem),
-            }
-        }
+        // First: after this, no recovery makes the agent active without being seen below.
         crashes::leave_to_person(&app, *agent).await?;
+        if !app.agent_view(&command.owner, *agent).await?.is_active() {
+            continue;
+        }
+        match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
+            Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
+            // The session ended meanwhile, perhaps by a crash.
+            Err(Problem::Session(_)) => crashes::leave_to_person(&app, *agent).await?,
+            Err(problem) => return Err(problem),
+        }
     }
     Ok(Json(KilledAgents { agents }))
 }

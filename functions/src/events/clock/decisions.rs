@@ -54,9 +54,11 @@ async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
             let commit = follow_policy(app, *decision, &project, replacement, ctx)?;
             Ok(Decision::Commit(commit, true))
         }
-        DueState::Recovery(state, preferred) => {
-            Ok(Decision::Commit(recover(app, &state, preferred, ctx)?, true))
-        }
+        DueState::Recovery(state, preferred) => match recover(app, &state, preferred, ctx) {
+            // The end of the process comes first. The deadline stays due.
+            Err(Problem::Session(SessionError::ProcessStopping)) => Ok(Decision::Unchanged(false)),
+            recovered => Ok(Decision::Commit(recovered?, true)),
+        },
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }

@@ -217,6 +217,14 @@ impl ReviewRequest {
         }
     }
 
+    /// Leaves out all candidates but the first, and their texts.
+    pub fn keep_first(&mut self) {
+        self.candidates.truncate(1);
+        if let Some(first) = self.candidates.first() {
+            self.artifact_contents.retain(|id, _| first.artifact_ids.contains(id));
+        }
+    }
+
     /// JSON Schema of the answer.
     pub fn answer_schema() -> Value {
         let categories = CoherenceCategory::ALL.map(|category| category.to_string());

@@ -72,7 +72,12 @@ pub(crate) fn find_unfinished_runs(
             continue;
         }
         dir.adopt_engine(engine)?;
-        match dir.request(run).and_then(|request| Ok::<_, RunDirError>((request, dir.exit()?))) {
+        // The lock shows whether a container lives, whatever its agent wrote.
+        let exit = || match dir.exit() {
+            Err(_) if dir.engine().is_some() => Ok(None),
+            exit => exit,
+        };
+        match dir.request(run).and_then(|request| Ok::<_, RunDirError>((request, exit()?))) {
             Ok(unfinished) => found.push(unfinished),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;

@@ -2,7 +2,7 @@
 //! it was killed at any moment.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,8 @@ const LOCK: &str = "lock";
 const SPOOL: &str = "spool.db";
 const LOG: &str = "sidecar.log";
 const EXITED: &str = "exited.json";
+/// Most bytes of the record of an exit.
+const MAX_EXIT: u64 = 64 * 1024;
 const FINISHED: &str = "finished";
 /// The record of the engine in earlier versions.
 const OLD_ENGINE: &str = "engine";
@@ -99,7 +101,7 @@ impl RunDir {
     }
 
     pub(crate) fn exit(&self) -> Result<Option<RunExit>, RunDirError> {
-        match fs::read(self.path.join(EXITED)) {
+        match read_replaceable(&self.path.join(EXITED), MAX_EXIT) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map(Some)
                 .map_err(|source| RunDirError::Parse { file: EXITED, source }),
@@ -111,10 +113,10 @@ impl RunDir {
     /// Records the exit. After that no sidecar starts in this directory.
     pub(crate) fn record_exit(&self, exit: &RunExit) -> io::Result<()> {
         let new = self.path.join(format!("{NEW_PREFIX}{EXITED}"));
-        if new.exists() {
-            fs::remove_file(&new)?;
+        match fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => write_new(&new, &serde_json::to_vec_pretty(exit)?)?,
         }
-        write_new(&new, &serde_json::to_vec_pretty(exit)?)?;
         fs::rename(&new, self.path.join(EXITED))
     }
 
@@ -212,6 +214,17 @@ impl RunDir {
         }
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(REPLACEABLE).open(log)
     }
+}
+
+/// Reads at most `most` bytes of a file that an agent in a container can replace.
+fn read_replaceable(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(REPLACEABLE).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {

@@ -10,7 +10,6 @@ use pilothouse_wire::launch::{BrokerAccess, LaunchRequest, RunAccess, RunExit};
 use pilothouse_wire::worker::{ClaimResponse, ClaimRun, ReportExit, WorkerId};
 use tokio::time::timeout;
 
-use super::heartbeat::is_transient;
 use crate::{ClaimOutcome, RunClaims};
 
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,7 +78,7 @@ impl RunEvents for ControlPlane {
         match timeout(HEALTH_TIMEOUT, self.client.health()).await {
             Ok(Ok(())) => true,
             // Any other answer shows that the control plane is reachable.
-            Ok(Err(error)) => !is_transient(&error),
+            Ok(Err(error)) => !error.is_transient(),
             Err(_) => false,
         }
     }

@@ -147,7 +147,7 @@ fn now() -> Timestamp {
 }
 
 /// Whether a failed request may succeed later without a change: the control plane is away, overloaded or fails.
-pub(super) fn is_transient(error: &ApiError) -> bool {
+fn is_transient(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { .. } | ApiError::Transport(_) => true,
         ApiError::Unexpected { status, .. } => *status >= 500 || *status == 429,

@@ -173,7 +173,28 @@ async fn container_that_forges_its_exit_is_killed_before_the_report() {
 
     let _worker = engine.worker(&fixture, &recorder).await;
     recorder.exit_of(request.run_id).await;
+    let killed = fs::read_to_string(engine.folder.join("killed")).unwrap();
+    assert!(killed.contains(&request.run_id.to_string()), "it was reported before it was killed");
     wait_until("the container has ended", || !is_locked(&dir.join("lock"))).await;
+}
+
+#[tokio::test]
+async fn container_with_an_exit_that_cannot_be_read_is_adopted() {
+    for exit in [r#"echo x > "$dir/exited.json""#, r#"mkfifo "$dir/exited.json""#] {
+        let behaviour = format!(r#"{exit}; : > "$dir/ready"; wait_for "$dir/go""#);
+        let fixture = WorkerFixture::new(&behaviour);
+        let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+        let worker = engine.worker(&fixture, &recorder).await;
+        let request = launched(&worker, &fixture).await;
+        let dir = fixture.dir(request.run_id);
+        wait_until("the exit is forged", || dir.join("ready").exists()).await;
+        drop(worker);
+
+        let worker = engine.worker(&fixture, &recorder).await;
+        assert!(worker.runs().iter().any(|(_, run, _)| *run == request.run_id), "{exit}");
+        fs::write(dir.join("go"), "").unwrap();
+        recorder.exit_of(request.run_id).await;
+    }
 }
 
 #[tokio::test]

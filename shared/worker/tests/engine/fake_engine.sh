@@ -29,6 +29,7 @@ run)
     ;;
 kill)
     pid=$(cat "$(dirname "$0")/containers/$4" 2>/dev/null) || { echo "no such container: $4" >&2 && exit 1; }
+    echo "$4" >> "$(dirname "$0")/killed"
     kill -s "${3#SIG}" -- "-$pid"
     ;;
 *) exit 64 ;;

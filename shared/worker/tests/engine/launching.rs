@@ -153,7 +153,7 @@ async fn a_failed_or_hanging_drain_does_not_block_the_report() {
     let fixture = WorkerFixture::new("exit 0");
     let recorder = fixture.recorder();
     let mut config = fixture.config();
-    config.timing.drain_timeout = Duration::from_millis(300);
+    config.timing.drain_timeout = Duration::from_secs(1);
     let worker = Worker::start(config, recorder.ports()).await.unwrap();
     for behaviour in ["exit 1", "grandchild; wait_for $dir/never"] {
         fixture.drain(behaviour);
@@ -210,11 +210,11 @@ async fn a_drain_that_makes_progress_is_not_ended() {
     let fixture = WorkerFixture::new("exit 0");
     fixture.drain(
         r#"batches=0
-        while [ $batches -lt 15 ]; do sleep 0.1; echo sent >> "$dir/spool.db"; batches=$((batches + 1)); done"#,
+        while [ $batches -lt 25 ]; do sleep 0.1; echo sent >> "$dir/spool.db"; batches=$((batches + 1)); done"#,
     );
     let recorder = fixture.recorder();
     let mut config = fixture.config();
-    config.timing.drain_timeout = Duration::from_secs(1);
+    config.timing.drain_timeout = Duration::from_secs(2);
     let worker = Worker::start(config, recorder.ports()).await.unwrap();
     let request = request();
     worker.launch(request.clone()).await.unwrap();

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::runner::Limits;
 use super::{BashEnd, BashOutcome, BashRunner};
 use crate::process::ProcessHandle;
 use crate::tool::text::{MAX_BYTES, tail};
@@ -59,7 +60,9 @@ struct End {
 
 /// The number is none of a command that runs or has unread output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("There is no background command {0}. It was never started, or its end was read already.")]
+#[error(
+    "There is no background command {0}. It was never started, its end was read already, or it was stopped when your work was interrupted."
+)]
 pub struct UnknownCommand(pub u32);
 
 /// Output since the reading before.
@@ -102,7 +105,7 @@ impl BackgroundCommands {
         Ok(number)
     }
 
-    /// Reads what a command wrote since the last reading. Waits up to `wait` for output or the end.
+    /// Reads the lines that a command wrote since the last reading. Waits up to `wait` for one, or for the end.
     pub async fn read(
         &self,
         number: u32,
@@ -110,7 +113,7 @@ impl BackgroundCommands {
         cancelled: &CancellationToken,
     ) -> Result<Reading, UnknownCommand> {
         let command = self.command(number)?;
-        let has_news = |news: &News| !news.output.is_empty() || news.end.is_some();
+        let has_news = |news: &News| news.output.contains('\n') || news.end.is_some();
         let mut news = command.news.subscribe();
         let waits = cancelled.run_until_cancelled(timeout_at(Instant::now() + wait, news.wait_for(has_news)));
         _ = waits.await;
@@ -169,7 +172,7 @@ impl BackgroundCommands {
     /// Takes the news. A command whose end was read is forgotten.
     fn take(&self, number: u32, command: &Command) -> Reading {
         let mut taken = News::default();
-        command.news.send_modify(|news| taken = News { end: news.end.clone(), ..std::mem::take(news) });
+        command.news.send_modify(|news| taken = news.take());
         let (end, whole) = match taken.end {
             None => (None, None),
             Some(end) => {
@@ -207,10 +210,18 @@ impl Command {
 }
 
 impl News {
+    /// Takes the complete lines; at the end also the rest. The rest of a line can be the rest of a secret, which is redacted as a whole.
+    fn take(&mut self) -> Self {
+        let lines = self.output.rfind('\n').map_or(0, |at| at + 1);
+        let rest = self.output.split_off(if self.end.is_some() { self.output.len() } else { lines });
+        let output = std::mem::replace(&mut self.output, rest);
+        Self { output, is_cut: std::mem::take(&mut self.is_cut), end: self.end.clone() }
+    }
+
     fn add(&mut self, chunk: &str) {
         self.output.push_str(chunk);
-        let shown = tail(&self.output).len();
         if self.output.len() > 2 * MAX_BYTES {
+            let shown = tail(&self.output).len();
             self.output.drain(..self.output.len() - shown);
             self.is_cut = true;
         }
@@ -225,10 +236,11 @@ async fn run(
     (cancelled, news, started): (CancellationToken, watch::Sender<News>, oneshot::Sender<ProcessHandle>),
 ) {
     let (progress, mut chunks) = mpsc::unbounded_channel();
-    let timeout = Some(timeout.unwrap_or(MAX_TIME));
+    // What is dropped of a piece is then too long for a reading, too.
+    let limits = Limits { time: Some(timeout.unwrap_or(MAX_TIME)), piece: 2 * MAX_BYTES };
     // The receiver waits for it.
     let on_start = |process: ProcessHandle| _ = started.send(process);
-    let running = runner.run_observed(&command, timeout, &cancelled, &progress, on_start);
+    let running = runner.run_observed(&command, limits, &cancelled, &progress, on_start);
     tokio::pin!(running);
     let outcome = loop {
         tokio::select! {
@@ -249,9 +261,10 @@ async fn run(
 impl Reading {
     /// The text for the model.
     pub fn text(&self) -> String {
-        let shown = tail(&self.output);
+        let output = self.output.trim_end_matches('\n');
+        let shown = tail(output);
         let mut text = if shown.trim().is_empty() { "(no new output)".to_owned() } else { shown.to_owned() };
-        if self.is_cut || shown.len() < self.output.len() {
+        if self.is_cut || shown.len() < output.len() {
             text = format!("[Earlier output was left out.]\n{text}");
         }
         if let Some(whole) = &self.whole {

@@ -12,8 +12,8 @@ use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
 
 /// Interval between progress events.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
-/// In bytes. A person does not read more in that time.
-const MAX_PROGRESS_BYTES: usize = 16 * 1024;
+/// Most bytes of a progress event. A person does not read more in that time.
+pub(super) const MAX_PROGRESS_BYTES: usize = 16 * 1024;
 
 pub(super) struct Output<'a> {
     dir: &'a Path,
@@ -106,19 +106,21 @@ impl<'a> Output<'a> {
 /// Emits new output in pieces of whole characters.
 pub(super) struct Progress<'a> {
     to: &'a mpsc::UnboundedSender<String>,
+    /// Most bytes of a piece. Of more, only the end is emitted.
+    most: usize,
     waiting: Vec<u8>,
     emitted_at: Instant,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(to: &'a mpsc::UnboundedSender<String>) -> Self {
-        Self { to, waiting: Vec::new(), emitted_at: Instant::now() }
+    pub(super) fn new(to: &'a mpsc::UnboundedSender<String>, most: usize) -> Self {
+        Self { to, most, waiting: Vec::new(), emitted_at: Instant::now() }
     }
 
     pub(super) fn push(&mut self, chunk: &[u8]) {
         self.waiting.extend_from_slice(chunk);
-        if self.waiting.len() > 4 * MAX_PROGRESS_BYTES {
-            self.waiting.drain(..self.waiting.len() - 2 * MAX_PROGRESS_BYTES);
+        if self.waiting.len() > 4 * self.most {
+            self.waiting.drain(..self.waiting.len() - 2 * self.most);
         }
     }
 
@@ -138,7 +140,10 @@ impl<'a> Progress<'a> {
         if piece.is_empty() {
             return;
         }
-        let skipped = piece.len().saturating_sub(MAX_PROGRESS_BYTES);
+        let skipped = piece.len().saturating_sub(self.most);
+        // Half a line can be half a secret.
+        let line = if skipped > 0 { piece[skipped..].iter().position(|byte| *byte == b'\n') } else { None };
+        let skipped = line.map_or(skipped, |at| skipped + at + 1);
         let text = clean(&String::from_utf8_lossy(&piece[skipped..]));
         let text = if skipped > 0 { format!("[…]\n{text}") } else { text };
         // There may be no receiver.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::output::{Output, Progress};
+use super::output::{MAX_PROGRESS_BYTES, Output, Progress};
 use super::{BackgroundCommands, BashConfig, BashEnd, BashOutcome};
 use crate::process::{Ending, ProcessHandle, Program};
 
@@ -20,6 +20,13 @@ use crate::process::{Ending, ProcessHandle, Program};
 const TERMINATION: Duration = Duration::from_millis(500);
 /// How long background processes of an ended command may write output.
 const DRAIN: Duration = Duration::from_millis(250);
+
+pub(super) struct Limits {
+    /// `None`: the default of the runner.
+    pub(super) time: Option<Duration>,
+    /// Most bytes of a piece of progress.
+    pub(super) piece: usize,
+}
 
 #[derive(Debug, Clone)]
 pub struct BashRunner {
@@ -50,14 +57,15 @@ impl BashRunner {
         cancelled: &CancellationToken,
         progress: &mpsc::UnboundedSender<String>,
     ) -> io::Result<BashOutcome> {
-        self.run_observed(command, timeout, cancelled, progress, |_| {}).await
+        let limits = Limits { time: timeout, piece: MAX_PROGRESS_BYTES };
+        self.run_observed(command, limits, cancelled, progress, |_| {}).await
     }
 
     /// Like [`Self::run`], and hands out the running program.
     pub(super) async fn run_observed(
         &self,
         command: &str,
-        timeout: Option<Duration>,
+        limits: Limits,
         cancelled: &CancellationToken,
         progress: &mpsc::UnboundedSender<String>,
         started: impl FnOnce(ProcessHandle) + Send,
@@ -78,10 +86,10 @@ impl BashRunner {
         started(handle.clone());
         let mut pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
 
-        let timeout = timeout.or(self.config.timeout);
+        let timeout = limits.time.or(self.config.timeout);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut output = Output::new(&self.config.output_dir, self.config.max_kept);
-        let mut progress = Progress::new(progress);
+        let mut progress = Progress::new(progress, limits.piece);
         let mut buffer = vec![0; 16 * 1024];
         let mut open = true;
         let mut exited: Option<(ExitStatus, Instant)> = None;

@@ -268,7 +268,7 @@ mod background {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
         let first = runner.background().start(&runner, FAMILY, None).await.unwrap();
-        let family = pids(&dir.path().join("pids"), 5).await;
+        let family = pids(&dir.path().join("pids"), 4).await;
         let stopped = runner.background().stop(first).await.unwrap();
         assert_eq!(stopped.end, Some(Ok(BashEnd::Cancelled)));
         assert!(!stopped.is_error());
@@ -332,5 +332,29 @@ mod background {
         assert!(reading.text().starts_with("[Earlier output was left out.]"), "{}", reading.text());
         assert!(reading.output.len() <= 3 * crate::tool::text::MAX_BYTES);
         runner.background().stop_all().await;
+    }
+
+    #[tokio::test]
+    async fn output_of_one_moment_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let number = runner.background().start(&runner, "seq 1 8000; sleep 600", None).await.unwrap();
+        let reading = read_until(&runner, number, "\n8000\n").await;
+        assert!(reading.output.starts_with("1\n2\n") && !reading.is_cut, "{} bytes", reading.output.len());
+        runner.background().stop_all().await;
+    }
+
+    #[tokio::test]
+    async fn unfinished_line_waits_for_its_rest_or_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = BashRunner::new(config(dir.path()));
+        let command =
+            "echo whole; printf half; touch printed; until [ -e go ]; do sleep 0.02; done; printf -- '-done'";
+        let number = runner.background().start(&runner, command, None).await.unwrap();
+        until("it is printed", || dir.path().join("printed").exists()).await;
+        assert_eq!(read_until(&runner, number, "whole").await.output, "whole\n");
+        std::fs::write(dir.path().join("go"), "").unwrap();
+        let last = read_until(&runner, number, "half-done").await;
+        assert_eq!((last.output.as_str(), last.end), ("half-done", Some(Ok(BashEnd::Exited(0)))));
     }
 }

@@ -117,8 +117,10 @@ impl RunLoop {
             if worked.is_err() {
                 self.stop_background().await;
             }
-            // A confirmed stop holds for what runs in the background, too.
-            if let Some(bash) = &self.shared.config.bash {
+            // A confirmed stop holds for what runs in the background, too. The driver continues held work, or ends it.
+            if !matches!(worked, Err(End::Held(_)))
+                && let Some(bash) = &self.shared.config.bash
+            {
                 bash.background().stop_all().await;
             }
             let outcome = worked.map_or_else(AgentOutcome::from, |()| AgentOutcome::Completed);

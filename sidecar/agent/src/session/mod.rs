@@ -331,5 +331,6 @@ impl AgentSession {
         self.shared.state().closed = true;
         self.shared.closing.cancel();
         self.abort().await;
+        self.stop_commands().await;
     }
 }

@@ -165,6 +165,7 @@ async fn background_command_stops_for_a_pause_and_ends_with_the_turn() {
         Step::tool("bash", json!({ "command": server, "background": true })),
         Step::tool("bash_output", json!({ "command": 1, "wait": 60 })),
         bash(&call),
+        Step::tool("bash_output", json!({ "command": 1 })),
         Step::text("Done."),
     ]));
     agent.begin(|_| {});
@@ -181,9 +182,15 @@ async fn background_command_stops_for_a_pause_and_ends_with_the_turn() {
     let_go(&agent, "call");
     agent.gateway.acknowledged(pause, "done").await;
     assert_eq!(state_of(process.trim()), Some('T'), "stopped before the pause is confirmed");
+    // A message of its owner during the pause continues the turn.
+    let id = agent.gateway.send(message("is it up?", MessagePriority::Immediate));
+    agent.gateway.acknowledged(id, "received").await;
     agent.gateway.send(Command::Resume {});
+    agent.gateway.acknowledged(id, "injected").await;
     agent.gateway.sees("turn_completed").await;
     assert_eq!(state_of(process.trim()), None, "ended before the end of the turn is reported");
+    let reading = "result ok: (no new output)\n\nThe command is running.";
+    assert!(agent.story().iter().any(|told| told == reading), "{:#?}", agent.story());
 }
 
 #[tokio::test]

@@ -124,7 +124,8 @@ impl Confinement {
         Ok(Self { hidden, readable: Vec::new(), writable: Vec::new(), writes_elsewhere: false })
     }
 
-    /// Grants write access to everything that is not hidden, except for devices and for the folders that contain a hidden path.
+    /// Grants write access to everything that is not hidden, except for the folders that contain a hidden path. For a container, which
+    /// has only the devices that its engine gave it.
     pub const fn allow_writing_elsewhere(&mut self) {
         self.writes_elsewhere = true;
     }
@@ -181,7 +182,8 @@ impl Confinement {
     /// Grants access to everything that is not hidden.
     fn grant_unhidden(&self, path: &Path, grants: &mut Vec<Grant>) -> io::Result<()> {
         let devices = Path::new("/dev");
-        if path == devices || self.hidden.iter().any(|hidden| path.starts_with(hidden)) {
+        let is_own_grant = path == devices && !self.writes_elsewhere;
+        if is_own_grant || self.hidden.iter().any(|hidden| path.starts_with(hidden)) {
             return Ok(());
         }
         if path != Path::new("/") && !self.hidden.iter().any(|hidden| hidden.starts_with(path)) {

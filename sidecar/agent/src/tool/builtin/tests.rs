@@ -308,7 +308,8 @@ fn tools_have_valid_schemas_and_unique_names() {
         assert!(!jsonschema::is_valid(&spec.input_schema, &json!({"unheard_of": 1})), "{}", spec.name);
     }
     names.sort();
-    assert_eq!(names, ["bash", "edit", "find", "grep", "list", "read", "write"]);
+    let expected = ["bash", "bash_output", "bash_stop", "edit", "find", "grep", "list", "read", "write"];
+    assert_eq!(names, expected);
 }
 
 /// Applies a unified diff like `patch`, to check that the displayed diff matches the edit.
