@@ -481,6 +481,8 @@ async fn project_without_layer_2_asks_no_model() {
     let issue = reviews.issue().await;
     assert_eq!(reviews.review(&issue).await, None);
     assert_eq!((reviews.model.asked(), reviews.issue().await), (0, issue));
+    // An audit requests reviews of issues from before it.
+    reviews.artifacts.fixture.advance(Duration::from_secs(1));
     let audit = json!({ "projectId": reviews.artifacts.fixture.project });
     let (_, audited) = reviews.artifacts.fixture.send("POST", "/api/coherence/audit", audit).await;
     assert_eq!(audited["requestedReviews"], 0);

@@ -87,8 +87,6 @@ uuid_ids! {
     OutputId = "an output id (a UUID)";
     /// Id of an envelope on the wire.
     EnvelopeId = "an envelope id (a UUID)";
-    /// Id of an item of the activity stream.
-    ActivityItemId = "an activity item id (a UUID)";
     /// Id of a template's classification rule for external events.
     ClassificationRuleId = "a classification rule id (a UUID)";
     /// Id of a task that an agent created (AG-012).

@@ -428,6 +428,10 @@ fn unreadable_or_empty_line_has_a_reason() {
     assert_eq!(translator.line(&line).ignored, Some(Ignored::RedactedThinking));
     line["message"]["content"] = json!([{"type": "thinking", "thinking": "", "signature": "AA"}]);
     assert_eq!(translator.line(&line).ignored, Some(Ignored::EmptyMessage));
+    for content in [json!([{"type": "text", "text": ""}]), json!("")] {
+        line["message"]["content"] = content;
+        assert_eq!(translator.line(&line).ignored, Some(Ignored::EmptyMessage), "{line}");
+    }
     assert_eq!(translator.line(&init()).ignored, Some(Ignored::RepeatedInit));
 }
 

@@ -93,6 +93,8 @@ async fn events_of_a_chain_are_published_to_other_contexts() {
     second.post("/close", json!({})).await.expect(200);
     let chain = until_chain(&second, "the end of the chain", |view| view["status"] == "Completed").await;
 
+    let listed = server.api().all("/api/agents/chains").await;
+    assert_eq!((&listed[0]["id"], &listed[0]["totalCostUsd"]), (&chain["id"], &json!("1.5")));
     let created = until_published(&first, "SessionChainCreatedEvent").await;
     assert_eq!(
         (&created["chainId"], &created["firstSessionId"], &created["originalObjective"]),

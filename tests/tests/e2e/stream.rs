@@ -6,7 +6,7 @@ use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::scripts::{say, script, short, turn};
+use crate::scripts::{endless, say, script, short, turn};
 use crate::server::{Server, started};
 
 /// Many lines, each followed by a tool call, and then rests.
@@ -131,6 +131,24 @@ async fn stream_reports_events_as_they_happen() {
     }
     assert_eq!(statuses, ["Running", "Idle"]);
     assert_eq!(queue, ["MessageEnqueuedEvent", "MessageDispatchedEvent", "MessageDeliveredEvent"]);
+}
+
+#[tokio::test]
+async fn stream_shows_requested_and_confirmed_statuses() {
+    let server = Server::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    let cursor = session.view().await["cursor"].as_str().unwrap().to_owned();
+    let mut stream = server.client().stream(session.id.parse().unwrap(), Some(&cursor)).await.unwrap();
+    session.post("/pause", json!({})).await.expect(202);
+    let mut statuses = Vec::new();
+    while statuses.last().is_none_or(|s| s != "Paused") {
+        let message = timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap();
+        if let StreamBody::Status(status) = message.body {
+            statuses.push(status.status.to_string());
+        }
+    }
+    assert_eq!(statuses, ["Pausing", "Paused"]);
 }
 
 /// A malformed or future cursor is refused before the stream begins.

@@ -385,7 +385,13 @@ mod tests {
     #[test]
     fn planning_and_handing_over_have_lines_of_their_own_types() {
         for (event, kind) in [
+            (SessionEvent::ContextExhausted { chain_id: None }, T::StatusChange),
             (SessionEvent::PlanCreated {}, T::PlanModeEnter),
+            (SessionEvent::ContextExhausted { chain_id: None }, T::StatusChange),
+            (
+                SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id: None },
+                T::HandoffInitiated,
+            ),
             (SessionEvent::HandoffDocumentRecorded { handoff_document_id: None }, T::HandoffInitiated),
         ] {
             let line = activity_of(&event, Timestamp::from_millis(0));

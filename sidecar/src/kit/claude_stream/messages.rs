@@ -33,6 +33,7 @@ impl Translator {
             return runtime_message(said, line, out);
         }
         match said {
+            Value::String(s) if s.is_empty() => {}
             Value::String(s) => {
                 self.say(AssistantContent::Text { text: s.as_str().into() }, subagent.as_ref(), out);
             }

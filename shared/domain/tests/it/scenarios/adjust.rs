@@ -162,20 +162,21 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
         .then(chosen, &"large".to_owned());
     let abandoned = |e: &&SessionEvent| matches!(e, SessionEvent::AdjustmentAbandoned { .. });
     assert_eq!(scenario.last.iter().filter(abandoned).count(), 2);
-    let scenario = made(Scenario::running().when(|s| s.adjust(&[model("large")])))
+    let both = [model("large"), thinks(ThinkingLevel::Max)];
+    let with_both = || made(made(Scenario::running().when(|s| s.adjust(&both))));
+    with_both()
         .told(ends(true))
         .when(Scenario::retry)
-        .then(chosen, &"large".to_owned());
-    drop(scenario);
-    let mut scenario = made(Scenario::running().when(|s| s.adjust(&[thinks(ThinkingLevel::Max)])))
-        .told(AgentFact::ContextExhausted);
+        .then(chosen, &"large".to_owned())
+        .then(|s| s.conv.session.thinking_level(), &Some(ThinkingLevel::Max));
+    let mut scenario = with_both().told(AgentFact::ContextExhausted);
     let session = &scenario.conv.session;
     let (chain, _) =
         SessionChain::from_handoff(&scenario.last, session, scenario.now).expect("a chain begins");
     let ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     let id = AgentSessionId::new(Uuid::from_u128(77));
     let (next, _) = session.continued(id, chain.next_place(), &ctx);
-    assert_eq!(next.thinking_level(), Some(ThinkingLevel::Max));
+    assert_eq!((next.model_id().as_str(), next.thinking_level()), ("large", Some(ThinkingLevel::Max)));
 }
 
 #[test]

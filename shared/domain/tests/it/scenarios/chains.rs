@@ -157,6 +157,23 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
 }
 
 #[test]
+fn task_list_is_replaced_as_a_whole() {
+    let task = |id: &str| SessionTask {
+        id: id.to_owned(),
+        subject: format!("task {id}"),
+        status: SessionTaskStatus::Completed,
+        active_form: None,
+        updated_at: Scenario::new().now,
+    };
+    let scenario = Scenario::running()
+        .told(AgentFact::TasksReplaced(vec![task("1"), task("2")]))
+        .told(AgentFact::TasksReplaced(vec![task("3")]));
+    assert_eq!(scenario.last, [SessionEvent::TaskListUpdated { task_count: 1, completed_count: 1 }]);
+    let tasks = &scenario.conv.session.task_list().unwrap().tasks;
+    assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["3"]);
+}
+
+#[test]
 fn texts_of_the_agent_are_cut_or_replaced_and_never_refused() {
     let document = HandoffDocument::of_agent(&"ä".repeat(4001), "", Some(""));
     assert_eq!(document.summary.as_str(), "ä".repeat(3999) + "…");

@@ -452,6 +452,9 @@ fn only_texts_are_compared() {
         assert!(comparable(kind, "text/plain"), "{kind}");
     }
     assert!(comparable(ArtifactKind::Document, "application/json"));
+    for kind in [ArtifactKind::Code, ArtifactKind::Config, ArtifactKind::Test, ArtifactKind::Other] {
+        assert!(!comparable(kind, "application/json"), "{kind}");
+    }
     assert!(!comparable(ArtifactKind::Document, "application/pdf"));
     assert!(!comparable(ArtifactKind::Design, "image/png"));
     assert!(!comparable(ArtifactKind::Other, "application/octet-stream"));

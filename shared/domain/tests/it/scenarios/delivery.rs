@@ -46,7 +46,8 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
         .then(closed, &vec![(message(1), MessageStatus::Delivered)])
         .then(|s| s.conv.closed_messages[0].delivered_at, &Some(now))
         .told(injected(1))
-        .then_events(&[]);
+        .then_events(&[])
+        .refuses("not-found", |s| s.commit(|c, _| c.cancel_message(message(1))));
 }
 
 #[test]

@@ -128,6 +128,9 @@ fn adaptive_mode_asks_low_trust_agents_unless_trivial() {
     given(M::Adaptive, 50, &[effect(K::Read, S::Low, B::Trivial)]).then(V::Allow);
     let uncertain = update(B::Medium).map(|effect| effect.with_confidence(Confidence::percent(79)));
     given(M::Adaptive, 82, &uncertain).then(V::Ask);
+    let sure = |radius, percent| update(radius).map(|it| it.with_confidence(Confidence::percent(percent)));
+    given(M::Adaptive, 82, &sure(B::Small, 79)).then(V::Allow);
+    given(M::Adaptive, 82, &sure(B::Medium, 80)).then(V::Allow);
     let mut case = given(M::Adaptive, 82, &update(B::Small));
     case.multiple = true;
     case.then(V::Ask);

@@ -185,7 +185,8 @@ fn default_skills_keep_their_order_without_duplicates() {
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(1)]);
     let events = desk.when(|it, ctx| it.add_default_skill(skill(3), ctx)).unwrap();
     assert_eq!(events, updated(TemplateSection::DefaultSkills));
-    desk.when(|it, ctx| it.remove_default_skill(skill(1), ctx)).unwrap();
+    let events = desk.when(|it, ctx| it.remove_default_skill(skill(1), ctx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::DefaultSkills));
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(3)]);
     assert_eq!(desk.refused(|it, ctx| it.remove_default_skill(skill(1), ctx)), TemplateError::NoSuchSkill);
 }
@@ -238,7 +239,8 @@ fn tool_names_are_unique_in_a_template() {
         desk.refused(|it, ctx| it.remove_custom_tool_definition("look", ctx)),
         TemplateError::NoSuchTool
     );
-    desk.when(|it, ctx| it.remove_custom_tool_definition("find", ctx)).unwrap();
+    let events = desk.when(|it, ctx| it.remove_custom_tool_definition("find", ctx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::CustomTools));
     assert_eq!(desk.template.custom_tool_definitions(), []);
     let twice = vec![tool("find", "https://a.example"), tool("find", "https://b.example")];
     let mut ids = Ids(0);

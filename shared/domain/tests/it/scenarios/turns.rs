@@ -195,6 +195,17 @@ fn open_tool_calls_end_with_their_turn() {
         .then(open, &true);
     // A late result is recorded as a result.
     calling().told(completes("t1")).told(crate::scenario::results("c1")).then_events(&["ToolCallCompleted"]);
+    let id = crate::scenario::call("c1");
+    let failed = calling().told(AgentFact::ToolEnded { call: id.clone(), is_error: true, subagent: None });
+    assert_eq!(
+        failed.last,
+        [SessionEvent::ToolCallCompleted {
+            tool_call_id: id,
+            tool_name: Some("Bash".to_owned()),
+            status: ToolCallStatus::Error,
+            sub_agent_id: None,
+        }]
+    );
 }
 
 #[test]
