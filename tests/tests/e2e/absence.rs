@@ -172,7 +172,10 @@ async fn a_session_costs_the_server_one_descriptor() {
     for _ in 0..SESSIONS {
         started(&server, &endless()).await.until_said("Working.").await;
     }
-    let cost = descriptors(&server) - before;
-    // The test's client uses a few connections as well.
-    assert!((SESSIONS..SESSIONS + 4).contains(&cost), "{SESSIONS} sessions cost {cost} descriptors");
+    // The test's client uses a few connections as well, and a start uses more for a moment.
+    let settled = async || {
+        let cost = descriptors(&server) - before;
+        (SESSIONS..SESSIONS + 4).contains(&cost).then_some(())
+    };
+    first.until_within(PATIENCE, "one descriptor for each session", settled).await;
 }
