@@ -50,7 +50,7 @@ pub struct Up {
     pub default_adapter: Option<AdapterName>,
     /// A model that sessions may use, with `*` at the end of its id for any ending; repeat it for several [default: all models]
     ///
-    /// The id `default` stands for the choice of the adapter, which sessions without a model get. Running sessions keep their models.
+    /// The id `default` allows sessions without a model, for which the adapter chooses one. Running sessions keep their models.
     #[arg(long, env = "PILOTHOUSE_ALLOWED_MODELS", value_name = "MODEL", value_delimiter = ',')]
     pub allow_model: Vec<String>,
     /// How many days raw events, activity and notifications are kept, with what agents said and did: 15 to 3650. Sessions and their results are kept without a limit

@@ -98,7 +98,6 @@ fn covers(listening: SocketAddr, address: SocketAddr) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

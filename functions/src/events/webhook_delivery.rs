@@ -429,7 +429,7 @@ async fn record(app: &App, owner: &UserId, id: WebhookId, attempt_record: Attemp
     };
     let recorded = app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await?;
     let Some(Recorded { webhook, delivery, effect }) = recorded else {
-        // An earlier commit, whose outcome was lost, has recorded it. The next receive does what follows from it.
+        // An earlier commit recorded the attempt, and its outcome was lost. The next receive continues after it.
         return Ok(MessageOutcome::Later(Duration::ZERO));
     };
     notify_disabled(app, &webhook.value, &delivery.value).await?;

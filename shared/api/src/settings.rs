@@ -12,7 +12,7 @@ pub struct ServerSettings {
     /// The adapter of sessions that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_adapter: Option<AdapterName>,
-    /// Ids of the models that sessions may use; `*` at the end of an id stands for any ending. None: all models.
+    /// Ids of the models that sessions may use. An id that ends with `*` allows all ids that begin like it. An empty list allows all models.
     #[serde(default)]
     pub allowed_models: AllowedModels,
     /// How many days raw events with what agents said and did, activity, logs, notifications and the decision log are kept. Sessions and

@@ -54,8 +54,8 @@ input_with_session_options! {
         pub description: Option<TemplateDescription>,
         /// The model of the template's sessions.
         pub model_id: ModelId,
-        /// Ids of the models that its sessions may use: at most 50, with `modelId` among them. `*` at the end of an id stands for any
-        /// ending. Default: all models that the server allows.
+        /// Ids of the models that its sessions may use: at most 50, with `modelId` among them. An id that ends with `*` allows all ids
+        /// that begin like it. Default: all models that the server allows.
         #[deserr(default)]
         pub allowed_models: Option<AllowedModels>,
         /// The base system prompt. The instructions of skills follow it.

@@ -50,8 +50,8 @@ input_with_session_option_changes! {
         /// The model of the template's sessions.
         #[deserr(default)]
         pub model_id: Option<ModelId>,
-        /// Ids of the models that its sessions may use, as a whole: at most 50, with `modelId` among them. `*` at the end of an id
-        /// stands for any ending. `null` allows all models that the server allows. Existing sessions keep theirs.
+        /// Ids of the models that its sessions may use, as a whole: at most 50, with `modelId` among them. An id that ends with `*`
+        /// allows all ids that begin like it. `null` allows all models that the server allows. Existing sessions keep their lists.
         #[deserr(default)]
         pub allowed_models: Patch<AllowedModels>,
         /// The base system prompt. The instructions of skills follow it.

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::ModelId;
 
-/// Ids of models. An id that ends with `*` stands for all ids that begin like it. No id: every model is allowed.
+/// Ids of models. An id that ends with `*` allows all ids that begin like it. An empty list allows every model.
 ///
-/// The id `default` stands for the choice of the adapter.
+/// The id `default` allows the model that the adapter chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 #[schemars(with = "Vec<String>")]
@@ -100,7 +100,6 @@ impl From<AllowedModels> for Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
