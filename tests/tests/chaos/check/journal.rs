@@ -129,6 +129,9 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
         }
     }
     for ((run, sequence), places) in applied {
+        if session.removed.contains(&run) {
+            continue;
+        }
         let what = format!("event {sequence} of run {run} at {places:?}");
         found.session(
             session,

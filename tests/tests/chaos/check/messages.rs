@@ -110,7 +110,7 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
         if given > most || begun > most {
             found.session(session, fate.delivered.last().copied(), "the agent got a message twice", &counts);
         }
-        if !fate.delivered.is_empty() && given + begun == 0 {
+        if !fate.delivered.is_empty() && given + begun == 0 && session.removed.is_empty() {
             found.session(
                 session,
                 fate.delivered.last().copied(),

@@ -21,6 +21,9 @@ use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_tests::processes;
 use serde_json::Value;
 
+/// Directories of finished runs that a worker keeps. It removes older ones, with their spools.
+const KEPT_RUNS: usize = 500;
+
 pub(super) struct World {
     pub(super) sessions: Vec<Session>,
     pub(super) pool: SessionPool,
@@ -40,6 +43,8 @@ pub(super) struct Session {
     pub(super) queue: SessionMessageQueue,
     pub(super) journal: Vec<JournalEntry>,
     pub(super) spools: Vec<Spool>,
+    /// Runs whose spool the worker has removed.
+    pub(super) removed: BTreeSet<RunId>,
 }
 
 pub(super) struct Spool {
@@ -65,6 +70,7 @@ impl World {
         let broker = EmbeddedBroker::open(db, system_clock()).await.unwrap();
         let owner = UserId::parse(DEFAULT_OWNER).unwrap();
         let mut spools = spools(data);
+        let removes_runs = spools.len() >= KEPT_RUNS;
         let mut sessions = Vec::new();
         let mut after = None;
         loop {
@@ -85,8 +91,14 @@ impl World {
                 }
                 let (of_session, others) = spools.into_iter().partition(|(of, _)| *of == id.to_string());
                 spools = others;
-                let spools = of_session.into_iter().map(|(_, spool)| spool).collect();
-                sessions.push(Session { session, queue, journal, spools });
+                let spools: Vec<Spool> = of_session.into_iter().map(|(_, spool)| spool).collect();
+                let requested =
+                    journal.iter().flat_map(|entry| &entry.events).filter_map(|event| match event {
+                        SessionEvent::RunRequested { run_id, .. } if removes_runs => Some(*run_id),
+                        _ => None,
+                    });
+                let removed = requested.filter(|run| !spools.iter().any(|spool| spool.run == *run)).collect();
+                sessions.push(Session { session, queue, journal, spools, removed });
             }
             after = page.next;
             if after.is_none() {
@@ -125,6 +137,7 @@ impl World {
     pub(super) fn summary(&self) -> String {
         let entries: usize = self.sessions.iter().map(|session| session.journal.len()).sum();
         let runs: usize = self.sessions.iter().map(|session| session.spools.len()).sum();
+        let removed: usize = self.sessions.iter().map(|session| session.removed.len()).sum();
         let spooled: usize =
             self.sessions.iter().flat_map(|session| &session.spools).map(|spool| spool.entries.len()).sum();
         let of = |wanted: fn(&SessionEvent) -> bool| {
@@ -143,7 +156,7 @@ impl World {
         let statuses: BTreeSet<String> =
             self.sessions.iter().map(|s| s.session.status().to_string()).collect();
         format!(
-            "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps abandoned, {} brakes with {holds} holds",
+            "{} sessions ({}), {runs} runs and {removed} removed ones, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps abandoned, {} brakes with {holds} holds",
             self.sessions.len(),
             statuses.into_iter().collect::<Vec<_>>().join(", "),
             self.brakes.len(),
