@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::batching::BatchWindow;
 use crate::broker::{Broker, Purpose};
 use crate::exit::Exit;
 use crate::faults::Faults;
@@ -35,8 +36,9 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let publish = async || {
         let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
         let backoff = Backoff::broker(seconds(launch.heartbeat_seconds).min(HEARTBEAT));
+        let (window, connection) = (BatchWindow::default(), Connection::default());
         let (publisher, _drained) =
-            Publisher::new(spool.clone(), broker, Connection::default(), Faults::default(), backoff);
+            Publisher::new(spool.clone(), broker, window, connection, Faults::default(), backoff);
         match publisher.drain().await {
             Ok(()) => Ok(Exit::Done),
             // `LeaseExpired` cannot occur: a drain has no lease, because the agent is gone.

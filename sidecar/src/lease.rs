@@ -11,14 +11,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pilothouse_agent::process::lease::{LeaseFile, boot_time};
+use tokio::time::Instant;
 use tracing::warn;
 
 /// Interval between two readings of the clock. A longer timer would be late after a suspension, which timers do not
 /// count.
 const POLL: Duration = Duration::from_secs(1);
 
+/// A point in time by two clocks.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment(Duration);
+pub struct Moment {
+    /// By the clock of the lease; zero if the run has none.
+    boot: Duration,
+    at: Instant,
+}
+
+impl Moment {
+    fn now(boot: Duration) -> Self {
+        Self { boot, at: Instant::now() }
+    }
+
+    /// The time by the clock of timers.
+    pub const fn at(self) -> Instant {
+        self.at
+    }
+}
 
 /// A clock that includes suspensions of the machine.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -58,10 +75,10 @@ impl Lease {
     /// The time to pass to [`Self::renew`], read before a publish. `None` once the lease has expired.
     pub fn before_publish(&self) -> Option<Moment> {
         match &self.0 {
-            None => Some(Moment(Duration::ZERO)),
+            None => Some(Moment::now(Duration::ZERO)),
             Some(held) => {
                 let now = (held.clock)();
-                (millis(now) < held.until.load(Ordering::SeqCst)).then_some(Moment(now))
+                (millis(now) < held.until.load(Ordering::SeqCst)).then(|| Moment::now(now))
             }
         }
     }
@@ -73,7 +90,7 @@ impl Lease {
         if self.is_expired() {
             return;
         }
-        let until = sent.0 + held.length;
+        let until = sent.boot + held.length;
         held.until.fetch_max(millis(until), Ordering::SeqCst);
         if let Err(error) = held.file.set(until) {
             warn!(%error, "failed to write the lease; the guards end the agent when the previous one expires");
@@ -86,7 +103,7 @@ impl Lease {
 
     pub async fn expired(&self) {
         let Some(held) = &self.0 else { return std::future::pending().await };
-        while let Some(Moment(now)) = self.before_publish() {
+        while let Some(Moment { boot: now, .. }) = self.before_publish() {
             let left = Duration::from_millis(held.until.load(Ordering::SeqCst)).saturating_sub(now);
             tokio::time::sleep(left.min(POLL)).await;
         }

@@ -8,7 +8,7 @@
 //! | [`run_dir`] | the run directory: launch file, process lock, spool |
 //! | [`spool`] | SQLite file that stores every event and command before it is processed |
 //! | [`broker`] | clients of the broker: the gateway of an embedded server, or SQS and S3 |
-//! | [`publisher`], [`heartbeat`], [`link`] | publish events in order, send heartbeats, track connectivity |
+//! | [`publisher`], [`batching`], [`heartbeat`], [`link`] | publish events in order, in batches where requests are billed; send heartbeats; track connectivity |
 //! | [`lease`], [`offline`] | limit time and spend while the control plane is unreachable |
 //! | [`listener`], [`host`] | receive commands, execute them through an adapter, acknowledge them |
 //! | [`adapter`] | the port that every agent integration implements |
@@ -25,6 +25,7 @@
 
 pub mod acp;
 pub mod adapter;
+pub mod batching;
 pub mod broker;
 pub mod claude;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Tracks whether the control plane is reachable.
+//! Tracks whether the control plane is reachable, and when it last accepted something.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,12 +9,22 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub struct Link {
     failing_since: Mutex<Option<Instant>>,
+    published_at: Mutex<Option<Instant>>,
     changed: Notify,
 }
 
 impl Link {
-    pub fn published(&self) {
+    /// Records that a request sent at `sent` was accepted.
+    pub fn published(&self, sent: Instant) {
+        let mut published_at = self.published_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *published_at = Some(sent).max(*published_at);
+        drop(published_at);
         self.set(|since| *since = None);
+    }
+
+    /// When the last accepted request was sent.
+    pub fn published_at(&self) -> Option<Instant> {
+        *self.published_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn failed(&self) {
@@ -65,7 +75,8 @@ mod tests {
         tokio::time::advance(Duration::from_secs(50)).await;
         link.failed();
         assert_eq!(link.failing_since(), Some(start));
-        tokio::join!(link.online(), async { link.published() });
-        assert_eq!(link.failing_since(), None);
+        let sent = Instant::now();
+        tokio::join!(link.online(), async { link.published(sent) });
+        assert_eq!((link.failing_since(), link.published_at()), (None, Some(sent)));
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::adapter::{AckEvent, Refusal};
+use crate::batching::BatchWindow;
 use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
 use crate::publisher::PublishError;
@@ -24,6 +25,7 @@ const WAIT: Duration = Duration::from_secs(20);
 pub struct Listener {
     pub broker: Broker,
     pub spool: Spool,
+    pub window: BatchWindow,
     /// Commands to ignore; set by scripts.
     pub faults: Faults,
     pub backoff: Backoff,
@@ -81,8 +83,11 @@ impl Listener {
         }
         let received = received(&issued);
         match self.spool.take(issued.clone(), envelope.traceparent, received).await? {
-            // The receiver exists until the sidecar ends, and the spool stores the command.
-            Taken::New => _ = self.taken.send(issued),
+            Taken::New => {
+                self.window.record(&issued.command);
+                // The receiver exists until the sidecar ends, and the spool stores the command.
+                _ = self.taken.send(issued);
+            }
             Taken::Replayed(found) => info!(command = ?issued.command, found, "replaying envelopes"),
             Taken::Repeat => {}
         }

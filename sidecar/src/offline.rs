@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(within(&offline, &link, 3600).await, None, "{absence}");
             spend.record(&usage(total));
             assert_eq!(within(&offline, &link, 3600).await, None, "{absence}");
-            link.published();
+            link.published(Instant::now());
         }
         link.failed();
         assert_eq!(within(&offline, &link, 1).await, None);

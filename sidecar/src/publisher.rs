@@ -1,11 +1,14 @@
-//! Publishes the spool in order: an envelope is sent only after its predecessor was accepted.
+//! Publishes the spool in order: an envelope is sent only after its predecessor was accepted. Where requests are billed, envelopes
+//! that nobody waits for are sent together ([`BatchWindow`]).
 
 use std::sync::Arc;
 
 use pilothouse_wire::gateway::SendEntry;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use crate::batching::BatchWindow;
 use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
 use crate::lease::{Lease, Moment};
@@ -41,7 +44,7 @@ pub struct Connection {
 impl Connection {
     /// Records that a request sent at `sent` was accepted.
     pub fn published(&self, sent: Moment) {
-        self.link.published();
+        self.link.published(sent.at());
         self.lease.renew(sent);
     }
 }
@@ -49,6 +52,7 @@ impl Connection {
 pub struct Publisher {
     spool: Spool,
     broker: Broker,
+    window: BatchWindow,
     connection: Connection,
     faults: Faults,
     backoff: Backoff,
@@ -61,12 +65,13 @@ impl Publisher {
     pub fn new(
         spool: Spool,
         broker: Broker,
+        window: BatchWindow,
         connection: Connection,
         faults: Faults,
         backoff: Backoff,
     ) -> (Self, watch::Receiver<bool>) {
         let (drained, watcher) = watch::channel(false);
-        (Self { spool, broker, connection, faults, backoff, drained }, watcher)
+        (Self { spool, broker, window, connection, faults, backoff, drained }, watcher)
     }
 
     /// Publishes until the broker refuses the run for good.
@@ -82,17 +87,20 @@ impl Publisher {
     /// Publishes until the spool is empty, without a time limit.
     pub async fn drain(&self) -> Result<(), PublishError> {
         let mut backoff = self.backoff.clone();
+        let mut waiting_since = None;
         loop {
-            self.faults.while_silent().await;
-            let batch = self.spool.batch(MAX_ENTRIES, MAX_BYTES).await?.entries;
-            self.drained.send_replace(batch.is_empty());
+            let batch = self.next_batch(&mut waiting_since).await?;
             if batch.is_empty() {
                 return Ok(());
             }
+            self.faults.while_silent().await;
             let size = batch.len();
             let sent = self.connection.lease.before_publish().ok_or(PublishError::LeaseExpired)?;
             match self.send(batch, sent).await? {
-                Ok(accepted) if accepted == size => backoff.reset(),
+                Ok(accepted) if accepted == size => {
+                    backoff.reset();
+                    waiting_since = None;
+                }
                 Ok(accepted) => {
                     if accepted == 0 {
                         self.connection.link.failed();
@@ -107,6 +115,24 @@ impl Publisher {
                     warn!(error = &e as &dyn std::error::Error, ?wait, "events wait");
                     tokio::time::sleep(wait).await;
                 }
+            }
+        }
+    }
+
+    /// The next envelopes to send, as soon as they are due; none if none waits. `waiting_since` is the time at which the first of them was
+    /// found.
+    async fn next_batch(&self, waiting_since: &mut Option<Instant>) -> Result<Vec<BatchEntry>, SpoolError> {
+        loop {
+            let batch = self.spool.batch(MAX_ENTRIES, MAX_BYTES).await?;
+            let is_empty = batch.entries.is_empty();
+            self.drained.send_replace(is_empty);
+            let since = *waiting_since.get_or_insert_with(Instant::now);
+            if is_empty || batch.is_due() || self.window.is_over(since) {
+                return Ok(batch.entries);
+            }
+            tokio::select! {
+                () = self.spool.changed() => {}
+                () = self.window.over(since) => {}
             }
         }
     }
@@ -143,5 +169,192 @@ impl Publisher {
             }
             Err(e) => Ok(Err(e)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pilothouse_domain::CommandId;
+    use pilothouse_wire::command::IssuedCommand;
+    use pilothouse_wire::event::{Ack, AckStep};
+    use pilothouse_wire::launch::BrokerAccess;
+    use pilothouse_wire::{Command, RawEvent};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::broker::Purpose;
+    use crate::spool::Outgoing;
+    use crate::spool::tests::{launch, open};
+
+    /// Keeps the paused clock from advancing while the runtime waits for the spool's thread: tokio does not advance it during a blocking
+    /// task. Tests advance it themselves.
+    struct HeldClock(std::sync::mpsc::Sender<()>);
+
+    impl HeldClock {
+        fn hold() -> Self {
+            let (held, released) = std::sync::mpsc::channel();
+            tokio::task::spawn_blocking(move || released.recv());
+            Self(held)
+        }
+    }
+
+    impl Drop for HeldClock {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    /// Without a broker: the tests take the batches and mark them as accepted.
+    fn publisher(spool: &Spool, window: &BatchWindow) -> Arc<Publisher> {
+        let mut launch = launch();
+        if let BrokerAccess::Gateway { url, .. } = &mut launch.broker {
+            "http://127.0.0.1:1".clone_into(url);
+        }
+        let broker = Broker::new(&launch, Purpose::Run).unwrap();
+        let (connection, backoff) = (Connection::default(), Backoff::broker(Duration::from_secs(15)));
+        let made =
+            Publisher::new(spool.clone(), broker, window.clone(), connection, Faults::default(), backoff);
+        Arc::new(made.0)
+    }
+
+    fn window() -> BatchWindow {
+        BatchWindow::of_run(Duration::from_secs(15))
+    }
+
+    /// The sequences of the next batch, once it is due.
+    fn next(publisher: &Arc<Publisher>) -> tokio::task::JoinHandle<Vec<u64>> {
+        let publisher = Arc::clone(publisher);
+        tokio::spawn(async move {
+            let batch = publisher.next_batch(&mut None).await.unwrap();
+            let deliveries = batch.iter().map(|entry| (entry.sequence, entry.attempt)).collect();
+            publisher.spool.accepted(deliveries).await.unwrap();
+            batch.iter().map(|entry| entry.sequence).collect()
+        })
+    }
+
+    fn quiet() -> Outgoing {
+        Outgoing::event(RawEvent::LogChunk { stream: "agent".into(), content: "x".into() }).unwrap()
+    }
+
+    fn urgent() -> Outgoing {
+        let turn_id = pilothouse_domain::TurnId::parse("t1".to_owned()).unwrap();
+        Outgoing::event(RawEvent::TurnStarted { turn_id, message_id: None }).unwrap()
+    }
+
+    /// Lets the publisher read the spool after a change. The spool carries out requests in their order.
+    async fn settle(spool: &Spool) {
+        for _ in 0..10 {
+            spool.last_sequence().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quiet_events_are_sent_together_after_two_seconds() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        spool.append(quiet()).await.unwrap();
+        let batch = next(&publisher(&spool, &window()));
+        settle(&spool).await;
+        tokio::time::advance(Duration::from_millis(1900)).await;
+        spool.append_all(vec![quiet(), quiet()]).await.unwrap();
+        settle(&spool).await;
+        assert!(!batch.is_finished(), "the first event waits for two seconds");
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert_eq!(batch.await.unwrap(), [1, 2, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn urgent_event_is_sent_at_once_behind_all_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        let publisher = publisher(&spool, &window());
+        spool.append_all(vec![quiet(), quiet()]).await.unwrap();
+        let batch = next(&publisher);
+        settle(&spool).await;
+        assert!(!batch.is_finished());
+        spool.append(urgent()).await.unwrap();
+        assert_eq!(batch.await.unwrap(), [1, 2, 3]);
+        spool.append(quiet()).await.unwrap();
+        let later = next(&publisher);
+        settle(&spool).await;
+        assert!(!later.is_finished(), "events after it wait again");
+        later.abort();
+    }
+
+    /// The confirmation of a pause or a stop follows everything that the agent reported before.
+    #[tokio::test(start_paused = true)]
+    async fn confirmation_of_a_command_releases_what_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        let publisher = publisher(&spool, &window());
+        let command_id = CommandId::new(Uuid::from_u128(9));
+        let issued = IssuedCommand { command_id, attempt: 1, command: Command::Pause {} };
+        spool.take(issued, None, None).await.unwrap();
+        spool.append_all(vec![quiet(), quiet()]).await.unwrap();
+        let batch = next(&publisher);
+        settle(&spool).await;
+        assert!(!batch.is_finished());
+        let done = RawEvent::PauseAck(Ack { command_id, step: AckStep::Done });
+        spool.acknowledge(command_id, done, true).await.unwrap();
+        assert_eq!(batch.await.unwrap(), [1, 2, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn end_of_the_run_releases_what_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        let window = window();
+        spool.append(quiet()).await.unwrap();
+        let batch = next(&publisher(&spool, &window));
+        settle(&spool).await;
+        assert!(!batch.is_finished());
+        window.close();
+        assert_eq!(batch.await.unwrap(), [1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_batches_do_not_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        let publisher = publisher(&spool, &window());
+        spool.append_all((0..12).map(|_| quiet()).collect()).await.unwrap();
+        assert_eq!(next(&publisher).await.unwrap(), (1..=10).collect::<Vec<_>>());
+        let rest = next(&publisher);
+        settle(&spool).await;
+        assert!(!rest.is_finished(), "two events do not fill a batch");
+        spool.append_all((0..8).map(|_| quiet()).collect()).await.unwrap();
+        assert_eq!(rest.await.unwrap(), (11..=20).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requested_repetition_does_not_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        let publisher = publisher(&spool, &window());
+        spool.append_all(vec![quiet(), quiet()]).await.unwrap();
+        spool.accepted(vec![(1, 1), (2, 1)]).await.unwrap();
+        let replay = Command::Replay { from_sequence: 1, to_sequence: 1 };
+        let command_id = CommandId::new(Uuid::from_u128(9));
+        let issued = IssuedCommand { command_id, attempt: 1, command: replay };
+        spool.take(issued, None, None).await.unwrap();
+        assert_eq!(next(&publisher).await.unwrap(), [1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_waits_through_an_embedded_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let _held = HeldClock::hold();
+        spool.append(quiet()).await.unwrap();
+        assert_eq!(next(&publisher(&spool, &BatchWindow::default())).await.unwrap(), [1]);
     }
 }

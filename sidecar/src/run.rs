@@ -18,6 +18,7 @@ use tracing::{error, info, warn};
 
 use crate::acp::Acp;
 use crate::adapter::{Adapter, Refusal};
+use crate::batching::BatchWindow;
 use crate::broker::{Broker, BrokerError, Purpose};
 use crate::claude::Claude;
 use crate::exit::Exit;
@@ -159,6 +160,7 @@ struct Sidecar {
     abandoned: mpsc::UnboundedReceiver<CommandId>,
     /// Publisher, listener and heartbeat. One of them returns only if the run cannot continue.
     tasks: JoinSet<PublishError>,
+    window: BatchWindow,
     drained: watch::Receiver<bool>,
     /// The end of the run's time limit.
     ends_at: Option<Instant>,
@@ -179,15 +181,26 @@ impl Sidecar {
         let (taken, commands) = mpsc::unbounded_channel();
         let heartbeat = seconds(launch.heartbeat_seconds);
         let backoff = Backoff::broker(heartbeat);
+        let window = match &broker {
+            Broker::Gateway(_) => BatchWindow::default(),
+            Broker::Sqs(_) => BatchWindow::of_run(heartbeat),
+        };
         let (publisher, drained) = Publisher::new(
             spool.clone(),
             broker.clone(),
+            window.clone(),
             connection.clone(),
             faults.clone(),
             backoff.clone(),
         );
-        let listener =
-            Listener { broker: broker.clone(), spool: spool.clone(), faults: faults.clone(), backoff, taken };
+        let listener = Listener {
+            broker: broker.clone(),
+            spool: spool.clone(),
+            window: window.clone(),
+            faults: faults.clone(),
+            backoff,
+            taken,
+        };
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run());
         tasks.spawn(listener.run());
@@ -207,6 +220,7 @@ impl Sidecar {
             commands,
             abandoned,
             tasks,
+            window,
             drained,
             ends_at: time_limit(&launch.request).map(|time| Instant::now() + time),
             terminate: signal(SignalKind::terminate()).map_err(RunError::Signals)?,
@@ -336,6 +350,7 @@ impl Sidecar {
 
     /// Waits until all events are sent, for at most four heartbeat intervals (one minute by default).
     async fn flush(&mut self) -> Result<Result<bool, ()>, SpoolError> {
+        self.window.close();
         let deadline = tokio::time::sleep((self.heartbeat * 4).max(MIN_FLUSH));
         tokio::pin!(deadline);
         loop {

@@ -8,6 +8,7 @@ mod merge;
 mod outgoing;
 mod seal;
 mod traces;
+mod urgency;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,7 +35,7 @@ use crate::redaction::Redactor;
 
 const SCHEMA: Schema = Schema {
     component: "sidecar-spool",
-    steps: &[include_str!("schema.sql"), traces::TABLES, merge::TABLES],
+    steps: &[include_str!("schema.sql"), traces::TABLES, merge::TABLES, urgency::COLUMN],
 };
 
 /// First and longest wait between retries while the disk is full.
@@ -73,6 +74,8 @@ pub struct Outgoing {
     content: OutgoingContent,
     delivery: Delivery,
     answers: Answers,
+    /// Whether it must not wait for other events.
+    urgent: bool,
 }
 
 #[derive(Debug)]
@@ -122,13 +125,15 @@ fn withheld() -> Result<Box<RawValue>, SpoolError> {
 
 impl Outgoing {
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
-        let answers = Answers::of(&event);
-        Ok(Self { content: OutgoingContent::Event(Box::new(event)), delivery: Delivery::Normal, answers })
+        let (answers, urgent) = (Answers::of(&event), urgency::is_urgent(&event));
+        let content = OutgoingContent::Event(Box::new(event));
+        Ok(Self { content, delivery: Delivery::Normal, answers, urgent })
     }
 
     /// Any JSON, whether or not it is a known event.
     pub fn raw(body: Box<RawValue>) -> Self {
-        Self { content: OutgoingContent::Raw(body), delivery: Delivery::Normal, answers: Answers::Nothing }
+        let content = OutgoingContent::Raw(body);
+        Self { content, delivery: Delivery::Normal, answers: Answers::Nothing, urgent: true }
     }
 
     /// Marks this as the answer to a command.

@@ -37,6 +37,15 @@ const LOST: u8 = 3;
 #[derive(Debug, Default)]
 pub struct Batch {
     pub entries: Vec<BatchEntry>,
+    /// Whether no further envelope fits.
+    pub is_full: bool,
+}
+
+impl Batch {
+    /// Whether the batch must not wait for more envelopes.
+    pub fn is_due(&self) -> bool {
+        self.is_full || self.entries.iter().any(|entry| entry.is_urgent)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +56,8 @@ pub struct BatchEntry {
     pub attempt: u32,
     /// JSON of the signed envelope.
     pub body: String,
+    /// Whether a person or the control plane waits for it.
+    pub is_urgent: bool,
 }
 
 impl Spool {
@@ -87,10 +98,10 @@ impl Spool {
     pub async fn batch(&self, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
         self.write(move |db| {
                 let mut statement = db.prepare_cached(
-                    "SELECT sequence, message_id, attempt, body FROM outgoing WHERE state = 0 ORDER BY send_order LIMIT ?1",
+                    "SELECT sequence, message_id, attempt, body, urgent FROM outgoing WHERE state = 0 ORDER BY send_order LIMIT ?1",
                 )?;
                 let mut rows = statement.query([most])?;
-                let mut entries = Vec::new();
+                let mut batch = Batch::default();
                 let mut total = 0;
                 while let Some(row) = rows.next()? {
                     let entry = BatchEntry {
@@ -98,14 +109,17 @@ impl Spool {
                         message_id: row.get(1)?,
                         attempt: row.get(2)?,
                         body: row.get(3)?,
+                        is_urgent: row.get(4)?,
                     };
                     total += entry.body.len();
-                    if total > bytes && !entries.is_empty() {
+                    if total > bytes && !batch.entries.is_empty() {
+                        batch.is_full = true;
                         break;
                     }
-                    entries.push(entry);
+                    batch.entries.push(entry);
                 }
-                Ok(Batch { entries })
+                batch.is_full |= batch.entries.len() >= most || total >= bytes;
+                Ok(batch)
             })
             .await
     }
@@ -169,13 +183,13 @@ impl Spool {
     }
 }
 
-/// Queues these sequences for another delivery, verbatim and under a new deduplication id (decision 9). Returns their
-/// number.
+/// Queues these sequences for another delivery, verbatim and under a new deduplication id (decision 9). The control plane waits for
+/// them. Returns their number.
 pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, SpoolError> {
     // Sequences are SQLite integers, so larger bounds are beyond the end of the spool.
     let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
     Ok(db.execute(
-        "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence
+        "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence, urgent = 1
          WHERE sequence BETWEEN ?1 AND ?2 AND state <> ?4",
         params![from, to, UNSENT, LOST],
     )?)
@@ -189,11 +203,12 @@ pub(super) fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
 pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]) -> Result<u64, SpoolError> {
     let mut sequence = last_sequence(db)?;
     let mut insert = db.prepare_cached(
-        "INSERT INTO outgoing (sequence, send_order, message_id, body, state, extra_sends) VALUES (?1, ?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO outgoing (sequence, send_order, message_id, body, state, extra_sends, urgent)
+         VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     let mut insert_blob =
         db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
-    for Outgoing { content, delivery, answers } in outgoing {
+    for Outgoing { content, delivery, answers, urgent } in outgoing {
         let place = answers.place(db)?;
         let Packed { bodies, blobs } = content.pack(sealer.redactor())?;
         for blob in blobs {
@@ -203,7 +218,8 @@ pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]
             sequence += 1;
             let (message_id, envelope) = sealer.seal(Some(sequence), place, body)?;
             let extra = u8::from(*delivery == Delivery::Twice);
-            insert.execute(params![sequence, message_id.to_string(), envelope, delivery.state(), extra])?;
+            let message_id = message_id.to_string();
+            insert.execute(params![sequence, message_id, envelope, delivery.state(), extra, urgent])?;
         }
     }
     Ok(sequence)

@@ -129,9 +129,12 @@ async fn batch_is_bounded_in_count_and_bytes_but_never_empty() {
     for _ in 0..20 {
         spool.append(log(&"x".repeat(1000))).await.unwrap();
     }
-    assert_eq!(spool.batch(10, usize::MAX).await.unwrap().entries.len(), 10);
-    assert_eq!(spool.batch(10, 4000).await.unwrap().entries.len(), 2);
-    assert_eq!(spool.batch(10, 1).await.unwrap().entries.len(), 1);
+    for (most, bytes, taken, full) in
+        [(10, usize::MAX, 10, true), (10, 4000, 2, true), (10, 1, 1, true), (30, usize::MAX, 20, false)]
+    {
+        let batch = spool.batch(most, bytes).await.unwrap();
+        assert_eq!((batch.entries.len(), batch.is_full), (taken, full), "{most} of {bytes} bytes");
+    }
 }
 
 #[tokio::test]

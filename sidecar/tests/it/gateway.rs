@@ -90,6 +90,8 @@ pub(crate) struct Inner {
     blobs: BTreeMap<String, Vec<u8>>,
     /// Blobs and events in order of arrival.
     arrivals: Vec<String>,
+    /// The sequences of the accepted events of each request.
+    requests: Vec<Vec<u64>>,
     /// State of the fakes of SQS and S3.
     pub(crate) cloud: CloudState,
     pub(crate) verdicts: Verdicts,
@@ -193,6 +195,11 @@ impl Gateway {
 
     pub(crate) fn arrivals(&self) -> Vec<String> {
         self.look(|inner| inner.arrivals.clone())
+    }
+
+    /// The sequences of the accepted events of each request.
+    pub(crate) fn requests(&self) -> Vec<Vec<u64>> {
+        self.look(|inner| inner.requests.clone())
     }
 
     /// The short forms of all events, without the acknowledgement of `begin` and earlier ones.
@@ -354,9 +361,10 @@ pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
             None => {}
         }
     }
-    let mut accepted = Vec::new();
+    let (mut accepted, mut sequences) = (Vec::new(), Vec::new());
     for (at, entry) in entries.into_iter().enumerate().take(most) {
         let (sequence, delivered) = read(gateway, entry.deduplication_id, entry.body);
+        sequences.extend(sequence);
         gateway.with(|inner| match sequence {
             None => inner.heartbeats += 1,
             // Like SQS: a repeated id is accepted and not delivered.
@@ -368,6 +376,7 @@ pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
         });
         accepted.push(at);
     }
+    gateway.with(|inner| inner.requests.push(sequences));
     if answer_lost { Taken::Refused(StatusCode::INTERNAL_SERVER_ERROR) } else { Taken::Accepted(accepted) }
 }
 

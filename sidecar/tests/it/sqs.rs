@@ -38,6 +38,23 @@ async fn events_arrive_once_in_order_over_a_faulty_queue() {
     assert_eq!(gateway.look(|inner| inner.cloud.granted), 1, "credentials are kept");
 }
 
+/// After `begin` events are sent at once for four heartbeats, which the first wait exceeds.
+#[tokio::test]
+async fn events_that_nobody_waits_for_share_a_request() {
+    let pause = json!({ "wait": 300 });
+    let steps = json!([{ "wait": 1500 }, { "say": "a" }, pause, { "say": "b" }, pause, { "say": "c" }, { "wait": 600_000 }]);
+    let (gateway, _folders, _sidecar) = playing(json!([turn(steps)])).await;
+    let is_said = |text: &str| ["a", "b", "c"].iter().any(|it| text == format!("assistant_message text {it}"));
+    let shared = |gateway: &Gateway| {
+        let delivered = gateway.delivered();
+        let said = delivered.iter().filter(|event| is_said(&event.short()));
+        let sequences: Vec<_> = said.map(|event| event.sequence).collect();
+        (sequences.len() == 3 && gateway.requests().contains(&sequences)).then_some(())
+    };
+    gateway.until("one request with the three events", shared).await;
+    assert_complete(&gateway);
+}
+
 #[tokio::test]
 async fn commands_leave_the_queue_once_they_are_spooled() {
     let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(10_000)]))])).await;
