@@ -44,7 +44,8 @@ async fn events_that_nobody_waits_for_share_a_request() {
     let pause = json!({ "wait": 300 });
     let steps = json!([{ "wait": 1500 }, { "say": "a" }, pause, { "say": "b" }, pause, { "say": "c" }, { "wait": 600_000 }]);
     let (gateway, _folders, _sidecar) = playing(json!([turn(steps)])).await;
-    let is_said = |text: &str| ["a", "b", "c"].iter().any(|it| text == format!("assistant_message text {it}"));
+    let is_said =
+        |text: &str| ["a", "b", "c"].iter().any(|it| text == format!("assistant_message text {it}"));
     let shared = |gateway: &Gateway| {
         let delivered = gateway.delivered();
         let said = delivered.iter().filter(|event| is_said(&event.short()));

@@ -3,17 +3,67 @@
 use std::time::Duration;
 
 use pilothouse_api::sessions::SessionView;
+use pilothouse_app::queues;
 use pilothouse_domain::session::AgentSessionStatus as S;
+use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_functions::events::clock;
 use pilothouse_runtime::ProcessState;
+use pilothouse_test_support::sealed_event;
+use serde_json::{Value, json};
 
 use crate::fixture::IntakeFixture;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-async fn count(fixture: &IntakeFixture, id: pilothouse_domain::AgentSessionId, name: &str) -> usize {
+async fn count(fixture: &IntakeFixture, id: AgentSessionId, name: &str) -> usize {
     let journal = fixture.app.store.journal(id, 0, 200).await.unwrap();
     journal.iter().flat_map(|entry| &entry.events).filter(|event| event.name() == name).count()
+}
+
+fn log() -> Value {
+    json!({ "type": "log_chunk", "stream": "agent", "content": "busy" })
+}
+
+/// Processes an event, whose body may be malformed.
+async fn hears(fixture: &IntakeFixture, id: AgentSessionId, run: RunId, sequence: u64, body: Value) {
+    let message = sealed_event(&fixture.app, id, run, Some(sequence), body);
+    fixture.app.broker.send(&queues::events(), vec![message]).await.unwrap();
+    fixture.takes_events().await;
+}
+
+/// Sidecars send no heartbeats while their events are accepted.
+#[tokio::test]
+async fn events_without_heartbeats_keep_a_run_reachable() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Unreachable).await;
+    let (id, run) = fixture.running_session().await;
+    for sequence in 3..13 {
+        fixture.works(MINUTE).await;
+        let body = if sequence % 2 == 0 { log() } else { json!({ "type": "nonsense" }) };
+        hears(&fixture, id, run, sequence, body).await;
+    }
+    fixture.works(MINUTE).await;
+    assert_eq!(count(&fixture, id, "SessionRunUnreachableEvent").await, 0);
+    assert_eq!(fixture.app.store.last_heartbeat(id, run).await.unwrap(), None, "events write no heartbeat");
+    fixture.works(MINUTE).await;
+    assert_eq!(count(&fixture, id, "SessionRunUnreachableEvent").await, 1, "silence still counts");
+}
+
+#[tokio::test]
+async fn event_that_is_not_applied_counts_as_a_heartbeat() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Unreachable).await;
+    let (id, run) = fixture.running_session().await;
+    fixture.later(MINUTE);
+    let now = fixture.app.now();
+    hears(&fixture, id, run, 5, log()).await;
+    let heard_at = fixture.session(id).await.run().unwrap().heard_at;
+    assert!(heard_at >= Some(now), "an event that arrives early");
+    hears(&fixture, id, run, 2, log()).await;
+    let last_heartbeat = async || fixture.app.store.last_heartbeat(id, run).await.unwrap();
+    assert_eq!(last_heartbeat().await, None, "a repeated event soon after another event");
+    fixture.later(fixture.app.deadlines.heartbeat_interval());
+    let now = fixture.app.now();
+    hears(&fixture, id, run, 2, log()).await;
+    assert!(last_heartbeat().await >= Some(now), "a repeated event after an interval");
 }
 
 #[tokio::test]

@@ -161,6 +161,34 @@ impl<'a> Batch<'a> {
         self.entry(Cause::Clock, events, None, None)
     }
 
+    /// Counts an event that is not applied as a sign of life, like a heartbeat: sidecars send no heartbeats while their events are
+    /// accepted (decision 13). An applied event counts when its facts are observed.
+    fn heard(&mut self, run: RunId) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if !matches!(session.sender(run), Sender::Current(_)) {
+            return Ok(());
+        }
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let events = session.heard(&ctx);
+        if events.is_empty() {
+            return Ok(());
+        }
+        let events = self.app.with_consequences(&mut self.loaded.conversation, events, &mut ctx);
+        self.entry(Cause::Clock, events, None, None)
+    }
+
+    /// A duplicate changes nothing, so its receipt is recorded only if it is due, like that of a heartbeat.
+    async fn duplicate(&mut self, run: RunId) -> Result<(), Problem> {
+        let (session, now) = (&self.loaded.conversation.session, self.app.now());
+        let is_current = matches!(session.sender(run), Sender::Current(_));
+        if !is_current || !session.is_receipt_due(&self.app.deadlines, now) {
+            return Ok(());
+        }
+        self.app.store.record_heartbeat(session.id(), run, now).await?;
+        self.heard(run)
+    }
+
     async fn event(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
         let session = &mut self.loaded.conversation.session;
         if session.sender(run) == Sender::Unknown {
@@ -168,11 +196,12 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         match session.arrival(run, sequence) {
-            Arrival::Duplicate => Ok(()),
+            Arrival::Duplicate => self.duplicate(run).await,
             // On the queue the message would block the messages that it waits for, so it is dropped and replayed later.
             Arrival::TooEarly => {
                 session.reject_early(sequence);
                 self.changed = true;
+                self.heard(run)?;
                 self.request_replay()
             }
             Arrival::Early => {
@@ -186,6 +215,7 @@ impl<'a> Batch<'a> {
                     &ParkedEnvelope { body: body.text.clone() },
                     self.app.now(),
                 )?;
+                self.heard(run)?;
                 self.request_replay()
             }
             Arrival::Next => {
@@ -438,6 +468,7 @@ impl<'a> Batch<'a> {
         errors: Vec<String>,
     ) -> Result<(), Problem> {
         tracing::trace!(target: METRICS, events_quarantined = 1_u64);
+        self.heard(run)?;
         let cause = self.cause(run, Some(sequence), body);
         self.entry(
             cause,

@@ -51,6 +51,13 @@ impl AgentSession {
         self.reached(ctx)
     }
 
+    /// Whether a message that changes nothing else must be recorded like a heartbeat, because the last event is older than the interval of
+    /// heartbeats.
+    pub fn is_receipt_due(&self, limits: &Deadlines, now: Timestamp) -> bool {
+        let run = self.run_state.current();
+        run.is_some_and(|run| run.heard_at.is_none_or(|at| at + limits.heartbeat_interval() <= now))
+    }
+
     /// The time up to which the run's events must be processed before its silence may decide anything; `None` if it is not silent
     /// for long enough. The caller ensures this and passes [`Observation::processed_until`].
     pub fn silence_decides_after(

@@ -1,5 +1,6 @@
 //! Deadlines, dead processes and unreachable runs (decisions 9, 12 to 14).
 
+use pilothouse_domain::Deadlines;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, Arrival, LifecycleCommand as C, ProcessState as P,
 };
@@ -236,6 +237,29 @@ fn silent_run_is_unreachable_until_an_event_arrives() {
             .then_event("RunReachable")
             .then(|s| s.conv.session.unreachable_since(), &None);
     }
+}
+
+/// Sidecars send no heartbeats while their events are accepted.
+#[test]
+fn events_alone_renew_the_lease_of_a_run() {
+    let mut scenario = leased();
+    for _ in 0..100 {
+        scenario = scenario.when(|s| s.clock(89, P::Unreachable)).then_events(&[]).told(said());
+    }
+    scenario.when(|s| s.clock(90, P::Unreachable)).then_events(&["RunUnreachable"]).then_status(S::Running);
+}
+
+#[test]
+fn receipt_is_due_after_the_interval_of_heartbeats() {
+    let is_due = |s: &Scenario| s.conv.session.is_receipt_due(&Deadlines::default(), s.now);
+    Scenario::running()
+        .told(said())
+        .when(|s| s.clock(14, P::Alive))
+        .then(is_due, &false)
+        .when(|s| s.clock(1, P::Alive))
+        .then(is_due, &true)
+        .told(said())
+        .then(is_due, &false);
 }
 
 #[test]
