@@ -12,9 +12,42 @@ const COMMANDS: u32 = 20;
 const STARTS: u32 = 10;
 /// The observation time of an idle session.
 const IDLE: Duration = Duration::from_mins(1);
-/// Events of a working agent: one every two seconds, and all at once.
+/// Events of a working agent: thirty a minute, and all at once.
 const EVENTS: u32 = 60;
 const BURST: u32 = 600;
+/// After the message that starts the agent, its sidecar assumes for a minute that somebody watches, and sends each event at once
+/// (decision 51).
+const WATCHED: Duration = Duration::from_secs(62);
+/// When the agent begins to report after that message. The bench needs some seconds before it measures.
+const BEGINS: Duration = Duration::from_secs(80);
+
+/// When an agent reports the five events of a round: a thought, a text, its usage and a call, and later the result of the call.
+struct Timing {
+    after_each: Duration,
+    call: Duration,
+    after_round: Duration,
+}
+
+impl Timing {
+    const fn seconds(after_each: u64, call: u64, after_round: u64) -> Self {
+        Self {
+            after_each: Duration::from_secs(after_each),
+            call: Duration::from_secs(call),
+            after_round: Duration::from_secs(after_round),
+        }
+    }
+
+    fn round(&self) -> Duration {
+        self.after_each * 4 + self.call + self.after_round
+    }
+}
+
+/// One event every two seconds, none of which can be sent with the next one.
+const EVEN: Timing = Timing::seconds(2, 2, 0);
+/// A response at once, and the result of its call soon or late.
+const SHORT_CALL: Timing = Timing::seconds(0, 1, 9);
+const LONG_CALL: Timing = Timing::seconds(0, 4, 6);
+const FULL_SPEED: Timing = Timing::seconds(0, 0, 0);
 
 pub(crate) async fn carry_out(bench: &Bench) {
     bench.api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 500 })).await.expect(200);
@@ -29,12 +62,21 @@ pub(crate) async fn carry_out(bench: &Bench) {
     end(&session).await;
 
     println!("a million events");
-    let pace = json!({ "wait": 2000 });
-    let calm = events(bench, EVENTS, &pace, &idle).await;
-    calm.print("event, one every two seconds");
-    events(bench, BURST, &json!({ "wait": 0 }), &idle).await.print("event, at full speed");
-    let hour = (1800.0 * calm.dollars() + idle.hourly().dollars()) / 1e6;
-    println!("an hour of a session with 30 events a minute, without its container: ${hour:.4}");
+    // The cost of an idle session is subtracted, with its heartbeats. A working session sends none, so each event is shown too cheap by
+    // its share of them. The hours include all costs.
+    let even = events(bench, EVENTS, &EVEN, &idle).await;
+    even.print("event, one every two seconds");
+    let short = events(bench, EVENTS, &SHORT_CALL, &idle).await;
+    short.print("event, rounds with a short call");
+    let long = events(bench, EVENTS, &LONG_CALL, &idle).await;
+    long.print("event, rounds with a long call");
+    events(bench, BURST, &FULL_SPEED, &idle).await.print("event, at full speed");
+    println!("an hour of a session with 30 events a minute, without its container");
+    let ways = [("one every two seconds", even), ("rounds, half of the calls short", mean(&[short, long]))];
+    for (name, event) in ways {
+        let hour = (1800.0 * event.dollars() + idle.hourly().dollars()) / 1e6;
+        println!("  {name:<34} ${hour:.4}");
+    }
 }
 
 async fn commands(bench: &Bench, session: &Session, idle: &Cost) {
@@ -122,32 +164,36 @@ async fn end(session: &Session) {
     session.until_status("Cancelled").await;
 }
 
-/// The cost of an event of an agent that thinks, calls a tool, sends a message and reports usage: five events per round, with a pause after
-/// each.
-async fn events(bench: &Bench, n: u32, pause: &Value, idle: &Cost) -> Cost {
+/// The cost of an event of an agent that thinks, sends a message, reports usage and calls a tool: five events per round.
+async fn events(bench: &Bench, n: u32, timing: &Timing, idle: &Cost) -> Cost {
     let text = "I looked at the file and found that the total is rounded before the tax is added, not after.";
-    let wait = pause["wait"].as_u64().unwrap();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
+    let wait = |time: Duration| json!({ "wait": millis(time) });
+    let pause = wait(timing.after_each);
     let round = json!([
         { "think": text }, pause,
-        { "tool": { "name": "Bash", "input": { "command": "cargo test --workspace" }, "result": text.repeat(6), "ms": wait } },
-        pause,
         { "say": text }, pause,
         { "usage": { "costUsd": "0.0001", "tokens": { "inputTokens": 900, "outputTokens": 120 } } }, pause,
+        { "tool": { "name": "Bash", "input": { "command": "cargo test --workspace" }, "result": text.repeat(6),
+            "ms": millis(timing.call) } },
+        pause, wait(timing.after_round),
     ]);
     let repeat = json!({ "repeat": { "times": n / 5, "steps": round } });
     let script = json!({ "steps": [
         { "turn": { "steps": [{ "say": "I am there." }] } },
         { "waitForMessage": {} },
-        { "turn": { "steps": [repeat, { "tasks": [] }, { "wait": 3_600_000 }] } },
+        { "turn": { "steps": [wait(BEGINS), repeat, { "tasks": [] }, { "wait": 3_600_000 }] } },
     ] });
     let session = Session::start(&bench.api, order(bench, &script)).await;
     session.until_status("Idle").await;
+    let asked = tokio::time::Instant::now();
+    session.say("go", "Queued").await;
+    tokio::time::sleep(WATCHED).await;
     let cost = bench
         .measure(async || {
-            session.say("go", "Queued").await;
-            // One event per pause, and some time for the last events.
-            let paced = Duration::from_millis(wait) * n;
-            tokio::time::sleep(paced + Duration::from_secs(1)).await;
+            // Some time for the message before the events, and for the last of them after.
+            let over = asked + BEGINS + timing.round() * (n / 5) + Duration::from_secs(4);
+            tokio::time::sleep_until(over).await;
             let all = json!(1020 * u64::from(n / 5));
             let done = async || (session.view().await["budget"]["tokensUsed"] == all).then_some(());
             session.until_within(Duration::from_mins(3), "all events", done).await;

@@ -20,7 +20,8 @@ mod world;
 use std::collections::BTreeMap;
 
 use ledger::{Bill, Kind};
-use world::{Counts, World};
+use serde_json::Value;
+use world::{Counts, World, event};
 
 /// A warm invocation with two round trips to the table: its duration in seconds, and its log in KB. Lambda adds no lines for successful
 /// invocations.
@@ -28,6 +29,31 @@ const TIME: f64 = 0.012;
 const LOGGED: f64 = 0.4;
 /// In GB, as in the catalog: for functions of the HTTP API, and for functions with a queue or stream trigger.
 const MEMORY: [f64; 2] = [0.5, 1.0];
+
+const EVENTS_AN_HOUR: u32 = 1800;
+const MEASURED_ROUNDS: u64 = 120;
+/// Seconds of a round of ten seconds in which an agent reports its five events: a response at once, and the result of its call. Thirty
+/// events a minute.
+const SHORT_CALL: [f64; 5] = [0.0, 0.0, 0.0, 0.0, 1.0];
+const LONG_CALL: [f64; 5] = [0.0, 0.0, 0.0, 0.0, 4.0];
+/// The time that an event waits for others (`sidecar/src/batching.rs`).
+const BATCH_WINDOW: f64 = 2.0;
+
+/// The batches of a round, by the rule of sidecars: an event that nobody waits for is sent with all that follow it within the window.
+fn batches(round: [f64; 5]) -> Vec<usize> {
+    let mut batches: Vec<usize> = Vec::new();
+    let mut began = f64::NEG_INFINITY;
+    for at in round {
+        match batches.last_mut() {
+            Some(batch) if at < began + BATCH_WINDOW => *batch += 1,
+            _ => {
+                began = at;
+                batches.push(1);
+            }
+        }
+    }
+    batches
+}
 
 /// The cost of one operation, in units and requests.
 struct Cost {
@@ -41,15 +67,14 @@ struct Cost {
 
 impl Cost {
     fn of(bill: Bill, counts: Counts, n: f64, http: f64) -> Self {
-        // Each commit reaches the relay. Each message to a queue that triggers a function costs a send, a receive and a delete request;
-        // batches need fewer.
+        // Each commit reaches the relay. Messages that are sent together are also received and deleted together.
         let invocations = bill.commits as f64 + counts.triggering as f64;
         Self {
             write_units: bill.write_units as f64 / n,
             one_write_units: bill.one_write_units as f64 / n,
             // The relay checks for subscribers once per commit.
             read_units: (bill.read_half_units as f64 / 2.0 + bill.commits as f64) / n,
-            queue_requests: 3.0 * counts.messages as f64 / n,
+            queue_requests: 3.0 * counts.sends as f64 / n,
             invocations: invocations / n + http,
             http,
         }
@@ -105,11 +130,17 @@ fn main() {
         println!("a million commands, including all their effects (in brackets: one write for aggregate and events)");
         let mut kinds = commands().await;
         println!("a million events");
-        let (each, of_events) = events(1, 600).await;
-        events(10, 600).await;
-        let hour = 1800.0 * each.dollars(each.write_units) / 1e6;
-        let other = 1800.0 * each.dollars(each.one_write_units) / 1e6;
-        println!("an hour of a session with 30 events a minute, without its container: ${hour:.4} (${other:.4})");
+        let (alone, of_events) = events("event, 1 per invocation", &[1]).await;
+        events("event, 10 per invocation", &[10]).await;
+        let (short, _) = events("event, rounds with a short call", &batches(SHORT_CALL)).await;
+        let (long, _) = events("event, rounds with a long call", &batches(LONG_CALL)).await;
+        println!("an hour of a session with 30 events a minute, without its container");
+        let mean = Cost::mean(&[short, long]);
+        let ways = [("each event in its own invocation", alone), ("rounds, half of the calls short", mean)];
+        for (name, cost) in ways {
+            let hour = |units: f64| f64::from(EVENTS_AN_HOUR) * cost.dollars(units) / 1e6;
+            println!("  {name:<36} ${:.4} (${:.4})", hour(cost.write_units), hour(cost.one_write_units));
+        }
         for (name, kind) in of_events {
             kinds.entry(format!("{name} (events)")).or_insert(kind);
         }
@@ -211,10 +242,17 @@ async fn paused_and_resumed(world: &World, n: u32) -> (Cost, Cost) {
 }
 
 /// Measures events of a working agent: messages, thoughts, tool calls and usage.
-async fn events(batch: usize, n: u64) -> (Cost, BTreeMap<String, Kind>) {
+async fn events(name: &str, batches: &[usize]) -> (Cost, BTreeMap<String, Kind>) {
     let world = World::open().await;
     let session = world.running_session().await;
-    let cost = measure(&world, n as f64, 0.0, async || world.work(session, n, batch).await).await;
-    cost.print(&format!("event, {batch} per invocation"));
+    let events = rounds(MEASURED_ROUNDS);
+    let work = async || world.work(session, &events, batches).await;
+    let cost = measure(&world, events.len() as f64, 0.0, work).await;
+    cost.print(name);
     (cost, world.kinds())
+}
+
+/// Events of an agent in the order of its work: a response with a thought, a text, a call and its usage, then the result of the call.
+fn rounds(n: u64) -> Vec<Value> {
+    (0..n).flat_map(|round| [0, 3, 1, 4, 2].map(|kind| event(5 * round + kind))).collect()
 }

@@ -33,7 +33,12 @@ pub(crate) struct Counts {
     pub(crate) messages: u64,
     /// Messages to queues that trigger a function.
     pub(crate) triggering: u64,
+    /// Billed requests that send messages.
+    pub(crate) sends: u64,
 }
+
+/// SQS bills each started piece of this size as a request.
+const BILLED_BYTES: usize = 64 * 1024;
 
 /// Clones share the count.
 #[derive(Clone)]
@@ -41,6 +46,7 @@ struct Counted {
     inner: EmbeddedBroker,
     messages: Arc<AtomicU64>,
     triggering: Arc<AtomicU64>,
+    sends: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -60,6 +66,8 @@ impl Broker for Counted {
         messages: Vec<OutgoingMessage>,
     ) -> Result<SendOutcome, QueueError> {
         self.messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        let bytes: usize = messages.iter().map(|message| message.body.len()).sum();
+        self.sends.fetch_add(bytes.div_ceil(BILLED_BYTES).max(1) as u64, Ordering::Relaxed);
         if !queue.as_str().starts_with("commands-") {
             self.triggering.fetch_add(1, Ordering::Relaxed);
         }
@@ -126,7 +134,8 @@ impl World {
         let table = engines.table.clone();
         let billed = Billed::new(Arc::new(table.clone()));
         let inner = engines.broker.clone();
-        let broker = Counted { inner, messages: Arc::default(), triggering: Arc::default() };
+        let broker =
+            Counted { inner, messages: Arc::default(), triggering: Arc::default(), sends: Arc::default() };
         let keys = LocalKeys::open_or_create(&engines.folder().join("keys")).unwrap();
         let app = App::new(Parts {
             store: Store::new(Arc::new(billed.clone())),
@@ -155,6 +164,7 @@ impl World {
         let counts = Counts {
             messages: counts_then.messages - counts.messages,
             triggering: counts_then.triggering - counts.triggering,
+            sends: counts_then.sends - counts.sends,
         };
         (self.billed.bill().since(bill), counts)
     }
@@ -179,6 +189,7 @@ impl World {
         Counts {
             messages: self.broker.messages.load(Ordering::Relaxed),
             triggering: self.broker.triggering.load(Ordering::Relaxed),
+            sends: self.broker.sends.load(Ordering::Relaxed),
         }
     }
 
@@ -303,11 +314,16 @@ impl World {
         }
     }
 
-    /// Processes `n` events of a working agent, `batch` per invocation.
-    pub(crate) async fn work(&self, id: AgentSessionId, n: u64, batch: usize) {
-        let events: Vec<_> = (0..n).map(event).collect();
-        for batch in events.chunks(batch) {
+    /// Processes events in batches of these sizes in turn, each in its own invocation.
+    pub(crate) async fn work(&self, id: AgentSessionId, events: &[Value], batches: &[usize]) {
+        let mut rest = events;
+        for size in batches.iter().cycle() {
+            if rest.is_empty() {
+                return;
+            }
+            let (batch, later) = rest.split_at((*size).min(rest.len()));
             self.say(id, batch).await;
+            rest = later;
         }
     }
 }

@@ -35,7 +35,7 @@ impl Counted {
         // An eventually consistent read costs half a unit.
         let (read_units, half) =
             (bill.read_half_units / 2, if bill.read_half_units % 2 == 1 { ".5" } else { "  " });
-        let Counts { messages, triggering } = counts;
+        let Counts { messages, triggering, .. } = counts;
         let _ = writeln!(
             self.0,
             "{name:<40}  {commits:>7}  {reads:>5}  {writes:>6}  {bytes:>10}  {read_units:>8}{half}  {write_units:>11}  {messages:>8}  {triggering:>16}",
