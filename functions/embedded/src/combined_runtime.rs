@@ -34,17 +34,33 @@ enum SessionPlace {
     RemoteWorker,
 }
 
-/// Whether the built-in worker, which offers `offer`, starts a run. A session stays where it has run (decision 23), also if its
-/// requirements or the offer have changed since.
-fn runs_on_built_in_worker(request: &LaunchRequest, offer: &WorkspaceOffer, place: SessionPlace) -> bool {
-    request.worker_labels.is_empty()
-        && match place {
-            SessionPlace::Nowhere => {
-                request.workspace.as_ref().is_none_or(|needed| needed.unmet(offer).is_empty())
-            }
-            SessionPlace::BuiltInWorker => true,
-            SessionPlace::RemoteWorker => false,
+/// Where a run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StartPlace {
+    BuiltInWorker,
+    RemoteWorker,
+    /// On a remote worker if one is suitable. Otherwise the built-in worker starts the run with less free disk than required: it had
+    /// enough when the start was accepted, and without it the run would wait for ever.
+    RemoteWorkerIfSuitable,
+}
+
+/// Where a run starts if the built-in worker offers `offer`. A session stays where it has run (decision 23), also if its requirements
+/// or the offer have changed since.
+fn start_place(request: &LaunchRequest, offer: &WorkspaceOffer, place: SessionPlace) -> StartPlace {
+    if !request.worker_labels.is_empty() {
+        return StartPlace::RemoteWorker;
+    }
+    let needed = request.workspace.as_ref();
+    match place {
+        SessionPlace::BuiltInWorker => StartPlace::BuiltInWorker,
+        SessionPlace::Nowhere if needed.is_none_or(|needed| needed.unmet(offer).is_empty()) => {
+            StartPlace::BuiltInWorker
         }
+        SessionPlace::Nowhere if needed.is_some_and(|needed| needed.unmet_except_disk(offer).is_empty()) => {
+            StartPlace::RemoteWorkerIfSuitable
+        }
+        SessionPlace::Nowhere | SessionPlace::RemoteWorker => StartPlace::RemoteWorker,
+    }
 }
 
 impl CombinedRuntime {
@@ -60,10 +76,17 @@ impl CombinedRuntime {
 #[async_trait]
 impl AgentRuntime for CombinedRuntime {
     async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError> {
-        let place = self.place_of(&request).await;
-        let place = place.map_err(|error| LaunchError::Unreachable(Box::new(error)))?;
+        let unreachable = |error: AssignmentError| LaunchError::Unreachable(Box::new(error));
+        let place = self.place_of(&request).await.map_err(unreachable)?;
         let offer = self.local.workspace().unwrap_or_default();
-        if runs_on_built_in_worker(&request, &offer, place) {
+        let is_local = match start_place(&request, &offer, place) {
+            StartPlace::BuiltInWorker => true,
+            StartPlace::RemoteWorker => false,
+            StartPlace::RemoteWorkerIfSuitable => {
+                !self.remote.has_suitable_worker(&request).await.map_err(unreachable)?
+            }
+        };
+        if is_local {
             self.connections.admit_launch().map_err(|full| LaunchError::Unreachable(Box::new(full)))?;
             self.local.launch(request).await
         } else {
@@ -105,7 +128,7 @@ impl AgentRuntime for CombinedRuntime {
 mod tests {
     use std::collections::BTreeSet;
 
-    use pilothouse_domain::project_agent::{SandboxCapability, WorkspaceRequirements};
+    use pilothouse_domain::project_agent::{ResourceLimits, SandboxCapability, WorkspaceRequirements};
     use uuid::Uuid;
 
     use super::*;
@@ -137,11 +160,33 @@ mod tests {
         use SandboxCapability::{Git, Gpu};
         use SessionPlace::{BuiltInWorker, Nowhere, RemoteWorker};
         let offer = WorkspaceOffer { capabilities: BTreeSet::from([Git]), ..WorkspaceOffer::default() };
-        let is_here = |request: &LaunchRequest, place| runs_on_built_in_worker(request, &offer, place);
+        let is_here =
+            |request: &LaunchRequest, place| start_place(request, &offer, place) == StartPlace::BuiltInWorker;
         let (suitable, unsuitable) = (request(Git, &[]), request(Gpu, &[]));
         assert!(is_here(&suitable, Nowhere) && !is_here(&unsuitable, Nowhere));
         assert!(is_here(&suitable, BuiltInWorker) && is_here(&unsuitable, BuiltInWorker));
         assert!(!is_here(&suitable, RemoteWorker) && !is_here(&unsuitable, RemoteWorker));
         assert!(!is_here(&request(Git, &[("os", "mac")]), Nowhere), "labels select a remote worker");
+    }
+
+    #[test]
+    fn run_that_lacks_only_disk_prefers_a_suitable_remote_worker() {
+        use SandboxCapability::{Git, Gpu};
+        use SessionPlace::{BuiltInWorker, Nowhere};
+        let offer = WorkspaceOffer {
+            capabilities: BTreeSet::from([Git]),
+            free_disk_mb: Some(99),
+            ..WorkspaceOffer::default()
+        };
+        let needing = |capability, disk_mb| {
+            let mut request = request(capability, &[]);
+            let limits = ResourceLimits { disk_mb: Some(disk_mb), ..ResourceLimits::default() };
+            request.workspace.as_mut().unwrap().resource_limits = Some(limits);
+            request
+        };
+        assert_eq!(start_place(&needing(Git, 99), &offer, Nowhere), StartPlace::BuiltInWorker);
+        assert_eq!(start_place(&needing(Git, 100), &offer, Nowhere), StartPlace::RemoteWorkerIfSuitable);
+        assert_eq!(start_place(&needing(Gpu, 100), &offer, Nowhere), StartPlace::RemoteWorker);
+        assert_eq!(start_place(&needing(Git, 100), &offer, BuiltInWorker), StartPlace::BuiltInWorker);
     }
 }

@@ -57,6 +57,32 @@ async fn start_that_no_worker_can_satisfy_is_refused() {
 }
 
 #[tokio::test]
+async fn start_that_needs_more_disk_than_workers_announce_is_refused() {
+    let fixture = ProjectFixture::spawned().await;
+    let spawn = async |disk: u64| {
+        let limits = json!({ "workspaceRequirements": { "resourceLimits": { "diskMb": disk } } });
+        fixture.send("POST", "/api/agents/spawn", agent(&limits)).await
+    };
+    for (announced, lacks) in [
+        (json!({}), "it does not announce its free disk, which `diskMb` needs"),
+        (json!({ "freeDiskMb": 10239 }), "it has 10239 MiB of free disk, and `diskMb` is 10240"),
+    ] {
+        fixture.worker_announces(announced).await;
+        let (status, body) = spawn(10240).await;
+        let why = format!("no worker satisfies them: the worker gpu-1: {lacks}");
+        assert_eq!((status, &body["violations"][0]["message"]), (422, &json!(why)), "{body}");
+        assert_eq!(body["violations"][0]["field"], "brief.workspaceRequirements");
+    }
+    fixture.worker_announces(json!({ "freeDiskMb": 10240 })).await;
+    let (status, spawned) = spawn(10240).await;
+    assert!(status == 201 || status == 202, "{spawned}");
+
+    let (status, body) = spawn(16_777_217).await;
+    let field = "brief.workspaceRequirements.resourceLimits.diskMb";
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!(field)), "{body}");
+}
+
+#[tokio::test]
 async fn requirements_that_the_place_of_a_session_lacks_are_refused() {
     let fixture = ProjectFixture::spawned().await;
     fixture.announces("small", json!({ "capabilities": ["terminal"] })).await;

@@ -7,6 +7,7 @@ use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_functions::events::clock;
 use pilothouse_runtime::{AgentRuntime as _, ProcessState};
+use pilothouse_wire::launch::LaunchRequest;
 use serde_json::json;
 
 use crate::fixture::{WorkersFixture, key};
@@ -143,6 +144,37 @@ async fn session_stays_on_the_worker_that_has_its_folders() {
     let removed = fixture.send(Ok("ada"), "DELETE", "/api/workers/home", json!({})).await;
     assert_eq!(removed.status, 204, "{}", removed.body);
     assert_eq!(fixture.given("ada", "other").await, [second.run_id], "its folders no longer exist");
+}
+
+#[tokio::test]
+async fn run_waits_until_a_worker_announces_its_disk() {
+    let fixture = WorkersFixture::new().await;
+    let announces = async |free: u64| {
+        fixture.heartbeat("ada", "w", 9, json!({ "workspace": { "freeDiskMb": free } })).await
+    };
+    let needing = |mut request: LaunchRequest| {
+        let limits = json!({ "resourceLimits": { "diskMb": 100 } });
+        request.workspace = Some(Box::new(serde_json::from_value(limits).unwrap()));
+        request
+    };
+    announces(99).await;
+    let first = needing(fixture.session("ada").await);
+    fixture.app.runtime.launch(first.clone()).await.unwrap();
+    assert_eq!(fixture.runtime.state(first.run_id).await, ProcessState::Waiting);
+    assert!(!fixture.runtime.has_suitable_worker(&first).await.unwrap());
+    announces(100).await;
+    assert_eq!(fixture.given("ada", "w").await, [first.run_id]);
+    assert!(fixture.runtime.has_suitable_worker(&first).await.unwrap());
+    assert_eq!(fixture.outcome("ada", "w", first.run_id).await, "claimed");
+
+    // A session that has run on the worker returns, because its own files use the disk.
+    announces(0).await;
+    let second = needing(fixture.session("ada").await);
+    let mut commit = pilothouse_store::Commit::new();
+    commit.home(second.session_id, &key("ada", "w")).unwrap();
+    fixture.app.store.commit(commit).await.unwrap();
+    fixture.app.runtime.launch(second.clone()).await.unwrap();
+    assert_eq!(fixture.given("ada", "w").await, [second.run_id]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

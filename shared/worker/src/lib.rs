@@ -41,7 +41,7 @@ pub use engine::gateway_urls::gateway_urls;
 pub use engine::secrets::{WorkerSecrets, check_private};
 pub use engine::session_folder::has_session_folder;
 pub use engine::worker::{Ports, StartError, Worker};
-pub use engine::workspace::is_installed;
+pub use engine::workspace::{free_disk, is_installed};
 pub use remote::{
     RemoteWorker, RemoteWorkerError, RemoteWorkerSettings, WorkerIdError, load_or_create_worker_id,
 };

@@ -4,6 +4,7 @@ use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_tests::{PATIENCE, Session, WorkerProcess};
 use serde_json::{Value, json};
 
+use crate::projects::project;
 use crate::scripts::{endless, until_told, with_output};
 use crate::server::{Server, work};
 
@@ -93,6 +94,34 @@ async fn a_frozen_sidecar_is_ended_by_its_worker() {
     session.until_status("Cancelled").await;
     let gone = async || worker.sidecars().is_empty().then_some(());
     session.until_within(PATIENCE, "the end of the sidecar", gone).await;
+}
+
+/// The worker of the server and a separate one announce their disk. No test machine has 16 TiB of free space.
+#[tokio::test]
+async fn workers_announce_their_free_disk() {
+    let server = Server::start(1).await;
+    let _worker = worker(&server, "w", &[]);
+    let announced = listed(&server, "w").await.unwrap()["workspace"]["freeDiskMb"].clone();
+    assert!(announced.as_u64().is_some_and(|free| free > 0), "{announced}");
+    let shop = project(&server.api(), "Shop").await;
+    let spawn = async |disk: u64| {
+        let brief = json!({
+            "role": "Builder", "workstream": "api", "adapter": "script",
+            "providerConfig": { "script": with_output() },
+            "workspaceRequirements": { "resourceLimits": { "diskMb": disk } },
+        });
+        let body = json!({
+            "projectId": shop["id"], "brief": brief, "objective": "Build it",
+            "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
+        });
+        server.api().post("/api/agents/spawn", body).await
+    };
+    let refused = spawn(16_777_216).await.expect(422).body;
+    let why = refused["violations"][0]["message"].as_str().unwrap();
+    assert!(why.matches(" MiB of free disk, and `diskMb` is 16777216").count() >= 2, "{why}");
+    let started = spawn(64).await.expect(201).body;
+    let session = Session::new(server.api(), started["session"]["id"].as_str().unwrap().to_owned(), started);
+    session.until("output", |view| view["hasPendingReview"] == true).await;
 }
 
 /// A terminated worker leaves its sidecars running, and an ephemeral one ends them.

@@ -133,7 +133,8 @@ impl WorkerAssigner {
             return Ok(state);
         }
         state.is_current = self.session_of(&state.placement.value.request).await?.is_some();
-        if state.is_current && rules.fits(&worker_offer(worker), &run_needs(&state.placement.value)) {
+        let needs = run_needs(&state.placement.value);
+        if state.is_current && rules.fits_returning(&worker_offer(worker), &needs) {
             state.home = self.home_of(state.placement.value.request.session_id).await?;
         }
         Ok(state)

@@ -50,6 +50,11 @@ impl WorkerRuntime {
         Ok(self.assigner.home_of(session).await?.is_some())
     }
 
+    /// Whether a registered worker suits a run, whatever its load. Unreachable workers count.
+    pub async fn has_suitable_worker(&self, request: &LaunchRequest) -> Result<bool, AssignmentError> {
+        self.assigner.has_suitable_worker(request).await
+    }
+
     async fn state_of(&self, run: RunId) -> Result<ProcessState, AssignmentError> {
         let store = &self.assigner.store;
         let Some(placement) = store.placement(run).await? else { return Ok(ProcessState::Unknown) };

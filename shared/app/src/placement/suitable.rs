@@ -6,9 +6,12 @@ use pilothouse_domain::placement::RunNeeds;
 use pilothouse_domain::project_agent::{AgentBrief, UnmetRequirement, WorkspaceRequirements};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentSession, UserId};
+use pilothouse_store::{Store, StoreError};
+use pilothouse_wire::launch::LaunchRequest;
 
 use crate::App;
 use crate::placement::facts::worker_offer;
+use crate::placement::{AssignmentError, WorkerAssigner};
 use crate::problem::Problem;
 
 /// The number of workers per read.
@@ -115,34 +118,53 @@ impl App {
             }
             described.push(lacks(BUILT_IN, &unmet));
         }
-        for of_owner in [true, false] {
-            let mut after = None;
-            loop {
-                let page = if of_owner {
-                    self.store.workers(owner, PAGE, after).await?
-                } else {
-                    self.store.shared_workers(PAGE, after).await?
-                };
-                for worker in &page.items {
-                    let offer = worker_offer(&worker.value);
-                    if offer.suits(&needs) {
-                        return Ok(None);
-                    }
-                    let name = format!("the worker {}", worker.value.key.id.as_str());
-                    described.push(lacks(&name, &needed.unmet(offer.workspace)));
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
-            }
-        }
+        let Some(of_workers) = lacking_workers(&self.store, &needs).await? else { return Ok(None) };
+        described.extend(of_workers);
         if described.is_empty() {
             return Ok(Some("there is none".to_owned()));
         }
         described.truncate(MAX_DESCRIBED);
         Ok(Some(described.join("; ")))
     }
+}
+
+impl WorkerAssigner {
+    /// Whether a registered worker suits a run, whatever its load. Unreachable workers count.
+    pub(super) async fn has_suitable_worker(&self, request: &LaunchRequest) -> Result<bool, AssignmentError> {
+        let Some(session) = self.session_of(request).await? else { return Ok(false) };
+        let owner = session.owner_id();
+        let (labels, workspace) = (&request.worker_labels, request.workspace.as_deref());
+        let lacking = lacking_workers(&self.store, &RunNeeds { owner, labels, workspace }).await?;
+        Ok(lacking.is_none())
+    }
+}
+
+/// The unmet requirements of each registered worker that serves the owner. `None` if one satisfies all.
+async fn lacking_workers(store: &Store, needs: &RunNeeds<'_>) -> Result<Option<Vec<String>>, StoreError> {
+    let mut described = Vec::new();
+    for of_owner in [true, false] {
+        let mut after = None;
+        loop {
+            let page = if of_owner {
+                store.workers(needs.owner, PAGE, after).await?
+            } else {
+                store.shared_workers(PAGE, after).await?
+            };
+            for worker in &page.items {
+                let offer = worker_offer(&worker.value);
+                if offer.suits(needs) {
+                    return Ok(None);
+                }
+                let unmet = needs.workspace.map(|needed| needed.unmet(offer.workspace)).unwrap_or_default();
+                described.push(lacks(&format!("the worker {}", worker.value.key.id.as_str()), &unmet));
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(Some(described))
 }
 
 fn lacks(place: &str, unmet: &[UnmetRequirement]) -> String {

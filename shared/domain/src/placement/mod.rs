@@ -58,8 +58,18 @@ impl WorkerOffer<'_> {
 
     /// Whether it has the labels and the workspace for a run, whatever its load.
     pub fn suits(&self, run: &RunNeeds<'_>) -> bool {
+        self.has_labels(run) && run.workspace.is_none_or(|needed| needed.unmet(self.workspace).is_empty())
+    }
+
+    /// Like [`Self::suits`], for a session that has its folders on the worker: free disk does not count.
+    fn suits_returning(&self, run: &RunNeeds<'_>) -> bool {
+        let has_workspace =
+            run.workspace.is_none_or(|needed| needed.unmet_except_disk(self.workspace).is_empty());
+        self.has_labels(run) && has_workspace
+    }
+
+    fn has_labels(&self, run: &RunNeeds<'_>) -> bool {
         run.labels.iter().all(|(name, value)| self.has_label(name, value))
-            && run.workspace.is_none_or(|needed| needed.unmet(self.workspace).is_empty())
     }
 
     const fn has_free_capacity(&self) -> bool {
@@ -230,18 +240,23 @@ impl PlacementRules {
         self.accepts_runs(worker) && (worker.has_free_capacity() || !has_reported_all)
     }
 
-    /// Whether a worker may run the session and has the labels and the capacity for it.
+    /// Whether a worker may run a session that has its folders nowhere, and has the labels, workspace and capacity for it.
     pub fn fits(&self, worker: &WorkerOffer<'_>, run: &RunNeeds<'_>) -> bool {
+        self.fits_returning(worker, run) && worker.suits(run)
+    }
+
+    /// Like [`Self::fits`], for a session that has its folders on the worker.
+    pub fn fits_returning(&self, worker: &WorkerOffer<'_>, run: &RunNeeds<'_>) -> bool {
         worker.serves(run.owner)
             && self.accepts_runs(worker)
             && worker.has_free_capacity()
-            && worker.suits(run)
+            && worker.suits_returning(run)
     }
 
     pub fn candidates(&self, folders: &SessionFolders<'_>, run: &RunNeeds<'_>) -> Candidates {
         match folders {
             SessionFolders::Nowhere => Candidates::LeastLoaded,
-            SessionFolders::On(worker) if self.fits(worker, run) => Candidates::FolderWorker,
+            SessionFolders::On(worker) if self.fits_returning(worker, run) => Candidates::FolderWorker,
             SessionFolders::On(_) => Candidates::None,
         }
     }
@@ -273,12 +288,14 @@ impl PlacementRules {
 
     /// Decides what happens to a run that is offered to a worker.
     pub fn offer(&self, worker: &WorkerOffer<'_>, run: &OfferedRun<'_>) -> OfferDecision {
+        let fits = || match run.folders {
+            SessionFolders::Nowhere => self.fits(worker, &run.needs),
+            SessionFolders::On(_) => run.folders.permit(worker) && self.fits_returning(worker, &run.needs),
+        };
         match self.reassignment(&run.assignment) {
             Reassignment::ResendOrder { at } => OfferDecision::ResendOrder { at },
             Reassignment::Possible if !run.is_current => OfferDecision::Close,
-            Reassignment::Possible if self.fits(worker, &run.needs) && run.folders.permit(worker) => {
-                OfferDecision::Assign
-            }
+            Reassignment::Possible if fits() => OfferDecision::Assign,
             Reassignment::Leave | Reassignment::Possible => OfferDecision::Leave,
         }
     }

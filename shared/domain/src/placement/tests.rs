@@ -299,3 +299,29 @@ fn run_needs_a_worker_that_offers_its_workspace() {
     worker.workspace.capabilities.insert(crate::project_agent::SandboxCapability::Gpu);
     assert!(rules().fits(&worker.offer(), &run));
 }
+
+#[test]
+fn free_disk_counts_until_the_session_has_its_folders() {
+    let needed: WorkspaceRequirements =
+        serde_json::from_value(serde_json::json!({ "resourceLimits": { "diskMb": 100 } })).unwrap();
+    let (owner, labels) = (user("ada"), BTreeMap::new());
+    let needs = RunNeeds { owner: &owner, labels: &labels, workspace: Some(&needed) };
+    let with_free = |free| {
+        let workspace = WorkspaceOffer { free_disk_mb: Some(free), ..WorkspaceOffer::default() };
+        Worker { workspace, ..given("one") }
+    };
+    let decide = |worker: &Worker, folders: SessionFolders<'_>| {
+        let assignment = CurrentAssignment::Unassigned;
+        rules().offer(&worker.offer(), &OfferedRun { assignment, needs, is_current: true, folders })
+    };
+    let (short, enough) = (with_free(99), with_free(100));
+    assert!(!rules().fits(&short.offer(), &needs) && rules().fits(&enough.offer(), &needs));
+    assert_eq!(decide(&short, SessionFolders::Nowhere), OfferDecision::Leave);
+    assert_eq!(decide(&enough, SessionFolders::Nowhere), OfferDecision::Assign);
+
+    let home = SessionFolders::On(short.offer());
+    assert_eq!(decide(&short, home), OfferDecision::Assign, "its own files use the disk");
+    assert_eq!(rules().candidates(&home, &needs), Candidates::FolderWorker);
+    let elsewhere = Worker { name: "two", ..with_free(100) };
+    assert_eq!(decide(&elsewhere, home), OfferDecision::Leave, "its folders are on another worker");
+}

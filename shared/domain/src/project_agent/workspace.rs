@@ -48,6 +48,7 @@ pub struct ResourceLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64, max = 4_194_304))]
     pub memory_mb: Option<u32>,
+    /// The free disk that the place needs when the session first starts there. It is neither reserved nor a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64, max = 16_777_216))]
     pub disk_mb: Option<u32>,
@@ -94,6 +95,9 @@ pub struct WorkspaceOffer {
     /// Parts of the requirements that the worker applies, besides the capabilities.
     #[serde(default)]
     pub applies: BTreeSet<WorkspacePart>,
+    /// The free space of the file system of the worker's data folder, in MiB. Omitted by places that do not announce it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_disk_mb: Option<u64>,
 }
 
 /// A part of the requirements that not every worker can apply.
@@ -103,7 +107,6 @@ pub enum WorkspacePart {
     Mounts,
     BaseImage,
     CpuAndMemory,
-    Disk,
 }
 
 /// One violation of requirements.
@@ -136,8 +139,10 @@ pub enum UnmetRequirement {
     BaseImage,
     #[error("it cannot limit processors and memory, which needs a worker with containers")]
     CpuAndMemory,
-    #[error("it cannot limit the disk, which needs a worker with containers")]
-    Disk,
+    #[error("it does not announce its free disk, which `diskMb` needs")]
+    UnknownDisk,
+    #[error("it has {free} MiB of free disk, and `diskMb` is {needed}")]
+    Disk { needed: u32, free: u64 },
 }
 
 impl WorkspaceRequirements {
@@ -194,6 +199,21 @@ impl WorkspaceRequirements {
 
     /// The requirements that a place with this offer does not meet.
     pub fn unmet(&self, offer: &WorkspaceOffer) -> Vec<UnmetRequirement> {
+        let mut unmet = self.unmet_except_disk(offer);
+        unmet.extend(self.unmet_disk(offer));
+        unmet
+    }
+
+    fn unmet_disk(&self, offer: &WorkspaceOffer) -> Option<UnmetRequirement> {
+        let needed = self.resource_limits.unwrap_or_default().disk_mb?;
+        match offer.free_disk_mb {
+            None => Some(UnmetRequirement::UnknownDisk),
+            Some(free) => (free < u64::from(needed)).then_some(UnmetRequirement::Disk { needed, free }),
+        }
+    }
+
+    /// Like [`Self::unmet`], for a place where the session has run. Its own files use the disk there, so free disk does not count.
+    pub fn unmet_except_disk(&self, offer: &WorkspaceOffer) -> Vec<UnmetRequirement> {
         let limits = self.resource_limits.unwrap_or_default();
         let missing = self.capabilities.difference(&offer.capabilities).copied();
         let parts = [
@@ -204,7 +224,6 @@ impl WorkspaceRequirements {
                 WorkspacePart::CpuAndMemory,
                 UnmetRequirement::CpuAndMemory,
             ),
-            (limits.disk_mb.is_some(), WorkspacePart::Disk, UnmetRequirement::Disk),
         ];
         let unapplied =
             parts.into_iter().filter(|(is_needed, part, _)| *is_needed && !offer.applies.contains(part));
@@ -298,13 +317,28 @@ mod tests {
         let offer = |json: Value| serde_json::from_value::<WorkspaceOffer>(json).unwrap();
         let process = offer(json!({ "capabilities": ["terminal", "git"] }));
         let lacking =
-            [U::Capability(SandboxCapability::Gpu), U::Mounts, U::BaseImage, U::CpuAndMemory, U::Disk];
+            [U::Capability(SandboxCapability::Gpu), U::Mounts, U::BaseImage, U::CpuAndMemory, U::UnknownDisk];
         assert_eq!(needs.unmet(&process), lacking);
         let all = json!({ "capabilities": ["terminal", "gpu"],
-            "applies": ["mounts", "base_image", "cpu_and_memory", "disk"] });
+            "applies": ["mounts", "base_image", "cpu_and_memory"], "freeDiskMb": 100 });
         assert_eq!(needs.unmet(&offer(all)), []);
         let timed = requirements(&json!({ "resourceLimits": { "timeoutMs": 1000 } }));
         assert_eq!(timed.unmet(&WorkspaceOffer::default()), [], "each sidecar ends its run in time");
+    }
+
+    #[test]
+    fn free_disk_is_compared_unless_the_session_has_run_there() {
+        let needs = requirements(&json!({ "resourceLimits": { "diskMb": 100 } }));
+        let with = |free| WorkspaceOffer { free_disk_mb: free, ..WorkspaceOffer::default() };
+        assert_eq!(needs.unmet(&with(Some(99))), [UnmetRequirement::Disk { needed: 100, free: 99 }]);
+        assert_eq!(needs.unmet(&with(None)), [UnmetRequirement::UnknownDisk]);
+        assert_eq!(needs.unmet(&with(Some(100))), []);
+        for free in [None, Some(0)] {
+            assert_eq!(needs.unmet_except_disk(&with(free)), [], "its own files use the disk");
+        }
+        let absurd = requirements(&json!({ "resourceLimits": { "diskMb": 16_777_217 } }));
+        let range = WorkspaceViolation::Range { min: 64, max: 16_777_216 };
+        assert_eq!(absurd.check(), [("resourceLimits.diskMb".to_owned(), range)]);
     }
 
     #[test]

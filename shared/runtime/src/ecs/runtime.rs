@@ -139,7 +139,7 @@ impl AgentRuntime for EcsRuntime {
         })
     }
 
-    /// The size and the image of a task are those of its definition.
+    /// The size and the image of a task are those of its definition. Its disk is not known here, so none is announced.
     fn workspace(&self) -> Option<WorkspaceOffer> {
         use SandboxCapability::{Git, NetworkExternal, Terminal};
         let capabilities = [Terminal, Git, NetworkExternal].into();

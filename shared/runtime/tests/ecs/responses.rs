@@ -3,6 +3,7 @@
 use aws_sdk_ecs::config::http::{HttpRequest, HttpResponse};
 use aws_sdk_ecs::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
 use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use pilothouse_domain::project_agent::{UnmetRequirement, WorkspaceRequirements};
 use pilothouse_runtime::ecs::session_of;
 use pilothouse_runtime::{AgentRuntime as _, EcsRuntime, LaunchError, ProcessState, StopMode};
 use serde_json::{Value, json};
@@ -38,6 +39,14 @@ fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
         (operation.to_owned(), serde_json::from_slice(r.body().bytes().unwrap()).unwrap())
     };
     replay.actual_requests().map(request).collect()
+}
+
+#[tokio::test]
+async fn tasks_offer_no_disk_and_no_limits() {
+    let limited = json!({ "resourceLimits": { "memoryMb": 512, "diskMb": 64 } });
+    let needed: WorkspaceRequirements = serde_json::from_value(limited).unwrap();
+    let offer = responding(&[]).0.workspace().unwrap();
+    assert_eq!(needed.unmet(&offer), [UnmetRequirement::CpuAndMemory, UnmetRequirement::UnknownDisk]);
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub struct WorkerConfig {
     pub environment: Environment,
     /// Secrets for agents whose briefs name them.
     pub secrets: WorkerSecrets,
-    /// The workspace that this worker offers to agents.
+    /// The workspace that this worker offers to agents, besides its free disk.
     pub workspace: WorkspaceOffer,
     /// Containers for sidecars; `None` runs sidecars as processes.
     pub containers: Option<Containers>,

@@ -20,12 +20,14 @@ pub use super::inner::{Ports, StartError};
 use super::registry::{Registry, Run, RunPhase, SignalOutcome};
 use super::run_dir::{ENGINES, RunDir, create_private_folder};
 use super::supervisor::supervise;
+use super::workspace::free_disk;
 use super::{adoption, containers, process, retention};
 
 /// The engine of containers that an earlier version started, if this worker has no containers.
 const DEFAULT_ENGINE: &str = "docker";
 /// Time to report exits after draining, when the worker stops all runs.
 const REPORTING: Duration = Duration::from_secs(5);
+const MEBIBYTE: u64 = 1024 * 1024;
 
 fn absolute(path: &Path) -> Result<PathBuf, StartError> {
     std::path::absolute(path).map_err(|source| StartError::Path { path: path.to_owned(), source })
@@ -216,8 +218,11 @@ impl AgentRuntime for Worker {
         }
     }
 
+    /// The configured offer with the free disk of the data folder at this time.
     fn workspace(&self) -> Option<WorkspaceOffer> {
-        Some(self.inner.config.workspace.clone())
+        let WorkerConfig { data, workspace, .. } = &self.inner.config;
+        let free_disk_mb = free_disk(data).map(|bytes| bytes / MEBIBYTE);
+        Some(WorkspaceOffer { free_disk_mb, ..workspace.clone() })
     }
 
     fn capabilities(&self) -> RuntimeCapabilities {

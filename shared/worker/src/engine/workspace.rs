@@ -6,13 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::sys::statvfs::statvfs;
 use pilothouse_domain::project_agent::{
     ResourceLimits, SandboxCapability, WorkspaceMount, WorkspaceOffer, WorkspacePart, WorkspaceRequirements,
 };
 
 use super::process::is_program;
 
-/// The offer of this machine: a shell, the network, an installed git, and `more`.
+/// The offer of this machine: a shell, the network, an installed git, and `more`. The free disk is added when it is announced.
 ///
 /// With `containers`, it includes mounts, limits, and the choice of the image, unless the worker is `shared` by several owners.
 pub fn detected(
@@ -31,7 +32,15 @@ pub fn detected(
         applies.extend([WorkspacePart::Mounts, WorkspacePart::CpuAndMemory]);
         applies.extend((!shared).then_some(WorkspacePart::BaseImage));
     }
-    WorkspaceOffer { capabilities, applies }
+    WorkspaceOffer { capabilities, applies, free_disk_mb: None }
+}
+
+/// The bytes that users without privileges can write to the file system of a folder. `None` if the system does not tell.
+pub fn free_disk(folder: &Path) -> Option<u64> {
+    let stat = statvfs(folder).ok()?;
+    // The types differ between systems.
+    #[allow(clippy::useless_conversion)]
+    Some(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
 }
 
 /// Whether a folder of `path`, a value of the variable `PATH`, has an executable file with this name.
@@ -191,6 +200,13 @@ mod tests {
         for path in ["home/work", "home/work/src", "links"] {
             assert_eq!(refused(&root.join(path)), None, "{path}");
         }
+    }
+
+    #[test]
+    fn free_disk_of_a_missing_folder_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free_disk(folder.path()).unwrap() > 0);
+        assert_eq!(free_disk(&folder.path().join("missing")), None);
     }
 
     #[test]

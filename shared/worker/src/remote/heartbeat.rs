@@ -1,11 +1,11 @@
-//! Heartbeats: report the worker's runs, and return the access to its queue.
+//! Heartbeats: report the worker's runs and its workspace with the free disk, and return the access to its queue.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pilothouse_client::{ApiError, Client};
 use pilothouse_domain::Timestamp;
-use pilothouse_runtime::ProcessState;
+use pilothouse_runtime::{AgentRuntime as _, ProcessState};
 use pilothouse_wire::worker::{Heartbeat, HeartbeatResponse, OrdersAccess, ReportedRun, RunState, WorkerId};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -90,6 +90,7 @@ impl Heartbeats {
         };
         let runs = self.worker.runs().into_iter();
         self.report.runs = runs.map(|(_, run_id, seen)| ReportedRun { run_id, state: state(seen) }).collect();
+        self.report.workspace = self.worker.workspace().unwrap_or_default();
         self.report.needs_access = self.renew_at.is_none_or(|at| at <= Instant::now());
         let HeartbeatResponse { heartbeat_seconds, access, lost_runs } =
             self.client.send_heartbeat(&self.id, &self.report).await?;

@@ -94,11 +94,9 @@ impl RemoteWorker {
             settings.containers.is_some(),
             settings.shared,
         );
-        let workspace = config.workspace.clone();
         let worker = Arc::new(Worker::start(config, ports).await?);
         let report = Heartbeat {
             labels: settings.labels,
-            workspace,
             capacity: settings.capacity,
             shared: settings.shared,
             ..Heartbeat::default()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState};
 use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
-use pilothouse_worker::{ClaimOutcome, StartError, Worker};
+use pilothouse_worker::{ClaimOutcome, StartError, Worker, free_disk};
 
 use crate::support::{UNTIL_RELEASED, WorkerFixture, request, secret, wait_until};
 
@@ -33,6 +33,16 @@ async fn a_run_is_started_drained_and_reported_once() {
     assert_eq!(reported.drains_before, 1, "reported before it was drained");
     assert_eq!(fixture.drains(request.run_id), 1);
     assert_eq!(worker.state(request.run_id).await, ProcessState::Dead);
+}
+
+#[tokio::test]
+async fn worker_offers_the_free_disk_of_its_data_folder() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let worker = fixture.worker(&fixture.recorder()).await;
+    let offered = worker.workspace().unwrap().free_disk_mb.unwrap();
+    let free = free_disk(fixture.data()).unwrap() / (1024 * 1024);
+    // Other tests write to the same disk.
+    assert!(offered.abs_diff(free) < 1024, "{offered} of {free} MiB");
 }
 
 #[tokio::test]
