@@ -9,10 +9,12 @@
 //! | [`sequence`] | order of events: gaps, repetitions, early events |
 //! | [`error`] | errors of a shim, and the recovery from each |
 //! | [`client`], [`stream`] | send requests, receive events |
+//! | [`byte_budget`] | bounds the bytes of messages that wait |
 //! | [`backend`] | the server for a shim: token renewal and artifact upload |
 //! | [`check`] | the conformance program |
 
 pub mod backend;
+pub mod byte_budget;
 pub mod check;
 pub mod client;
 pub mod error;

@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::byte_budget::{ByteBudget, Held};
 use crate::client::ShimClient;
 use crate::error::CallError;
 
@@ -20,8 +21,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two attempts (S2).
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Messages that wait for the reader, so that a slow reader slows the shim down. Few, because each may be large.
+/// Messages that wait for the reader, so that a slow reader slows the shim down.
 const WAITING: usize = 64;
+/// In bytes, of all messages that wait. A larger message waits alone.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long the shim may take to close its side of the connection.
 const CLOSE: Duration = Duration::from_secs(2);
 /// In bytes, of a message: a checkpoint of 50 MB (S2), and what surrounds it.
@@ -41,7 +44,7 @@ pub enum StreamEvent {
 /// Dropping it breaks the connection.
 #[derive(Debug)]
 pub struct EventStream {
-    events: mpsc::Receiver<StreamEvent>,
+    events: mpsc::Receiver<(StreamEvent, Held)>,
     task: AbortOnDropHandle<()>,
 }
 
@@ -50,16 +53,21 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 impl EventStream {
     /// Connects to the events of a shim. After a break, it gives up when no attempt succeeds for `patience`.
     pub async fn connect(client: &ShimClient, patience: Duration) -> Result<Self, CallError> {
+        Self::within(ByteBudget::new(WAITING_BYTES), client, patience).await
+    }
+
+    async fn within(budget: ByteBudget, client: &ShimClient, patience: Duration) -> Result<Self, CallError> {
         let (url, token) = (client.events_url(), client.token().to_owned());
         let socket = open(&url, &token).await?;
-        let (sender, events) = mpsc::channel(WAITING);
-        let task = tokio::spawn(async move { forward(socket, &url, &token, &sender, patience).await });
-        Ok(Self { events, task: AbortOnDropHandle::new(task) })
+        let (events, receiver) = mpsc::channel(WAITING);
+        let waiting = Waiting { events, budget };
+        let task = tokio::spawn(async move { forward(socket, &url, &token, &waiting, patience).await });
+        Ok(Self { events: receiver, task: AbortOnDropHandle::new(task) })
     }
 
     /// Cancel-safe. `Gone` once the stream has ended.
     pub async fn next(&mut self) -> StreamEvent {
-        self.events.recv().await.unwrap_or(StreamEvent::Gone)
+        self.events.recv().await.map_or(StreamEvent::Gone, |(event, _)| event)
     }
 
     /// Closes the connection, and waits until the shim has closed its side. Afterwards the shim sends nothing to it.
@@ -67,6 +75,26 @@ impl EventStream {
         self.events.close();
         // A shim that does not close its side loses the connection anyway.
         let _ = timeout(CLOSE, self.task).await;
+    }
+}
+
+/// The events that wait for the reader.
+struct Waiting {
+    events: mpsc::Sender<(StreamEvent, Held)>,
+    budget: ByteBudget,
+}
+
+impl Waiting {
+    async fn add(&self, event: StreamEvent) -> Result<(), Unread> {
+        let bytes = match &event {
+            StreamEvent::Message(text) => text.len(),
+            StreamEvent::Reconnected | StreamEvent::Gone | StreamEvent::Oversized => 0,
+        };
+        let held = tokio::select! {
+            held = self.budget.take(bytes) => held,
+            () = self.events.closed() => return Err(Unread),
+        };
+        self.events.send((event, held)).await.map_err(|_| Unread)
     }
 }
 
@@ -83,18 +111,12 @@ async fn open(url: &str, token: &str) -> Result<Socket, CallError> {
     }
 }
 
-async fn forward(
-    mut socket: Socket,
-    url: &str,
-    token: &str,
-    sender: &mpsc::Sender<StreamEvent>,
-    patience: Duration,
-) {
+async fn forward(mut socket: Socket, url: &str, token: &str, waiting: &Waiting, patience: Duration) {
     loop {
-        match read(&mut socket, sender).await {
+        match read(&mut socket, waiting).await {
             Ok(Broken::Connection) => {}
             Ok(Broken::Oversized) => {
-                let _ = sender.send(StreamEvent::Oversized).await;
+                let _ = waiting.add(StreamEvent::Oversized).await;
                 return;
             }
             Err(Unread) => {
@@ -106,11 +128,11 @@ async fn forward(
         }
         let Some(again) = reopen(url, token, patience).await else {
             // The reader has gone as well, or learns of it.
-            let _ = sender.send(StreamEvent::Gone).await;
+            let _ = waiting.add(StreamEvent::Gone).await;
             return;
         };
         socket = again;
-        if sender.send(StreamEvent::Reconnected).await.is_err() {
+        if waiting.add(StreamEvent::Reconnected).await.is_err() {
             return;
         }
     }
@@ -126,11 +148,11 @@ enum Broken {
 }
 
 /// Reads until the connection breaks.
-async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result<Broken, Unread> {
+async fn read(socket: &mut Socket, waiting: &Waiting) -> Result<Broken, Unread> {
     loop {
         let received = tokio::select! {
             received = socket.next() => received,
-            () = sender.closed() => return Err(Unread),
+            () = waiting.events.closed() => return Err(Unread),
         };
         let text = match received {
             Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
@@ -140,7 +162,7 @@ async fn read(socket: &mut Socket, sender: &mpsc::Sender<StreamEvent>) -> Result
             Some(Err(Error::Capacity(_))) => return Ok(Broken::Oversized),
             Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(Broken::Connection),
         };
-        sender.send(StreamEvent::Message(text)).await.map_err(|_| Unread)?;
+        waiting.add(StreamEvent::Message(text)).await?;
     }
 }
 
@@ -157,5 +179,75 @@ async fn reopen(url: &str, token: &str, patience: Duration) -> Option<Socket> {
             return None;
         }
         pause = (pause * 2).min(LONGEST_PAUSE).min(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::SinkExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const MESSAGES: usize = 100;
+    const LENGTH: usize = 128 * 1024;
+
+    /// A fake shim: it only sends numbered messages to its first connection, as fast as they are read.
+    async fn flooding_shim() -> ShimClient {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (connection, _) = listener.accept().await.unwrap();
+            let mut socket = tokio_tungstenite::accept_async(connection).await.unwrap();
+            for number in 0..MESSAGES {
+                let number = number.to_string();
+                let text = "0".repeat(LENGTH - number.len()) + &number;
+                if socket.send(Message::Text(text.into())).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(Ok(_)) = socket.next().await {}
+        });
+        ShimClient::new(port, "token", "agent", Duration::from_mins(1)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn flood_of_a_shim_waits_and_arrives_in_order() {
+        let client = flooding_shim().await;
+        let limit = 8 * LENGTH;
+        let budget = ByteBudget::new(limit);
+        let mut stream = EventStream::within(budget.clone(), &client, Duration::from_mins(1)).await.unwrap();
+        let all = async {
+            while budget.used() + LENGTH < limit {
+                tokio::task::yield_now().await;
+            }
+            // Without a bound, 64 messages would arrive meanwhile.
+            for _ in 0..10_000 {
+                assert!(budget.used() <= limit);
+                tokio::task::yield_now().await;
+            }
+            for number in 0..MESSAGES {
+                let StreamEvent::Message(text) = stream.next().await else { panic!("the stream ended") };
+                assert_eq!((text.len(), text.parse().ok()), (LENGTH, Some(number)));
+                assert!(budget.used() <= limit);
+            }
+        };
+        timeout(Duration::from_mins(1), all).await.unwrap();
+        stream.close().await;
+    }
+
+    #[tokio::test]
+    async fn closed_stream_does_not_wait_for_room() {
+        let client = flooding_shim().await;
+        let budget = ByteBudget::new(LENGTH);
+        let stream = EventStream::within(budget.clone(), &client, Duration::from_mins(1)).await.unwrap();
+        while budget.used() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let EventStream { mut events, task } = stream;
+        // The unread message keeps its bytes.
+        events.close();
+        timeout(Duration::from_mins(1), task).await.unwrap().unwrap();
+        assert!(budget.used() > 0);
     }
 }

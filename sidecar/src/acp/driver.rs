@@ -154,7 +154,7 @@ impl Driver {
         let Self { agent, commands, paused, publish_calls_at, verdicts, .. } = self;
         let heard = async {
             match agent {
-                Some(agent) => agent.inbound.recv().await.unwrap_or(Inbound::Closed),
+                Some(agent) => agent.inbound.next().await,
                 None => std::future::pending().await,
             }
         };
@@ -178,7 +178,7 @@ impl Driver {
     /// of a resumed conversation belong to no turn.
     pub(super) async fn introduce_agent(&mut self, notices: Vec<RawEvent>) -> Result<(), DriverExit> {
         self.events.emit_all(notices).await?;
-        while let Some(inbound) = self.agent.as_mut().and_then(|agent| agent.inbound.try_recv().ok()) {
+        while let Some(inbound) = self.agent.as_mut().and_then(|agent| agent.inbound.next_waiting()) {
             match inbound {
                 Inbound::Notification(method, parameters) => {
                     self.handle_notification(&method, &parameters).await?;

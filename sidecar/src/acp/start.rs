@@ -8,10 +8,9 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::agents::{Advertised, Resumption, Steering};
-use super::connection::{Connection, Inbound, MAX_BACKLOG};
+use super::connection::{BACKLOG, Connection, InboundMessages};
 use super::conversation_file::Conversation;
 use super::environment;
 use super::files::Folder;
@@ -29,7 +28,7 @@ use crate::process::{Processes, agent_folder};
 pub(super) struct Agent {
     pub(super) process: AgentProcess,
     pub(super) connection: Connection,
-    pub(super) inbound: mpsc::Receiver<Inbound>,
+    pub(super) inbound: InboundMessages,
 }
 
 impl Agent {
@@ -136,7 +135,7 @@ impl Starter {
             servers: mcp::command_lines(&config.custom_tools, &self.own_tools),
         };
         let (mut process, pipes) = AgentProcess::start(program, &processes, self.events.clone())?;
-        let (connection, inbound) = Connection::open(pipes, self.events.clone(), MAX_BACKLOG).await?;
+        let (connection, inbound) = Connection::open(pipes, self.events.clone(), BACKLOG).await?;
         let opened = async {
             let agent = session::initialize(&connection, launch).await?;
             let (path, tools) = (path.to_string_lossy(), self.own_tools.clone());

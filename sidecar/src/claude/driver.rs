@@ -19,7 +19,7 @@ use super::conversation::ConversationFile;
 use super::messages::Messages;
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
-use super::process::{Output, Process};
+use super::process::{Output, Process, Received};
 use super::tool_hooks::{Mode, ToolHooks};
 use super::unmetered::Unmetered;
 use super::verdicts::{Arrived, Verdicts};
@@ -60,8 +60,8 @@ pub(super) struct Driver {
     pub translator: Translator,
     /// `None` until there is something to send.
     pub process: Option<Process>,
-    /// Output that arrived while the adapter waited for initialization.
-    pub backlog: VecDeque<Output>,
+    /// Output that arrived while the adapter waited for initialization. It still counts as output that waits.
+    pub backlog: VecDeque<Received>,
     pub control_channel: ControlChannel,
     pub tool_hooks: ToolHooks,
     pub permissions: Permissions,
@@ -230,11 +230,11 @@ impl Driver {
     }
 
     async fn next_event(&mut self) -> DriverEvent {
-        if let Some(output) = self.backlog.pop_front() {
-            return DriverEvent::Output(output);
+        if let Some(received) = self.backlog.pop_front() {
+            return DriverEvent::Output(received.output);
         }
         let Self { commands, process, interrupt_until, unmetered, verdicts, .. } = self;
-        let output = async {
+        let received = async {
             match process {
                 Some(process) => process.next().await,
                 None => std::future::pending().await,
@@ -242,7 +242,9 @@ impl Driver {
         };
         tokio::select! {
             command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
-            output = output => output.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
+            received = received => {
+                received.map_or(DriverEvent::ProcessEnded, |received| DriverEvent::Output(received.output))
+            }
             Some(arrived) = verdicts.next() => DriverEvent::Verdict(arrived),
             () = wait_until(*interrupt_until) => DriverEvent::InterruptIsLate,
             () = wait_until(unmetered.until()) => DriverEvent::UsageIsLate,

@@ -132,17 +132,17 @@ impl Driver {
             .control_channel
             .waits_for(|asked| matches!(asked, ControlRequest::Initialize | ControlRequest::Usage))
         {
-            let output = match &mut self.process {
+            let received = match &mut self.process {
                 Some(process) => process.next().await,
                 None => None,
             };
-            let Some(output) = output else {
+            let Some(received) = received else {
                 let ended = self.end_process().await;
                 let words = ended.and_then(|ended| ended.last_words).unwrap_or_default();
                 let message = format!("Claude Code ended before it had begun: {words}");
                 return Err(AdapterError::Agent(message));
             };
-            let response = match &output {
+            let response = match &received.output {
                 Output::Line(line) => self.control_channel.take_response(line),
                 Output::Noise(_) => None,
             };
@@ -155,11 +155,11 @@ impl Driver {
                     self.translator.process_begins(usage.get("session").unwrap_or(&serde_json::Value::Null));
                 }
                 Some(_) => {}
-                None if matches!(&output, Output::Line(line) if is_lost(line)) => {
+                None if matches!(&received.output, Output::Line(line) if is_lost(line)) => {
                     self.end_process().await;
                     return Ok(StartOutcome::ConversationLost);
                 }
-                None => self.backlog.push_back(output),
+                None => self.backlog.push_back(received),
             }
         }
         Ok(StartOutcome::Ready)

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStderr, ChildStdin};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
+use crate::kit::byte_budget::{ByteBudget, Held};
 use crate::kit::lines::{Line, MAX_LINE_BYTES, SKIPPED, read_line};
 use crate::process::{Ending, Group, ProcessHandle, Processes, ToolProcesses};
 
@@ -26,8 +27,10 @@ const LAST_INPUT: Duration = Duration::from_millis(200);
 const LAST_WORDS: usize = 8192;
 /// How long Claude Code may take to read a line.
 const WRITE_LIMIT: Duration = Duration::from_mins(1);
-/// Capacity of the line buffer: enough for bursts, and bounded if the spool is slow.
+/// Lines that wait for the driver: enough for bursts, and bounded if the spool is slow.
 const LINES: usize = 256;
+/// In bytes, of all lines that wait. A larger line waits alone.
+const LINE_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Output {
@@ -35,6 +38,13 @@ pub(super) enum Output {
     Line(Value),
     /// A line that is not JSON.
     Noise(String),
+}
+
+/// An output that uses its bytes of the budget until it is dropped.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) output: Output,
+    _held: Held,
 }
 
 /// A running process. On drop, it is asked to end, and soon after killed with everything that it started.
@@ -46,7 +56,7 @@ pub(super) struct Process {
     /// Lines for the process. The driver does not wait until they are read.
     input: mpsc::UnboundedSender<Vec<u8>>,
     writer: Option<AbortOnDropHandle<()>>,
-    lines: mpsc::Receiver<Output>,
+    lines: mpsc::Receiver<(Vec<u8>, Held)>,
     last_words: Arc<Mutex<Vec<u8>>>,
     readers: Vec<AbortOnDropHandle<()>>,
 }
@@ -79,7 +89,8 @@ impl Process {
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
         if let Some(stdout) = group.stdout() {
-            readers.push(AbortOnDropHandle::new(tokio::spawn(read_lines(stdout, sender))));
+            let reading = read_lines(stdout, sender, ByteBudget::new(LINE_BYTES));
+            readers.push(AbortOnDropHandle::new(tokio::spawn(reading)));
         }
         if let Some(stderr) = group.stderr() {
             let reading = read_last_words(stderr, Arc::clone(&last_words));
@@ -90,8 +101,13 @@ impl Process {
     }
 
     /// The next line. `None` at the end of the output. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Output> {
-        self.lines.recv().await
+    pub(super) async fn next(&mut self) -> Option<Received> {
+        loop {
+            let (line, held) = self.lines.recv().await?;
+            if let Some(output) = output_of(&line) {
+                return Some(Received { output, _held: held });
+            }
+        }
     }
 
     /// If the process does not accept input, it is about to end, which its output will show.
@@ -134,24 +150,34 @@ pub(super) struct Ended {
     pub last_words: Option<String>,
 }
 
-async fn read_lines(stdout: ChildStdout, sender: mpsc::Sender<Output>) {
+/// `None` for a blank line.
+fn output_of(line: &[u8]) -> Option<Output> {
+    match serde_json::from_slice::<Value>(line) {
+        Ok(value) if value.is_object() => Some(Output::Line(value)),
+        _ => {
+            let noise = String::from_utf8_lossy(line).trim().to_owned();
+            (!noise.is_empty()).then_some(Output::Noise(noise))
+        }
+    }
+}
+
+/// Waits while the lines that were not taken use up the budget, so that the process waits as well.
+async fn read_lines(
+    stdout: impl AsyncRead + Unpin,
+    sender: mpsc::Sender<(Vec<u8>, Held)>,
+    budget: ByteBudget,
+) {
     let mut reader = BufReader::new(stdout);
     while let Ok(Some(line)) = read_line(&mut reader, MAX_LINE_BYTES).await {
         let line = match line {
             Line::Whole(line) | Line::Unfinished(line) => line,
             Line::TooLong => SKIPPED.as_bytes().to_vec(),
         };
-        let output = match serde_json::from_slice::<Value>(&line) {
-            Ok(value) if value.is_object() => Output::Line(value),
-            _ => {
-                let noise = String::from_utf8_lossy(&line).trim().to_owned();
-                if noise.is_empty() {
-                    continue;
-                }
-                Output::Noise(noise)
-            }
+        let held = tokio::select! {
+            held = budget.take(line.len()) => held,
+            () = sender.closed() => return,
         };
-        if sender.send(output).await.is_err() {
+        if sender.send((line, held)).await.is_err() {
             return;
         }
     }
@@ -190,5 +216,65 @@ async fn read_last_words(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
         kept.extend_from_slice(&buffer[..length]);
         let excess = kept.len().saturating_sub(LAST_WORDS);
         kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const NUMBERS: usize = 100;
+    const LENGTH: usize = 100_000;
+
+    /// Writes numbered lines into a pipe, and counts those that were read or fit into the pipe.
+    fn flood(written: &Arc<AtomicUsize>) -> tokio::io::DuplexStream {
+        let (mut output, reader) = tokio::io::duplex(LENGTH);
+        let written = Arc::clone(written);
+        tokio::spawn(async move {
+            for number in 0..NUMBERS {
+                let line = serde_json::json!({ "number": number, "text": "x".repeat(LENGTH) });
+                if output.write_all(format!("{line}\n\n").as_bytes()).await.is_err() {
+                    return;
+                }
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        reader
+    }
+
+    /// The clock is paused: time passes only when no task can continue.
+    #[tokio::test(start_paused = true)]
+    async fn flood_of_claude_code_waits_and_arrives_in_order() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let (sender, mut lines) = mpsc::channel(LINES);
+        let budget = ByteBudget::new(10 * LENGTH);
+        tokio::spawn(read_lines(flood(&written), sender, budget.clone()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Nine lines in the channel, one with the reader, one in the pipe.
+        let waits = written.load(Ordering::SeqCst);
+        assert!((8..=12).contains(&waits), "{waits}");
+        let mut numbers = Vec::new();
+        while let Some((line, _held)) = lines.recv().await {
+            assert!(budget.used() <= 10 * LENGTH);
+            match output_of(&line) {
+                Some(Output::Line(line)) => numbers.push(line["number"].as_u64().unwrap()),
+                Some(Output::Noise(noise)) => panic!("{noise}"),
+                None => {}
+            }
+        }
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn line_beyond_the_limit_arrives() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let (sender, mut lines) = mpsc::channel(LINES);
+        let reading = tokio::spawn(read_lines(flood(&written), sender, ByteBudget::new(10)));
+        let (first, held) = lines.recv().await.unwrap();
+        assert!(first.len() > LENGTH);
+        drop((held, lines));
+        reading.await.unwrap();
     }
 }

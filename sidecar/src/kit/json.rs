@@ -55,6 +55,21 @@ pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The approximate memory of a value, in bytes.
+pub(crate) fn memory_of(value: &Value) -> usize {
+    let content: usize = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(memory_of).sum(),
+        Value::Object(fields) => {
+            let memory =
+                |(name, value): (&String, &Value)| size_of::<String>() + name.len() + memory_of(value);
+            fields.iter().map(memory).sum()
+        }
+    };
+    size_of::<Value>() + content
+}
+
 /// Whether the value at `path` is neither `null` nor `false`, which is how the protocol advertises capabilities.
 pub(crate) fn advertised(value: &Value, path: &[&str]) -> bool {
     let at = path.iter().try_fold(value, |value, key| value.get(key));
@@ -71,6 +86,15 @@ mod tests {
         let long = one_line(&"ä".repeat(500));
         assert_eq!(long.chars().count(), 200);
         assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn memory_of_a_value_includes_its_parts() {
+        let of = |value: Value| memory_of(&value);
+        assert!(of("x".repeat(1000).into()) >= 1000);
+        assert!(of(serde_json::json!({ "a": ["x".repeat(1000)], "b".repeat(1000): 1 })) >= 2000);
+        let numbers = vec![0; 1000];
+        assert!(of(serde_json::json!(numbers)) > serde_json::to_string(&numbers).unwrap().len());
     }
 
     #[test]

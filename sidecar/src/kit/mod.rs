@@ -16,6 +16,7 @@
 //! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
 //! | [`models`] | models and their prices |
 //! | [`conversation_summary`], [`handoff`] | summary of a conversation, and the document that hands it over |
+//! | [`lines`], [`byte_budget`] | lines of an agent's output, and a bound on those that wait |
 //! | [`claude_stream`] | translation of Claude Code's stream messages |
 //! | [`json`] | helpers to read JSON values |
 
@@ -40,3 +41,5 @@ pub(crate) mod permission;
 pub(crate) mod tool_names;
 pub(crate) mod turns;
 pub(crate) mod usage;
+
+pub(crate) use pilothouse_shim::byte_budget;
