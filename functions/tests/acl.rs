@@ -462,7 +462,6 @@ fn events_that_report_work_add_their_own_activity_line() {
         "subagent_message",
         "subagent_started",
         "tool_result",
-        "usage_update",
         "validation_result",
     ];
     for (raw, _) in table() {

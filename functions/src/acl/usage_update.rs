@@ -2,13 +2,14 @@
 
 use pilothouse_domain::session::{AgentFact, UsageReport};
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{ActivityItemType, ContextWindowSnapshot};
+use pilothouse_domain::value::ContextWindowSnapshot;
 use pilothouse_domain::{Timestamp, Usd};
 use pilothouse_wire::event::UsageUpdate;
 
 use super::Mapping;
 
-/// Maps to `UpdateSessionMetricsCommand`. A cost that cannot be parsed counts as zero; the tokens still count.
+/// Maps to `UpdateSessionMetricsCommand`. A cost that cannot be parsed counts as zero; the tokens still count. The line has the figures
+/// of the session, which only `SessionMetricsUpdatedEvent` knows.
 pub fn map(usage: &UsageUpdate, now: Timestamp) -> Mapping {
     let context_window = usage.context_window.map(|window| ContextWindowSnapshot {
         usage: window.usage,
@@ -23,9 +24,6 @@ pub fn map(usage: &UsageUpdate, now: Timestamp) -> Mapping {
         tokens: usage.token_usage,
         context_window,
     };
-    let percent =
-        context_window.map(|w| format!(", context {}% full", w.usage_percent())).unwrap_or_default();
-    let summary = format!("{}: {} dollars so far{percent}", report.model, report.cost);
     let subagent = report.subagent.clone();
-    Mapping::to(AgentFact::Used(report)).line(ActivityItemType::MetricsUpdate, &summary, now).about(subagent)
+    Mapping::to(AgentFact::Used(report)).about(subagent)
 }

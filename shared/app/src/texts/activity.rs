@@ -257,6 +257,9 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
             (T::Notice, format!("The agent proposes new instructions that contain {pill_count} memory pills"))
         }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
+        E::MetricsUpdated { total_cost_usd, context_window_usage_percent, turn_count } => {
+            return Some(metrics(*total_cost_usd, context_window_usage_percent.as_deref(), *turn_count, at));
+        }
         _ => return None,
     };
     Some(ActivityItem::new(kind, &summary, at).with_detail(if summary.chars().count() > 200 {
@@ -264,6 +267,16 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
     } else {
         ""
     }))
+}
+
+/// The figures of the whole session after a report of usage. `context_percent` is absent if the agent does not report its context
+/// window.
+fn metrics(cost: Usd, context_percent: Option<&str>, turn_count: u32, at: Timestamp) -> ActivityItem {
+    let full = context_percent.map(|percent| format!("{percent}% full"));
+    let context = full.as_ref().map(|full| format!(", context {full}")).unwrap_or_default();
+    let window = full.as_deref().unwrap_or("unknown");
+    let detail = format!("Cost: {cost} dollars\nContext window: {window}\nCompleted turns: {turn_count}");
+    ActivityItem::new(T::MetricsUpdate, &format!("{cost} dollars so far{context}"), at).with_detail(&detail)
 }
 
 fn output_returned(violations: &[OutputViolation], corrections_left: u8) -> String {
@@ -397,5 +410,31 @@ mod tests {
             let line = activity_of(&event, Timestamp::from_millis(0));
             assert_eq!(line.map(|line| line.kind), Some(kind));
         }
+    }
+
+    #[test]
+    fn usage_has_a_line_with_the_figures_of_the_session() {
+        let line = |percent: Option<&str>| {
+            let event = SessionEvent::MetricsUpdated {
+                total_cost_usd: Usd::ZERO,
+                context_window_usage_percent: percent.map(str::to_owned),
+                turn_count: 3,
+            };
+            activity_of(&event, Timestamp::from_millis(0)).map(|line| (line.kind, line.summary, line.detail))
+        };
+        let expected = |summary: &str, detail: &str| {
+            Some((T::MetricsUpdate, summary.to_owned(), Some(detail.to_owned())))
+        };
+        assert_eq!(
+            line(Some("12.5")),
+            expected(
+                "0 dollars so far, context 12.5% full",
+                "Cost: 0 dollars\nContext window: 12.5% full\nCompleted turns: 3"
+            )
+        );
+        assert_eq!(
+            line(None),
+            expected("0 dollars so far", "Cost: 0 dollars\nContext window: unknown\nCompleted turns: 3")
+        );
     }
 }
