@@ -9,7 +9,7 @@
 
 use async_trait::async_trait;
 use pilothouse_domain::value::{Adjustment, Answer, Capabilities, MessagePriority, MessageSource};
-use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
+use pilothouse_domain::{CommandId, MessageId, Timestamp, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
@@ -135,12 +135,18 @@ pub struct EventSink {
     spend: Spend,
     filter: Option<std::sync::Arc<dyn EventFilter>>,
     drafts: Drafts,
+    occurred_at: Option<Timestamp>,
 }
 
 impl EventSink {
     pub fn new(spool: Spool) -> Self {
         let drafts = Drafts::new(spool.redactor().clone());
-        Self { spool, spend: Spend::default(), filter: None, drafts }
+        Self { spool, spend: Spend::default(), filter: None, drafts, occurred_at: None }
+    }
+
+    /// Sets the time of the next events, by the clock of the agent that emitted them. `None` if it does not say.
+    pub(crate) const fn set_occurred_at(&mut self, at: Option<Timestamp>) {
+        self.occurred_at = at;
     }
 
     /// The text that the agent is writing, for those who follow the session. Complete texts are events.
@@ -163,7 +169,11 @@ impl EventSink {
             return self.emit_all(vec![event]).await;
         }
         self.record(&event);
-        self.spool.append(Outgoing::event(event)?).await.map(drop)
+        self.spool.append(self.outgoing(event)?).await.map(drop)
+    }
+
+    fn outgoing(&self, event: RawEvent) -> Result<Outgoing, SpoolError> {
+        Ok(Outgoing::event(event)?.occurred(self.occurred_at))
     }
 
     fn record(&self, event: &RawEvent) {
@@ -189,7 +199,7 @@ impl EventSink {
         for event in &events {
             self.record(event);
         }
-        let outgoing = events.into_iter().map(Outgoing::event).collect::<Result<_, _>>()?;
+        let outgoing = events.into_iter().map(|event| self.outgoing(event)).collect::<Result<_, _>>()?;
         self.spool.append_all(outgoing).await.map(drop)
     }
 

@@ -45,7 +45,7 @@ pub async fn run(
         let attempt = Attempt { at: Instant::now(), disk_full, accepted: false };
         last = Some(attempt);
         let Some(sent) = connection.lease.before_publish() else { return PublishError::LeaseExpired };
-        let entry = match sealer.seal(None, None, RawEvent::Heartbeat { disk_full }) {
+        let entry = match sealer.seal(None, None, None, RawEvent::Heartbeat { disk_full }) {
             Ok((id, body)) => SendEntry { deduplication_id: format!("{id}:1"), body },
             Err(e) => {
                 error!(error = &e as &dyn std::error::Error, "failed to sign a heartbeat");

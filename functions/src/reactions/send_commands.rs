@@ -68,6 +68,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &SessionEvent)
         message_id: EnvelopeId::new(FreshIds.fresh()),
         sequence: None,
         time: app.now(),
+        occurred_at: None,
         traceparent: trace::here(),
         body: IssuedCommand { command_id: order.command_id, attempt: order.attempt, command },
     };

@@ -126,6 +126,9 @@ pub struct RawEventView {
     pub sequence: Option<u64>,
     /// When the event was recorded.
     pub at: Timestamp,
+    /// When the event happened, by the clock of the agent or its sidecar. Absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurred_at: Option<Timestamp>,
     /// The type of the event. Absent when the event could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,

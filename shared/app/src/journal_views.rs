@@ -25,7 +25,7 @@ pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
 
 /// The view of an entry's raw event, or `None` if something else caused the entry.
 pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
-    let Cause::Agent { run_id, run, sequence, body } = &entry.cause else { return None };
+    let Cause::Agent { run_id, run, sequence, occurred_at, body } = &entry.cause else { return None };
     let errors = entry.events.iter().find_map(|event| match event {
         SessionEvent::EventQuarantined { errors } => Some(errors.clone()),
         _ => None,
@@ -44,6 +44,7 @@ pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
         run: *run,
         sequence: *sequence,
         at: entry.at,
+        occurred_at: *occurred_at,
         event_type: body.get("type").and_then(Value::as_str).map(str::to_owned),
         outcome,
         ignored_reason,
@@ -232,7 +233,13 @@ mod tests {
             project: None,
             sequence: 7,
             at: Timestamp::from_millis(1),
-            cause: Cause::Agent { run_id: RunId::new(Uuid::from_u128(3)), run: 1, sequence: Some(1), body },
+            cause: Cause::Agent {
+                run_id: RunId::new(Uuid::from_u128(3)),
+                run: 1,
+                sequence: Some(1),
+                occurred_at: None,
+                body,
+            },
             events,
             status: None,
             activity: Vec::new(),
@@ -270,6 +277,23 @@ mod tests {
             (shown.content.as_str(), shown.truncated, shown.blob.as_deref()),
             ("be", true, Some("sessions/x/z"))
         );
+    }
+
+    #[test]
+    fn raw_event_has_the_time_of_its_emission() {
+        let mut entry = entry(json!({ "type": "turn_started", "turnId": "t" }), Vec::new());
+        assert_eq!(recorded(&entry).unwrap().occurred_at, None, "of an earlier version");
+        let emitted = Some(Timestamp::from_millis(7));
+        if let Cause::Agent { occurred_at, .. } = &mut entry.cause {
+            *occurred_at = emitted;
+        }
+        assert_eq!(recorded(&entry).unwrap().occurred_at, emitted);
+        let stored = serde_json::to_string(&entry).unwrap();
+        assert_eq!(serde_json::from_str::<JournalEntry>(&stored).unwrap(), entry);
+        let earlier = stored.replacen("\"occurredAt\":\"1970-01-01T00:00:00.007Z\",", "", 1);
+        assert_ne!(earlier, stored);
+        let earlier = serde_json::from_str::<JournalEntry>(&earlier).unwrap();
+        assert_eq!(recorded(&earlier).unwrap().occurred_at, None);
     }
 
     #[test]

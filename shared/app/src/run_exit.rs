@@ -89,6 +89,7 @@ impl RunExitReporter {
             message_id: EnvelopeId::new(FreshIds.fresh()),
             sequence: None,
             time: (self.clock)(),
+            occurred_at: None,
             traceparent: None,
             body,
         };

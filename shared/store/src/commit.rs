@@ -93,8 +93,12 @@ pub struct SentMessage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ParkedEnvelope {
     pub body: String,
+    /// When the event happened. Absent in envelopes that earlier versions parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurred_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -276,13 +280,13 @@ impl Commit {
         self.push(Write::Delete(layout::parked(id, run, sequence), Condition::Always), Purpose::Record);
     }
 
-    pub fn parked_body(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Option<String> {
+    pub fn parked(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Option<ParkedEnvelope> {
         let key = layout::parked(id, run, sequence);
         let item = self.writes.iter().find_map(|(write, _)| match write {
             Write::Put(item, _) if item.key == key => Some(item),
             _ => None,
         })?;
-        serde_json::from_str::<ParkedEnvelope>(&item.body).ok().map(|envelope| envelope.body)
+        serde_json::from_str(&item.body).ok()
     }
 
     pub(crate) fn explain(error: TableError, purposes: &[Purpose]) -> crate::CommitError {

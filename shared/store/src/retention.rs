@@ -65,7 +65,9 @@ mod tests {
         let (session, run) = (ID.parse::<AgentSessionId>().unwrap(), ID.parse::<RunId>().unwrap());
         let mut commit = Commit::new();
         let now = Timestamp::from_millis(0);
-        commit.park(session, run, 1, &ParkedEnvelope { body: "{}".to_owned() }, now).unwrap();
+        commit
+            .park(session, run, 1, &ParkedEnvelope { body: "{}".to_owned(), occurred_at: None }, now)
+            .unwrap();
         let response = StoredResponse {
             function: "sessions-start".to_owned(),
             request_hash: String::new(),
@@ -82,7 +84,13 @@ mod tests {
             project: None,
             sequence: 1,
             at: now,
-            cause: Cause::Agent { run_id: run, run: 1, sequence: Some(1), body: serde_json::Value::Null },
+            cause: Cause::Agent {
+                run_id: run,
+                run: 1,
+                sequence: Some(1),
+                occurred_at: None,
+                body: serde_json::Value::Null,
+            },
             events: Vec::new(),
             status: None,
             activity: Vec::new(),

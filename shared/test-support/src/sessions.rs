@@ -56,6 +56,17 @@ pub fn sealed_event<T: serde::Serialize>(
     sequence: Option<u64>,
     body: T,
 ) -> OutgoingMessage {
+    sealed_event_at(app, (session, run), sequence, None, body)
+}
+
+/// Like [`sealed_event`], with the time at which the agent emitted the event.
+pub fn sealed_event_at<T: serde::Serialize>(
+    app: &App,
+    (session, run): (AgentSessionId, RunId),
+    sequence: Option<u64>,
+    occurred_at: Option<Timestamp>,
+    body: T,
+) -> OutgoingMessage {
     let message_id = EnvelopeId::new(FreshIds.fresh());
     let envelope = Envelope {
         protocol_version: PROTOCOL_VERSION,
@@ -64,6 +75,7 @@ pub fn sealed_event<T: serde::Serialize>(
         message_id,
         sequence,
         time: Timestamp::from_millis(0),
+        occurred_at,
         traceparent: None,
         body,
     };

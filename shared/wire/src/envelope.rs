@@ -30,6 +30,10 @@ pub struct Envelope<B> {
     pub sequence: Option<u64>,
     /// Time by the sender's clock, for information only (decision 13).
     pub time: Timestamp,
+    /// When the agent emitted the event, by its own clock (S2 `sourceOccurredAt`). Absent if the agent does not say so: then `time` is
+    /// the best estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurred_at: Option<Timestamp>,
     /// W3C trace context. A command carries that of the request that caused it, and the events that answer the command carry it
     /// back.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
@@ -165,6 +169,7 @@ mod tests {
             message_id: EnvelopeId::new(uuid(2)),
             sequence: Some(1),
             time: Timestamp::from_millis(0),
+            occurred_at: None,
             traceparent: None,
             body: RawEvent::LogChunk { stream: "agent".into(), content: "hello".into() },
         }
@@ -221,6 +226,18 @@ mod tests {
             let read: Envelope<RawEvent> = serde_json::from_str(&odd).unwrap();
             assert_eq!(read.traceparent, None);
         }
+    }
+
+    #[test]
+    fn time_of_emission_is_optional() {
+        let mut said = envelope(run(3));
+        let without = serde_json::to_string(&said).unwrap();
+        assert!(!without.contains("occurredAt"), "older envelopes have the same bytes: {without}");
+        let read: Envelope<RawEvent> = serde_json::from_str(&without).unwrap();
+        assert_eq!(read.occurred_at, None);
+        said.occurred_at = Some(Timestamp::from_millis(7));
+        let with = serde_json::to_string(&said).unwrap();
+        assert_eq!(serde_json::from_str::<Envelope<RawEvent>>(&with).unwrap(), said);
     }
 
     #[test]

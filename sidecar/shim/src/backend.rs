@@ -94,6 +94,7 @@ impl Backend {
             token_expires_at: timestamp(expires),
             agent_id: self.state.agent_id.clone(),
             request_token,
+            accepts_drafts: true,
         })
     }
 }

@@ -1,8 +1,10 @@
 //! Events of an agent (S2 `AgentEvent`) with the identity that the shim gave them.
 
+use pilothouse_domain::Timestamp;
 use pilothouse_domain::effect::{BlastRadius, Confidence, Severity};
 use pilothouse_domain::escalation::ReportedRisk;
 pub use pilothouse_domain::routing::{DelegationAction, LifecycleAction};
+use pilothouse_domain::value::DraftKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -20,6 +22,29 @@ pub struct Source {
     pub run_id: String,
     /// From 1 in each run. `None` if the shim gave none; such an event has no place.
     pub sequence: Option<u64>,
+    /// When the agent emitted it, by the clock of the shim.
+    pub occurred_at: Option<Timestamp>,
+}
+
+/// A piece of the text that the agent is writing: an addition, which has neither an envelope nor a place in the order of events. The
+/// complete text follows as an event.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Draft {
+    #[serde(default = "default_kind")]
+    pub kind: DraftKind,
+    pub text: String,
+    /// The text begins with this piece; earlier ones do not belong to it.
+    #[serde(default)]
+    pub restart: bool,
+}
+
+impl Draft {
+    /// The `type` of the message.
+    pub const TYPE: &'static str = "draft";
+}
+
+const fn default_kind() -> DraftKind {
+    DraftKind::Text
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`message`] | requests and responses |
 //! | [`event`] | events of the agent |
-//! | [`validation`] | classifies received events: valid, repaired, plain text, or not usable |
+//! | [`validation`] | classifies received messages: valid, repaired, plain text, a draft, or not usable |
 //! | [`sequence`] | order of events: gaps, repetitions, early events |
 //! | [`error`] | errors of a shim, and the recovery from each |
 //! | [`client`], [`stream`] | send requests, receive events |

@@ -17,6 +17,9 @@ pub struct Bootstrap {
     /// An addition: every request to the shim has this token (`Authorization: Bearer …`). A shim refuses requests
     /// without it, so that programs of the agent cannot approve their own calls.
     pub request_token: String,
+    /// An addition: the shim may send drafts ([`crate::event::Draft`]) on its stream of events.
+    #[serde(default)]
+    pub accepts_drafts: bool,
 }
 
 /// The capabilities of a shim's agent that are used. All are optional.

@@ -164,7 +164,12 @@ mod tests {
     use super::*;
 
     fn source(run: &str, sequence: u64) -> Source {
-        Source { event_id: format!("{run}/{sequence}"), run_id: run.into(), sequence: Some(sequence) }
+        Source {
+            event_id: format!("{run}/{sequence}"),
+            run_id: run.into(),
+            sequence: Some(sequence),
+            occurred_at: None,
+        }
     }
 
     fn take(sequencer: &mut Sequencer<u64>, run: &str, sequence: u64) -> Vec<u64> {

@@ -1,13 +1,14 @@
 //! Validates received events (S2, "Event validation pipeline"). An event is valid, repaired by the rules of [`Repair`],
-//! plain text, or not usable.
+//! plain text, a draft, or not usable.
 
 mod fields;
 
 use std::fmt;
 
+use pilothouse_domain::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::event::{AdapterEvent, AgentEvent, Source};
+use crate::event::{AdapterEvent, AgentEvent, Draft, Source};
 
 /// A received message by its kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,8 @@ pub enum Received {
     Repaired(AdapterEvent, Vec<Repair>),
     /// Text that is no JSON object: words of the agent.
     PlainText(String),
+    /// A piece of the text that the agent is writing, or why it is none.
+    Draft(Result<Draft, String>),
     /// With every reason. `source` has the readable parts of the identity.
     Quarantined {
         source: Source,
@@ -25,12 +28,12 @@ pub enum Received {
 }
 
 impl Received {
-    /// `None` for text, which has no place in the order of events.
+    /// `None` for text and drafts, which have no place in the order of events.
     pub const fn source(&self) -> Option<&Source> {
         match self {
             Self::Valid(event) | Self::Repaired(event, _) => Some(&event.source),
             Self::Quarantined { source, .. } => Some(source),
-            Self::PlainText(_) => None,
+            Self::PlainText(_) | Self::Draft(_) => None,
         }
     }
 
@@ -38,7 +41,7 @@ impl Received {
     pub const fn event(&self) -> Option<&AdapterEvent> {
         match self {
             Self::Valid(event) | Self::Repaired(event, _) => Some(event),
-            Self::PlainText(_) | Self::Quarantined { .. } => None,
+            Self::PlainText(_) | Self::Draft(_) | Self::Quarantined { .. } => None,
         }
     }
 }
@@ -90,6 +93,10 @@ pub fn validate(message: &str, expected: Expected<'_>) -> Received {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(message) else {
         return Received::PlainText(message.to_owned());
     };
+    if fields.get("type").is_some_and(|name| name == Draft::TYPE) && !fields.contains_key("event") {
+        let draft = serde_json::from_value(Value::Object(fields));
+        return Received::Draft(draft.map_err(|error| error.to_string()));
+    }
     let mut repairs = Vec::new();
     let (mut envelope, mut event) = unwrap_envelope(fields, &mut repairs);
     let source = source(&mut envelope, expected, &mut repairs);
@@ -140,8 +147,14 @@ fn source(envelope: &mut Map<String, Value>, expected: Expected<'_>, repairs: &m
             None
         }
     };
-    let (id, run) = (text("sourceEventId"), text("runId"));
-    text("sourceOccurredAt");
+    let (id, run, occurred_at) = (text("sourceEventId"), text("runId"), text("sourceOccurredAt"));
+    let occurred_at = occurred_at.and_then(|text| {
+        let time: Option<Timestamp> = text.parse().ok();
+        if time.is_none() {
+            repairs.push(Repair::Dropped("sourceOccurredAt".to_owned()));
+        }
+        time
+    });
     let sequence = envelope.get("sourceSequence").and_then(|given| match given {
         Value::String(digits) => digits.parse().ok(),
         number => number.as_u64(),
@@ -152,7 +165,7 @@ fn source(envelope: &mut Map<String, Value>, expected: Expected<'_>, repairs: &m
     }
     let run_id = run.unwrap_or_else(|| expected.run_id.to_owned());
     let derived = || sequence.map_or_else(String::new, |sequence| format!("{run_id}/{sequence}"));
-    Source { event_id: id.unwrap_or_else(derived), run_id, sequence }
+    Source { event_id: id.unwrap_or_else(derived), run_id, sequence, occurred_at }
 }
 
 #[cfg(test)]

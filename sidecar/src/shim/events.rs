@@ -6,7 +6,9 @@ use std::time::Duration;
 use pilothouse_domain::project_agent::{Delegation as Delegated, DelegationPolicy};
 use pilothouse_domain::text::cut;
 use pilothouse_shim::error::CallError;
-use pilothouse_shim::event::{AdapterEvent, AgentEvent, Delegation, DelegationAction, LifecycleAction};
+use pilothouse_shim::event::{
+    AdapterEvent, AgentEvent, Delegation, DelegationAction, Draft, LifecycleAction,
+};
 use pilothouse_shim::message::AgentState;
 use pilothouse_shim::sequence::Delivery;
 use pilothouse_shim::stream::StreamEvent;
@@ -157,6 +159,13 @@ impl Driver {
     }
 
     async fn received(&mut self, received: Received) -> Result<(), DriverExit> {
+        self.events.set_occurred_at(received.source().and_then(|source| source.occurred_at));
+        let outcome = self.publish(received).await;
+        self.events.set_occurred_at(None);
+        outcome
+    }
+
+    async fn publish(&mut self, received: Received) -> Result<(), DriverExit> {
         match received {
             Received::Valid(event) => self.event(event).await,
             Received::Repaired(event, repairs) => {
@@ -170,12 +179,34 @@ impl Driver {
                 let events = self.translator.text(&text);
                 self.emit(events).await
             }
+            Received::Draft(Ok(draft)) => {
+                self.draft(&draft);
+                Ok(())
+            }
+            Received::Draft(Err(why)) => {
+                let summary = format!("a draft of the shim cannot be used: {why}");
+                self.report_repair(notice("draft_dropped", cut(&summary, 500))).await
+            }
             Received::Quarantined { source, raw, errors } => {
                 let summary = format!("an event of the shim cannot be used: {}", errors.join(", "));
                 let detail =
                     json!({ "sourceEventId": source.event_id, "errors": errors, "raw": cut(&raw, MAX_RAW) });
                 Ok(self.events.emit(detailed_notice("event_quarantined", cut(&summary, 500), detail)).await?)
             }
+        }
+    }
+
+    /// Shows a piece of the text that the agent is writing. A late one, after the end of the turn, belongs to no text.
+    fn draft(&self, Draft { kind, text, restart }: &Draft) {
+        if self.turn.is_none() {
+            return;
+        }
+        let drafts = self.events.drafts();
+        if *restart {
+            drafts.discard();
+        }
+        if !text.is_empty() {
+            drafts.write(*kind, text);
         }
     }
 

@@ -103,6 +103,8 @@ impl Driver {
     /// Gives a paused agent its state. A shim that ended or refuses it is started again once.
     async fn resume_agent(&mut self, state: &AgentState) -> Result<Result<(), String>, DriverExit> {
         let body = state.to_resume(&self.brief(&self.config.objective), None);
+        // The agent writes the text again that it was writing.
+        self.events.drafts().discard();
         let mut has_restarted = self.shim.is_none();
         loop {
             if let Err(why) = self.ensure_running().await? {
@@ -184,6 +186,8 @@ impl Driver {
     }
 
     pub(super) async fn kill_shim(&mut self) {
+        // Nothing completes the text that the agent was writing.
+        self.events.drafts().discard();
         self.gap = None;
         self.replays.abort_all();
         if let Some(mut shim) = self.shim.take() {

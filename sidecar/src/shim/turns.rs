@@ -132,6 +132,9 @@ impl Driver {
         message: Option<HeldMessage>,
     ) -> Result<(), DriverExit> {
         self.turns += 1;
+        // The sidecar begins the turn, not the event of the shim that it follows.
+        self.events.set_occurred_at(None);
+        self.events.drafts().discard();
         let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let mut reply = message.map(|(_, reply)| reply);

@@ -78,7 +78,9 @@ fn waiting(db: &Connection, limit: u64) -> Result<u64, SpoolError> {
 
 /// Merges an event into the last envelope, if many wait and the two fit. Returns whether it did.
 fn merge_into_last(db: &Connection, sealer: &Sealer, next: &Outgoing) -> Result<bool, SpoolError> {
-    let Outgoing { content: OutgoingContent::Event(event), delivery: Delivery::Normal, .. } = next else {
+    let Outgoing { content: OutgoingContent::Event(event), delivery: Delivery::Normal, occurred_at, .. } =
+        next
+    else {
         return Ok(false);
     };
     if !is_mergeable(event) || waiting(db, MAX_WAITING + 1)? <= MAX_WAITING {
@@ -99,7 +101,7 @@ fn merge_into_last(db: &Connection, sealer: &Sealer, next: &Outgoing) -> Result<
     let mut blobs = Vec::new();
     let fitting = oversize::fit(combined, &mut blobs)?;
     let ([combined], true) = (fitting.as_slice(), blobs.is_empty()) else { return Ok(false) };
-    let (message_id, envelope) = sealer.seal(Some(sequence), None, combined)?;
+    let (message_id, envelope) = sealer.seal(Some(sequence), None, *occurred_at, combined)?;
     db.prepare_cached("UPDATE outgoing SET message_id = ?2, body = ?3 WHERE sequence = ?1")?
         .execute(params![sequence, message_id.to_string(), envelope])?;
     db.prepare_cached(
@@ -148,7 +150,7 @@ fn combine(last: RawEvent, next: &RawEvent) -> Option<RawEvent> {
 #[cfg(test)]
 mod tests {
     use pilothouse_domain::value::TokenUsage;
-    use pilothouse_domain::{MeterId, ToolCallId};
+    use pilothouse_domain::{MeterId, Timestamp, ToolCallId};
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -244,6 +246,21 @@ mod tests {
         let lengths: Vec<_> = after.iter().map(|it| it["content"].as_str().unwrap().len()).collect();
         assert!(!after[0].to_string().contains("kestrel"), "{}", after[0]);
         assert_eq!(lengths[1..], [LOG_PIECE_BYTES, LOG_PIECE_BYTES / 2]);
+    }
+
+    #[tokio::test]
+    async fn merged_event_has_the_time_of_the_latest_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = filled(dir.path()).await;
+        for millis in [1, 2] {
+            let at = Timestamp::from_millis(millis);
+            spool.append(Outgoing::event(log("a", "x")).unwrap().occurred(Some(at))).await.unwrap();
+        }
+        let batch = spool.batch(10_000, usize::MAX).await.unwrap();
+        let signed = Signed::parse(&batch.entries.last().unwrap().body).unwrap();
+        let envelope: Envelope<RawEvent> = serde_json::from_str(signed.envelope.get()).unwrap();
+        assert_eq!(envelope.body, log("a", "xx"));
+        assert_eq!(envelope.occurred_at, Some(Timestamp::from_millis(2)));
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_domain::CommandId;
+use pilothouse_domain::{CommandId, Timestamp};
 use pilothouse_sqlite::{Database, OpenError, Schema, Tx, WriteError, is_disk_full, rusqlite};
 use pilothouse_wire::RawEvent;
 use serde_json::value::RawValue;
@@ -76,6 +76,8 @@ pub struct Outgoing {
     answers: Answers,
     /// Whether it must not wait for other events.
     urgent: bool,
+    /// When it happened, if the agent's own clock says so.
+    occurred_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -127,19 +129,27 @@ impl Outgoing {
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
         let (answers, urgent) = (Answers::of(&event), urgency::is_urgent(&event));
         let content = OutgoingContent::Event(Box::new(event));
-        Ok(Self { content, delivery: Delivery::Normal, answers, urgent })
+        Ok(Self { content, delivery: Delivery::Normal, answers, urgent, occurred_at: None })
     }
 
     /// Any JSON, whether or not it is a known event.
     pub fn raw(body: Box<RawValue>) -> Self {
         let content = OutgoingContent::Raw(body);
-        Self { content, delivery: Delivery::Normal, answers: Answers::Nothing, urgent: true }
+        let (delivery, answers) = (Delivery::Normal, Answers::Nothing);
+        Self { content, delivery, answers, urgent: true, occurred_at: None }
     }
 
     /// Marks this as the answer to a command.
     #[must_use]
     pub(super) fn answering(mut self, command: CommandId) -> Self {
         self.answers = Answers::Command(command);
+        self
+    }
+
+    /// The time by the agent's own clock.
+    #[must_use]
+    pub(crate) const fn occurred(mut self, at: Option<Timestamp>) -> Self {
+        self.occurred_at = at;
         self
     }
 

@@ -208,7 +208,7 @@ pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]
     )?;
     let mut insert_blob =
         db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
-    for Outgoing { content, delivery, answers, urgent } in outgoing {
+    for Outgoing { content, delivery, answers, urgent, occurred_at } in outgoing {
         let place = answers.place(db)?;
         let Packed { bodies, blobs } = content.pack(sealer.redactor())?;
         for blob in blobs {
@@ -216,7 +216,7 @@ pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]
         }
         for body in bodies {
             sequence += 1;
-            let (message_id, envelope) = sealer.seal(Some(sequence), place, body)?;
+            let (message_id, envelope) = sealer.seal(Some(sequence), place, *occurred_at, body)?;
             let extra = u8::from(*delivery == Delivery::Twice);
             let message_id = message_id.to_string();
             insert.execute(params![sequence, message_id, envelope, delivery.state(), extra, urgent])?;

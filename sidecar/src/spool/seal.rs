@@ -1,6 +1,6 @@
 //! Turns bodies into signed envelopes.
 
-use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, TraceParent};
+use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp, TraceParent};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::launch::SidecarLaunch;
 use pilothouse_wire::{Envelope, EnvelopeKey, Signed};
@@ -39,11 +39,12 @@ impl Sealer {
     }
 
     /// Wraps `body` into a new signed envelope. Returns its JSON and its id. `traceparent` is the span of the command
-    /// that it answers.
+    /// that it answers, `occurred_at` the time by the agent's own clock.
     pub fn seal<B: Serialize>(
         &self,
         sequence: Option<u64>,
         traceparent: Option<TraceParent>,
+        occurred_at: Option<Timestamp>,
         body: B,
     ) -> serde_json::Result<(EnvelopeId, String)> {
         let message_id = clock::envelope_id();
@@ -54,6 +55,7 @@ impl Sealer {
             message_id,
             sequence,
             time: clock::now(),
+            occurred_at,
             traceparent,
             body,
         };

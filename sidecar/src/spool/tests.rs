@@ -8,7 +8,7 @@ use pilothouse_domain::{AgentSessionId, CommandId, MessageId, RunId, TraceParent
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
-use pilothouse_wire::{Command, RawEvent, RootSecret, Signed};
+use pilothouse_wire::{Command, Envelope, RawEvent, RootSecret, Signed};
 use uuid::Uuid;
 
 use super::*;
@@ -291,6 +291,24 @@ async fn no_run_secret_is_spooled_in_any_form() {
     told.push_str(std::str::from_utf8(&blob.bytes).unwrap());
     assert!(told.contains("[secret] [secret]"));
     assert!(!told.contains(token.as_str()) && !told.contains("sk-ant-of-the-provider"));
+}
+
+#[tokio::test]
+async fn envelope_has_the_time_of_emission_if_it_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let at = Some(Timestamp::from_millis(7));
+    spool.append_all(vec![log("known").occurred(at), log("unknown")]).await.unwrap();
+    let batch = spool.batch(10, usize::MAX).await.unwrap();
+    let times: Vec<_> = batch
+        .entries
+        .iter()
+        .map(|entry| {
+            let signed = Signed::parse(&entry.body).unwrap();
+            serde_json::from_str::<Envelope<RawEvent>>(signed.envelope.get()).unwrap().occurred_at
+        })
+        .collect();
+    assert_eq!(times, [at, None]);
 }
 
 /// Makes SQLite fail as on a full disk once the file has `pages` pages.

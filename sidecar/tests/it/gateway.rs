@@ -11,11 +11,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{post, put};
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
+use pilothouse_domain::value::DraftKind;
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::gateway::{
-    DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEntry, SendEvents, SendResult,
+    DeleteCommands, DraftResult, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendDraft, SendEntry,
+    SendEvents, SendResult,
 };
 use pilothouse_wire::{Command, Envelope, EnvelopeKey, RawEvent, RootSecret, Signed};
 use serde_json::Value;
@@ -48,6 +50,8 @@ pub(crate) struct Delivered {
     pub(crate) message_id: EnvelopeId,
     pub(crate) sequence: u64,
     pub(crate) body: Value,
+    /// When the agent emitted it, by its own clock.
+    pub(crate) occurred_at: Option<Timestamp>,
     /// The exact JSON of the signed envelope.
     pub(crate) sealed: String,
 }
@@ -88,6 +92,10 @@ pub(crate) struct Inner {
     lose_deletes: bool,
     refuse_events: bool,
     blobs: BTreeMap<String, Vec<u8>>,
+    /// Somebody follows the session, and receives drafts.
+    is_followed: bool,
+    /// The draft, as its follower sees it.
+    draft: Option<(DraftKind, String)>,
     /// Blobs and events in order of arrival.
     arrivals: Vec<String>,
     /// The sequences of the accepted events of each request.
@@ -138,6 +146,7 @@ impl Gateway {
             .route("/internal/gateway/commands/receive", post(receive))
             .route("/internal/gateway/commands/delete", post(delete))
             .route("/internal/gateway/blobs/{sha256}", put(blob))
+            .route("/internal/gateway/drafts", post(draft))
             .merge(cloud::routes())
             .merge(verdicts::routes())
             .layer(DefaultBodyLimit::disable())
@@ -193,6 +202,20 @@ impl Gateway {
         self.look(|inner| inner.blobs.clone())
     }
 
+    /// Lets somebody follow the session.
+    pub(crate) fn follow(&self) {
+        self.with(|inner| inner.is_followed = true);
+    }
+
+    /// Waits until the follower sees this draft.
+    pub(crate) async fn shows_draft(&self, kind: DraftKind, text: &str) {
+        let shown = |gateway: &Self| {
+            let draft = gateway.look(|inner| inner.draft.clone());
+            draft.is_some_and(|(of, shown)| of == kind && shown == text).then_some(())
+        };
+        self.until(&format!("the draft {text}"), shown).await;
+    }
+
     pub(crate) fn arrivals(&self) -> Vec<String> {
         self.look(|inner| inner.arrivals.clone())
     }
@@ -235,6 +258,7 @@ impl Gateway {
             message_id: EnvelopeId::new(Uuid::now_v7()),
             sequence: None,
             time: Timestamp::from_millis(0),
+            occurred_at: None,
             traceparent: None,
             body: IssuedCommand { command_id, attempt, command },
         };
@@ -331,7 +355,8 @@ fn read(gateway: &Gateway, deduplication_id: String, sealed: String) -> (Option<
         Signed::parse(&sealed).unwrap().open(&gateway.key).expect("it is authentic");
     let body = serde_json::from_str(envelope.body.get()).unwrap();
     let sequence = envelope.sequence.unwrap_or(0);
-    let delivered = Delivered { deduplication_id, message_id: envelope.message_id, sequence, body, sealed };
+    let (message_id, occurred_at) = (envelope.message_id, envelope.occurred_at);
+    let delivered = Delivered { deduplication_id, message_id, sequence, body, occurred_at, sealed };
     (envelope.sequence, delivered)
 }
 
@@ -467,6 +492,20 @@ async fn blob(
     authorised(&gateway, &headers)?;
     keep(&gateway, sha256, &bytes);
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// As on a server, part 0 replaces the draft, and the others follow it.
+async fn draft(State(gateway): State<Gateway>, Json(sent): Json<SendDraft>) -> Json<DraftResult> {
+    let followers = gateway.with(|inner| {
+        if inner.is_followed && !sent.text.is_empty() {
+            match &mut inner.draft {
+                Some((kind, text)) if sent.part > 0 && *kind == sent.kind => text.push_str(&sent.text),
+                draft => *draft = Some((sent.kind, sent.text)),
+            }
+        }
+        inner.is_followed.then_some(1)
+    });
+    Json(DraftResult { followers })
 }
 
 pub(crate) fn event(delivered: &Delivered) -> RawEvent {

@@ -50,6 +50,7 @@ impl Stage {
             message_id: EnvelopeId::new(Uuid::now_v7()),
             sequence: None,
             time: Timestamp::from_millis(0),
+            occurred_at: None,
             traceparent: None,
             body: IssuedCommand {
                 command_id: CommandId::new(Uuid::now_v7()),

@@ -159,6 +159,7 @@ impl<'a> WorkerFixture<'a> {
             message_id: EnvelopeId::new(Uuid::now_v7()),
             sequence,
             time: Timestamp::from_millis(0),
+            occurred_at: None,
             traceparent: None,
             body,
         };

@@ -96,6 +96,7 @@ fn envelope(session: AgentSessionId, run: RunId, sequence: Option<u64>, body: Va
         message_id,
         sequence,
         time,
+        occurred_at: None,
         traceparent: None,
         body,
     }

@@ -10,13 +10,14 @@ use bytes::Bytes;
 use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage};
 use pilothouse_domain::value::Capabilities;
-use pilothouse_domain::{AgentSession, AgentSessionId, RunId, UserId};
+use pilothouse_domain::{AgentSession, AgentSessionId, RunId, Timestamp, UserId};
 use pilothouse_functions::events::{clock, intake};
 use pilothouse_runtime::ProcessState;
 use pilothouse_store::blob::{BlobError, BlobKey, Blobs};
 use pilothouse_store::{Commit, ParkedEnvelope, Store};
 use pilothouse_test_support::{
-    EmbeddedEngines, FaultyTable, InertRuntime, TestClock, create_session_with_run, new_session, sealed_event,
+    EmbeddedEngines, FaultyTable, InertRuntime, TestClock, create_session_with_run, new_session,
+    sealed_event, sealed_event_at,
 };
 use pilothouse_wire::RawEvent;
 
@@ -95,6 +96,20 @@ impl IntakeFixture {
         self.takes_events().await;
     }
 
+    /// Processes chunks of a log together, by their sequences and the times at which the agent emitted them.
+    pub(crate) async fn hears_chunks(
+        &self,
+        run: (AgentSessionId, RunId),
+        chunks: &[(u64, Option<Timestamp>)],
+    ) {
+        let messages = chunks.iter().map(|(sequence, at)| {
+            let chunk = RawEvent::LogChunk { stream: "agent".to_owned(), content: "x".to_owned() };
+            sealed_event_at(&self.app, run, Some(*sequence), *at, chunk)
+        });
+        self.app.broker.send(&queues::events(), messages.collect()).await.unwrap();
+        self.takes_events().await;
+    }
+
     /// Queues a heartbeat without processing it.
     pub(crate) async fn heartbeat(&self, id: AgentSessionId, run: RunId) {
         let message = sealed_event(&self.app, id, run, None, RawEvent::Heartbeat { disk_full: false });
@@ -161,7 +176,8 @@ impl IntakeFixture {
         for (sequence, event) in (next..).zip(events) {
             loaded.conversation.session.park(sequence);
             let body = serde_json::to_string(event).unwrap();
-            commit.park(session, run, sequence, &ParkedEnvelope { body }, self.app.now()).unwrap();
+            let parked = ParkedEnvelope { body, occurred_at: None };
+            commit.park(session, run, sequence, &parked, self.app.now()).unwrap();
         }
         commit.conversation(&loaded, &self.app.deadlines).unwrap();
         self.app.store.commit(commit).await.unwrap();

@@ -12,7 +12,7 @@ use pilothouse_app::queues;
 use pilothouse_broker::Depth;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{SessionEvent, Usd};
+use pilothouse_domain::{SessionEvent, Timestamp, Usd};
 use pilothouse_functions::events::clock;
 use pilothouse_wire::RawEvent;
 use serde_json::json;
@@ -67,6 +67,29 @@ async fn parked_and_queued_events_count_before_the_run_ends() {
     assert_eq!(session.status(), AgentSessionStatus::Idle);
     assert!(session.hibernated() && session.run().is_none());
     assert_eq!(session.budget().estimated_cost_usd(), "0.25".parse::<Usd>().unwrap());
+}
+
+#[tokio::test]
+async fn event_keeps_the_time_of_its_emission_while_it_waits() {
+    let fixture = IntakeFixture::open().await;
+    let run = fixture.running_session().await;
+    let emitted = Some(Timestamp::from_millis(7));
+    // Event 4 is parked by an earlier commit than that of event 3; event 6 by that of event 5.
+    for chunks in [&[(4, emitted)][..], &[(3, None)], &[(6, emitted), (5, None)]] {
+        fixture.hears_chunks(run, chunks).await;
+    }
+    let journal = fixture.app.store.journal(run.0, 0, 200).await.unwrap();
+    let times: Vec<_> = journal
+        .iter()
+        .filter_map(|entry| match &entry.cause {
+            Cause::Agent { sequence: Some(sequence @ 3..), occurred_at, .. } => {
+                Some((*sequence, *occurred_at))
+            }
+            _ => None,
+        })
+        .collect();
+    let sealed = Some(Timestamp::from_millis(0));
+    assert_eq!(times, [(3, sealed), (4, emitted), (5, sealed), (6, emitted)]);
 }
 
 /// A text of this length is kept in a blob. Its entry is small, so the table may still have space for it.

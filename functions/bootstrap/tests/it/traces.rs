@@ -151,6 +151,7 @@ impl Cloud {
             message_id: EnvelopeId::new(uuid(u128::from(sequence))),
             sequence: Some(sequence),
             time: Timestamp::from_millis(0),
+            occurred_at: None,
             traceparent: place,
             body,
         };

@@ -10,7 +10,7 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{AgentSessionId, Events, RunId, SessionEvent, TraceParent};
+use pilothouse_domain::{AgentSessionId, Events, RunId, SessionEvent, Timestamp, TraceParent};
 use pilothouse_store::{
     Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord,
 };
@@ -50,14 +50,14 @@ pub(super) async fn quarantine_event(
     message: &Opened,
     cause: &str,
 ) -> Result<(), Problem> {
-    let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
+    let Opened::Event { run, sequence, body, .. } = message else { return Ok(()) };
     let attempt = async || {
         let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
         if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
             return Ok(());
         }
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
-        batch.skip(*run, *sequence, errors, cause).await
+        batch.skip(*run, *sequence, body.occurred_at, errors, cause).await
     };
     RetryPolicy::EVENT.retry(attempt).await
 }
@@ -105,10 +105,11 @@ impl<'a> Batch<'a> {
         mut self,
         run: RunId,
         sequence: u64,
+        occurred_at: Option<Timestamp>,
         errors: Vec<String>,
         cause: &str,
     ) -> Result<(), Problem> {
-        self.quarantine(run, sequence, Value::Null, errors)?;
+        self.quarantine(run, sequence, occurred_at, Value::Null, errors)?;
         let (id, quarantined) =
             (self.loaded.conversation.session.id(), QuarantineRecord { cause: cut(cause, 1000) });
         self.commit.quarantine_event(id, run, sequence, &quarantined, self.app.now())?;
@@ -208,13 +209,8 @@ impl<'a> Batch<'a> {
                 session.park(sequence);
                 self.changed = true;
                 let id = session.id();
-                self.commit.park(
-                    id,
-                    run,
-                    sequence,
-                    &ParkedEnvelope { body: body.text.clone() },
-                    self.app.now(),
-                )?;
+                let parked = ParkedEnvelope { body: body.text.clone(), occurred_at: body.occurred_at };
+                self.commit.park(id, run, sequence, &parked, self.app.now())?;
                 self.heard(run)?;
                 self.request_replay()
             }
@@ -290,18 +286,16 @@ impl<'a> Batch<'a> {
             // A parked envelope has no trace context.
             self.traceparent = None;
             let id = self.loaded.conversation.session.id();
-            match self.app.store.parked(id, run, sequence).await? {
-                Some(envelope) => self.apply_one(run, sequence, &EventBody::parse(envelope.body)).await?,
-                // An envelope that was parked in this batch is in the commit but not in the table.
-                None => match self.commit.parked_body(id, run, sequence) {
-                    Some(body) => self.apply_one(run, sequence, &EventBody::parse(body)).await?,
-                    None => self.quarantine(
-                        run,
-                        sequence,
-                        Value::Null,
-                        vec!["its parked body is missing".to_owned()],
-                    )?,
-                },
+            // An envelope that was parked in this batch is in the commit but not in the table.
+            let parked = self.app.store.parked(id, run, sequence).await?;
+            match parked.or_else(|| self.commit.parked(id, run, sequence)) {
+                Some(ParkedEnvelope { body, occurred_at }) => {
+                    self.apply_one(run, sequence, &EventBody::parse(body, occurred_at)).await?;
+                }
+                None => {
+                    let errors = vec!["its parked body is missing".to_owned()];
+                    self.quarantine(run, sequence, None, Value::Null, errors)?;
+                }
             }
             self.commit.unpark(id, run, sequence);
             self.changed = true;
@@ -326,7 +320,7 @@ impl<'a> Batch<'a> {
             Ok(event) => event,
             Err(error) => {
                 let value = self.fit(body.value.clone()).await?;
-                return self.quarantine(run, sequence, value, vec![error.clone()]);
+                return self.quarantine(run, sequence, body.occurred_at, value, vec![error.clone()]);
             }
         };
         if let RawEvent::Notice { name, detail: Some(detail), .. } = event
@@ -336,12 +330,8 @@ impl<'a> Batch<'a> {
         }
         let Some(mut mapping) = acl::map(event, now) else {
             let value = self.fit(body.value.clone()).await?;
-            return self.quarantine(
-                run,
-                sequence,
-                value,
-                vec![format!("{} has no place in the sequence", event.name())],
-            );
+            let errors = vec![format!("{} has no place in the sequence", event.name())];
+            return self.quarantine(run, sequence, body.occurred_at, value, errors);
         };
         if let Some(subagent) = &mapping.subagent {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
@@ -365,9 +355,9 @@ impl<'a> Batch<'a> {
         let delivered = events.iter().any(|event| matches!(event, SessionEvent::MessageDelivered { .. }));
         let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
 
-        let repairs = body.repairs.clone();
+        let (repairs, occurred_at) = (body.repairs.clone(), body.occurred_at);
         let body = self.fit(body.value.clone()).await?;
-        let cause = self.cause(run, Some(sequence), body);
+        let cause = self.cause(run, Some(sequence), occurred_at, body);
         self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;
         let id = self.app.domain_context(&mut ids).event_id();
@@ -426,7 +416,8 @@ impl<'a> Batch<'a> {
         let events = conversation.run_ended(run, exit.drained, how, &mut ctx).map_err(Problem::from)?;
         let events = self.app.with_consequences(conversation, events, &mut ctx);
         let body = serde_json::to_value(RawEvent::RunExited(exit.clone())).map_err(Problem::internal)?;
-        self.entry(Cause::Agent { run_id: run, run: ordinal, sequence: None, body }, events, None, None)
+        let cause = Cause::Agent { run_id: run, run: ordinal, sequence: None, occurred_at: None, body };
+        self.entry(cause, events, None, None)
     }
 
     async fn lost(&mut self, run: RunId, detail: &str) -> Result<(), Problem> {
@@ -464,12 +455,13 @@ impl<'a> Batch<'a> {
         &mut self,
         run: RunId,
         sequence: u64,
+        occurred_at: Option<Timestamp>,
         body: Value,
         errors: Vec<String>,
     ) -> Result<(), Problem> {
         tracing::trace!(target: METRICS, events_quarantined = 1_u64);
         self.heard(run)?;
-        let cause = self.cause(run, Some(sequence), body);
+        let cause = self.cause(run, Some(sequence), occurred_at, body);
         self.entry(
             cause,
             vec![SessionEvent::EventQuarantined { errors }],
@@ -478,12 +470,18 @@ impl<'a> Batch<'a> {
         )
     }
 
-    fn cause(&self, run_id: RunId, sequence: Option<u64>, body: Value) -> Cause {
+    fn cause(
+        &self,
+        run_id: RunId,
+        sequence: Option<u64>,
+        occurred_at: Option<Timestamp>,
+        body: Value,
+    ) -> Cause {
         let run = match self.loaded.conversation.session.sender(run_id) {
             Sender::Current(ordinal) | Sender::Past(ordinal) => ordinal,
             Sender::Unknown => 0,
         };
-        Cause::Agent { run_id, run, sequence, body }
+        Cause::Agent { run_id, run, sequence, occurred_at, body }
     }
 
     fn entry(

@@ -1,5 +1,6 @@
 //! The body of an event, parsed once.
 
+use pilothouse_domain::Timestamp;
 use pilothouse_domain::journal::RepairRule;
 use pilothouse_domain::text::cut;
 use pilothouse_wire::RawEvent;
@@ -17,10 +18,12 @@ pub(super) struct EventBody {
     pub(super) event: Result<RawEvent, String>,
     /// How `value` and `event` were repaired.
     pub(super) repairs: Vec<RepairRule>,
+    /// When the event happened, by the clock of the agent or its sidecar.
+    pub(super) occurred_at: Option<Timestamp>,
 }
 
 impl EventBody {
-    pub(super) fn parse(text: String) -> Self {
+    pub(super) fn parse(text: String, occurred_at: Option<Timestamp>) -> Self {
         let (value, event) = match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
                 // Only the text yields the place of an error.
@@ -36,7 +39,7 @@ impl EventBody {
                 None => (value, Err(cut(&error.to_string(), 1000)), Vec::new()),
             },
         };
-        Self { text, value, event, repairs }
+        Self { text, value, event, repairs, occurred_at }
     }
 
     pub(super) fn kind(&self) -> &str {
@@ -50,10 +53,10 @@ mod tests {
 
     #[test]
     fn malformed_body_has_a_kind_and_a_reason() {
-        let body = EventBody::parse(r#"{"type": "log_chunk", "stream": 1}"#.to_owned());
+        let body = EventBody::parse(r#"{"type": "log_chunk", "stream": 1}"#.to_owned(), None);
         assert_eq!(body.kind(), "log_chunk");
         assert_eq!(body.event.unwrap_err(), "invalid type: integer `1`, expected a string");
-        let body = EventBody::parse("{".to_owned());
+        let body = EventBody::parse("{".to_owned(), None);
         assert_eq!((body.kind(), body.value.is_null()), ("unreadable", true));
         assert_eq!(body.event.unwrap_err(), "EOF while parsing an object at line 1 column 1");
     }

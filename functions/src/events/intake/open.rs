@@ -91,7 +91,9 @@ pub(super) fn open(app: &App, message: &Received) -> Result<(AgentSessionId, Ope
     // The difference of two clocks: good enough for a metric, but not for a decision (decision 13).
     let lag = app.now().as_millis() - envelope.time.as_millis();
     tracing::trace!(target: METRICS, event_lag_ms = lag.max(0));
-    let (body, traceparent) = (EventBody::parse(envelope.body.get().to_owned()), envelope.traceparent);
+    let occurred_at = envelope.occurred_at.unwrap_or(envelope.time);
+    let body = EventBody::parse(envelope.body.get().to_owned(), Some(occurred_at));
+    let traceparent = envelope.traceparent;
     let opened = match (signed.signer, envelope.sequence) {
         (Signer::Sidecar, Some(sequence)) => {
             let redriven = message.redriven;

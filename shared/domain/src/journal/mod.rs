@@ -87,6 +87,10 @@ pub enum Cause {
         /// Sequence of the event in its run; `null` for events that the runtime reported.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sequence: Option<u64>,
+        /// When it happened, by the clock of the agent or its sidecar (S2 `sourceOccurredAt`). For information only: no decision depends
+        /// on it. Absent for events that the runtime reported, and in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        occurred_at: Option<Timestamp>,
         /// The event as it was sent. Large texts are cut and marked with `truncated`; a blob holds them in full.
         body: Value,
     },

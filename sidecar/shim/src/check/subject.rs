@@ -256,6 +256,9 @@ impl Subject {
                 Some(format!("{} was repaired: {}", event.source.event_id, rules.join(", ")))
             }
             Received::PlainText(text) => Some(format!("plain text came: {text}")),
+            Received::Draft(draft) => {
+                draft.as_ref().err().map(|why| format!("a draft cannot be used: {why}"))
+            }
             Received::Quarantined { errors, .. } => Some(errors.join(", ")),
         });
         wrong.map_or(Ok(()), Err)

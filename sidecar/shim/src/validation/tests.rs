@@ -1,3 +1,4 @@
+use pilothouse_domain::value::DraftKind;
 use serde_json::json;
 
 use super::*;
@@ -96,9 +97,44 @@ fn event_without_an_envelope_gets_one() {
     let bare =
         json!({ "type": "status", "agentId": "a", "message": "hi", "sourceSequence": "9" }).to_string();
     let Received::Repaired(event, repairs) = validate(&bare, EXPECTED) else { panic!() };
-    let source = Source { event_id: "r/9".into(), run_id: "r".into(), sequence: Some(9) };
+    let source = Source { event_id: "r/9".into(), run_id: "r".into(), sequence: Some(9), occurred_at: None };
     assert_eq!(event.source, source);
     assert_eq!(repairs.len(), 4, "{repairs:?}");
+}
+
+#[test]
+fn time_of_emission_is_read_or_left_out() {
+    let with = |time: &str| {
+        let event = json!({ "type": "status", "agentId": "a", "message": "hi" });
+        let envelope = json!({ "sourceEventId": "e1", "sourceSequence": 4, "sourceOccurredAt": time, "runId": "r",
+            "event": event });
+        validate(&envelope.to_string(), EXPECTED)
+    };
+    let time = |received: &Received| received.source().unwrap().occurred_at.map(|at| at.to_string());
+    let valid = with("2026-01-01T02:00:00.123456+01:00");
+    assert!(matches!(valid, Received::Valid(_)), "{valid:?}");
+    assert_eq!(time(&valid).as_deref(), Some("2026-01-01T01:00:00.123Z"));
+    let repaired = with("yesterday");
+    assert_eq!(time(&repaired), None);
+    let Received::Repaired(_, repairs) = repaired else { panic!("{repaired:?}") };
+    assert_eq!(repairs, [Repair::Dropped("sourceOccurredAt".into())]);
+}
+
+#[test]
+fn draft_has_no_place_in_the_order_of_events() {
+    let draft = |message: Value| {
+        let received = validate(&message.to_string(), EXPECTED);
+        assert_eq!((received.source(), received.event()), (None, None));
+        let Received::Draft(draft) = received else { panic!("{received:?}") };
+        draft
+    };
+    let piece = draft(json!({ "type": "draft", "text": "Hel" })).unwrap();
+    assert_eq!(piece, Draft { kind: DraftKind::Text, text: "Hel".into(), restart: false });
+    let other = json!({ "type": "draft", "kind": "thinking", "text": "Hm", "restart": true, "new": 1 });
+    assert_eq!(draft(other).unwrap(), Draft { kind: DraftKind::Thinking, text: "Hm".into(), restart: true });
+    for wrong in [json!({ "type": "draft" }), json!({ "type": "draft", "text": "x", "kind": "poem" })] {
+        assert!(draft(wrong.clone()).is_err(), "{wrong}");
+    }
 }
 
 #[test]

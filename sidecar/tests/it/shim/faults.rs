@@ -152,6 +152,20 @@ async fn message_that_is_too_large_ends_the_shim() {
     assert!(stage.gateway.story().contains(&"assistant_message text one".to_owned()));
 }
 
+#[tokio::test]
+async fn wrong_drafts_are_reported_a_few_times_and_dropped() {
+    let mut turn =
+        vec![json!({ "raw": json!({ "type": "draft", "kind": "poem", "text": "x" }).to_string() }); 60];
+    turn.extend([said("one"), completed()]);
+    let stage = Stage::playing(json!({ "turn": turn })).await;
+    stage.gateway.sees("assistant_message text one").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    let notices = story.iter().filter(|event| event.starts_with("notice draft_dropped")).count();
+    assert_eq!(notices, 20, "{story:#?}");
+    assert!(!story.iter().any(|event| event.starts_with("notice event_quarantined")), "{story:#?}");
+}
+
 /// Garbage does not end a turn, however much of it comes.
 #[tokio::test]
 async fn garbage_between_events_is_text_or_quarantined() {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{DraftKind, MessagePriority};
 use pilothouse_model_server::{ModelServer, Script, Step};
 use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
@@ -113,6 +113,23 @@ async fn owner_changes_a_call_and_the_conversation_goes_on() {
         let all: String = stage.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
         assert!(!all.contains("sk-scripted-model"));
     }
+}
+
+#[tokio::test]
+async fn text_of_openai_is_shown_while_it_is_written() {
+    let Some(python) = python() else { return };
+    // The model pauses after 16 characters.
+    let text = "The tea is here. The cups are there.";
+    let server = ModelServer::start(Script::of([Step::text(text).waiting_inside("rest")])).await.unwrap();
+    let stage = priced().await;
+    stage.gateway.follow();
+    stage.begin(begin(&python, SDKS[0], &server, "find the tea", false));
+    stage.gateway.shows_draft(DraftKind::Text, "The tea is here.").await;
+    server.open("rest");
+    stage.gateway.sees(&format!("assistant_message text {text}")).await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert!(!story.iter().any(|event| event.starts_with("notice event_")), "{story:#?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Turns, decisions, pauses and interrupts of a shim that behaves.
 
-use pilothouse_domain::value::{Adjustment, Answer, MessagePriority};
+use pilothouse_domain::value::{Adjustment, Answer, DraftKind, MessagePriority};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
@@ -54,6 +54,48 @@ async fn events_of_a_turn_are_translated_in_order() {
             .iter()
             .any(|event| event.body["stream"] == "progress" && event.body["content"] == "half 50 %\n")
     );
+}
+
+#[tokio::test]
+async fn event_of_a_shim_has_the_time_of_its_emission() {
+    let stage = Stage::playing(json!({ "turn": [said("one"), completed()] })).await;
+    for (short, expected) in [
+        ("turn_started", None),
+        ("assistant_message text one", Some("2026-01-01T00:00:00.000Z")),
+        ("turn_completed", Some("2026-01-01T00:00:00.000Z")),
+    ] {
+        let at = stage.gateway.sees(short).await;
+        let time = stage.gateway.delivered()[at].occurred_at.map(|time| time.to_string());
+        assert_eq!(time.as_deref(), expected, "{short}");
+    }
+}
+
+/// A piece of a draft. Its end is no part of a secret, so that it is shown at once.
+fn piece(kind: &str, text: &str, restart: bool) -> Value {
+    let piece = json!({ "type": "draft", "kind": kind, "text": text, "restart": restart });
+    json!({ "raw": piece.to_string() })
+}
+
+#[tokio::test]
+async fn draft_of_a_shim_is_shown_before_its_text_is_complete() {
+    let stage = Stage::empty().await;
+    stage.gateway.follow();
+    let script = json!({ "turn": [
+        piece("thinking", "Tea?", true), { "hear": true },
+        piece("text", "The coffee.", true), piece("text", "The tea", true), piece("text", "pot.", false), { "hear": true },
+        said("The teapot."), completed(),
+    ] });
+    stage.begin(begin(&script, Some("do it"), false));
+    stage.gateway.shows_draft(DraftKind::Thinking, "Tea?").await;
+    stage.gateway.send(message("yes", MessagePriority::Immediate));
+    stage.gateway.shows_draft(DraftKind::Text, "The teapot.").await;
+    let story = stage.gateway.story();
+    assert!(!story.iter().any(|event| event.contains("teapot")), "nothing is recorded yet: {story:#?}");
+    stage.gateway.send(message("go on", MessagePriority::Immediate));
+    stage.gateway.sees("assistant_message text The teapot.").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert!(!story.iter().any(|event| event.starts_with("notice event_")), "no event is missing: {story:#?}");
 }
 
 #[tokio::test]
