@@ -89,6 +89,7 @@ fn event_line(event: &RoutedEvent, names: &Names, style: Style) -> String {
         | C::Delegation { .. }
         | C::Lifecycle { .. }
         | C::Progress { .. }
+        | C::Artifact { .. }
         | C::RawProvider { .. } => Paint::Dim,
     };
     let said = match content {
@@ -120,6 +121,7 @@ fn event_line(event: &RoutedEvent, names: &Names, style: Style) -> String {
             let percent = progress_pct.map(|percent| format!("{percent}%  ")).unwrap_or_default();
             format!("{percent}{description}")
         }
+        C::Artifact { name, kind, status, .. } => format!("{name} ({kind}, {})", words(&status.to_string())),
         C::Coherence { title, severity, .. } => format!("{title} ({severity})"),
         C::RawProvider { event_type, payload } => format!("{event_type} {payload}"),
     };

@@ -60,13 +60,21 @@ export type AgentEvent = { agentId: string } & (
   | { type: 'guardrail'; guardrailName: string; tripped: boolean; message: string }
   | { type: 'lifecycle'; action: string; reason: string }
   | { type: 'progress'; description: string; progressPct?: number }
+  | { type: 'artifact'; artifactId: string; name: string; status: 'draft' | 'in_review' | 'approved' | 'rejected' }
   | { type: 'coherence'; issueId: string; title: string }
   | { type: 'raw_provider'; eventType: string }
 )
 
 export interface RoutedEvent {
   workspace?: string | null
-  envelope: { sourceEventId: string; ingestedAt: string; agentId: string; sessionId: string; event: AgentEvent }
+  envelope: {
+    sourceEventId: string
+    sourceOccurredAt?: string
+    ingestedAt: string
+    agentId: string
+    sessionId: string
+    event: AgentEvent
+  }
 }
 
 export type ProjectMessage = { cursor: string } & (

@@ -1,4 +1,4 @@
-import type { AgentEvent, ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
+import type { ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
 import { useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
@@ -23,7 +23,7 @@ const KEPT = 200
 const NONE = { agents: 0, log: 0, artifacts: 0, issues: 0 }
 
 /** Types of events that are not in the decision log. */
-const UNLOGGED = ['status', 'progress', 'raw_provider']
+const UNLOGGED = ['status', 'progress', 'artifact', 'raw_provider']
 
 /** Follows a project. A new connection continues after the last message. */
 export class ProjectFollower {
@@ -60,11 +60,6 @@ export class ProjectFollower {
   })
 }
 
-/** Whether an agent has reported an artifact. The stream has no event of artifacts, but of the tool that reports them. */
-function isReport(event: AgentEvent): boolean {
-  return event.type === 'tool_call' && event.phase === 'completed' && event.toolName?.endsWith('report_artifact') !== false
-}
-
 /** The project after a message. */
 function apply(live: LiveProject, message: ProjectMessage): LiveProject {
   const known = live.changes ?? NONE
@@ -84,7 +79,7 @@ function apply(live: LiveProject, message: ProjectMessage): LiveProject {
       const changes = {
         agents: agents + 1,
         log: isLogged ? log + 1 : log,
-        artifacts: isReport(event) ? artifacts + 1 : artifacts,
+        artifacts: event.type === 'artifact' ? artifacts + 1 : artifacts,
         issues: event.type === 'coherence' ? issues + 1 : issues,
       }
       return { ...live, events, changes }

@@ -350,6 +350,8 @@ function eventText(event: AgentEvent): string | undefined {
       return `${event.guardrailName}: ${event.message}`
     case 'progress':
       return event.progressPct === undefined ? event.description : `${event.description} (${String(event.progressPct)} %)`
+    case 'artifact':
+      return `reports ${event.name} (${event.status.replaceAll('_', ' ')})`
     case 'coherence':
       return `does not fit the work of others: ${event.title}`
     case 'raw_provider':

@@ -168,6 +168,7 @@ pub(crate) struct Written {
     pub(crate) is_new: bool,
     /// The coherence issues that it raises, for the journal of the session that wrote it.
     pub(crate) raised: Events,
+    pub(crate) artifact: Artifact,
 }
 
 impl WriteState {
@@ -223,6 +224,6 @@ impl WriteState {
             app.record_aggregate(commit, &loaded, cause, events)?;
             commit.artifact_entries(earlier.as_ref(), &loaded.value)?;
         }
-        Ok(Written { result, is_new, raised })
+        Ok(Written { result, is_new, raised, artifact: loaded.value })
     }
 }

@@ -13,12 +13,13 @@ use pilothouse_domain::routing::{AgentEventType, Workspace};
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{
-    AgentSessionId, EventId, IdSource as _, ProjectAgentId, RunId, SessionEvent, UserId,
+    AgentSessionId, EventId, IdSource as _, ProjectAgentId, RunId, SessionEvent, Timestamp, UserId,
 };
 use pilothouse_store::Commit;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::artifacts::Artifacts;
 use crate::fixture::{ProjectFixture, owner, permission};
 
 /// A client that reads a stream and may lose its connection.
@@ -70,6 +71,11 @@ impl<'a> Client<'a> {
     }
 }
 
+/// When the agents of these tests emit their events.
+fn emitted() -> Timestamp {
+    Timestamp::from_millis(7)
+}
+
 fn is_state(message: &ProjectMessage) -> bool {
     matches!(message.body, Body::StateSync(_))
 }
@@ -92,7 +98,9 @@ impl ProjectFixture {
         let mut ids = pilothouse_app::FreshIds;
         let content = json!({ "kind": "text", "text": "Working" });
         let body = json!({ "type": "assistant_message", "content": content });
-        let cause = Cause::Agent { run_id: RunId::new(Uuid::nil()), run: 1, sequence: Some(1), body };
+        let occurred_at = Some(emitted());
+        let cause =
+            Cause::Agent { run_id: RunId::new(Uuid::nil()), run: 1, sequence: Some(1), occurred_at, body };
         let events = vec![SessionEvent::QuotaReset {}; events];
         let lines = vec![ActivityItem::new(ActivityItemType::Notice, "line", self.app.now())];
         let session = &mut loaded.conversation.session;
@@ -149,9 +157,47 @@ async fn what_happens_after_the_state_is_sent_once() {
     );
     let Body::Event(first) = &received[0].body else { panic!() };
     assert_eq!((first.envelope.session_id, first.envelope.agent_id), (stored, fixture.agent));
+    assert_eq!(first.envelope.source_occurred_at, Some(emitted()));
     let AgentEventContent::Status { message } = &first.envelope.event.content else { panic!() };
     assert_eq!(message, "Working");
     assert!(client.read().await.is_empty());
+}
+
+#[tokio::test]
+async fn reported_artifact_is_an_event_with_its_origin() {
+    let artifacts = Artifacts::new().await;
+    let (fixture, agent) = (&artifacts.fixture, artifacts.fixture.agent.to_string());
+    let mut client = Client::connect(fixture, None).await;
+    let stored = artifacts.report("src/api.ts", "one").await;
+    artifacts.report("src/api.ts", "one").await;
+    let received = client.read().await;
+    let [message] = received else { panic!("a repetition is no event: {received:?}") };
+    let Body::Event(event) = &message.body else { panic!("{message:?}") };
+    assert_eq!(
+        (event.workspace, &event.secondary_workspaces[..]),
+        (Some(Workspace::Map), &[Workspace::BriefEditor][..])
+    );
+    assert_eq!(event.envelope.source_occurred_at, None, "the agent does not say when");
+    let reported = serde_json::to_value(&event.envelope.event).unwrap();
+    let expected = json!({
+        "agentId": agent, "type": "artifact", "artifactId": stored["artifactId"], "name": "api.ts", "kind": "code",
+        "workstream": "api", "status": "in_review", "uri": stored["backendUri"], "mimeType": "text/plain",
+        "provenance": {
+            "createdBy": agent, "createdAt": stored["storedAt"], "sourcePath": "src/api.ts",
+        },
+        "sizeBytes": 3, "contentHash": stored["contentHash"],
+    });
+    assert_eq!(reported, expected);
+
+    let second = artifacts.report("src/api.ts", "two").await;
+    let received = client.read().await;
+    let [message] = received else { panic!("{received:?}") };
+    let Body::Event(event) = &message.body else { panic!("{message:?}") };
+    let AgentEventContent::Artifact { provenance, .. } = &event.envelope.event.content else {
+        panic!("{event:?}")
+    };
+    assert_eq!(provenance.modified_by, Some(agent));
+    assert_eq!(json!(provenance.modified_at), second["storedAt"]);
 }
 
 #[tokio::test]

@@ -87,6 +87,7 @@ mod tests {
         is_that_of_json::<crate::agent_api::LearningKind>();
         is_that_of_json::<crate::artifact::ArtifactKind>();
         is_that_of_json::<crate::artifact::ArtifactState>();
+        is_that_of_json::<crate::artifact::ArtifactStatus>();
         is_that_of_json::<crate::brake::BrakeBehavior>();
         is_that_of_json::<crate::brake::HoldStage>();
         is_that_of_json::<crate::chain::SessionChainStatus>();

@@ -13,7 +13,7 @@ use pilothouse_domain::artifact::ArtifactError;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::knowledge::KnowledgeAccess;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
-use pilothouse_domain::{AgentSessionId, DomainContext};
+use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent};
 use pilothouse_store::{Commit, LoadedConversation};
 use serde_json::json;
 
@@ -93,7 +93,9 @@ async fn report(
         let cause = Cause::AgentApi { function: NAME.to_owned(), body };
         let line = format!("Reported {}, version {}", result.path, result.version);
         let line = ActivityItem::new(ActivityItemType::Message, &line, ctx.now);
-        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause, written.raised, vec![line]);
+        let mut events = vec![SessionEvent::ArtifactReported { report: Box::new(written.artifact.report()) }];
+        events.extend(written.raised);
+        let mut entry = texts::record(session, ctx.event_id(), ctx.now, cause, events, vec![line]);
         entry.traceparent = trace::here();
         commit.entry(&entry, None)?;
         commit.conversation(&loaded, &app.deadlines)?;

@@ -1,5 +1,6 @@
 //! Events of agents in the stream of a project (S2 `EventEnvelope`, `AgentEvent`).
 
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactStatus, Provenance};
 use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::decision::DecisionKind;
 use pilothouse_domain::effect::Severity;
@@ -29,6 +30,9 @@ pub struct EventEnvelope {
     /// The run whose agent caused the event. Absent if something else did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+    /// When the event happened, by the clock of the agent or its sidecar. Absent if no agent caused the event, or if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_occurred_at: Option<Timestamp>,
     /// When the event was recorded.
     pub ingested_at: Timestamp,
     /// The agent.
@@ -53,7 +57,7 @@ pub struct AgentEvent {
     pub content: AgentEventContent,
 }
 
-/// The content of an event. Artifacts are not events of sessions.
+/// The content of an event.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AgentEventContent {
@@ -142,6 +146,36 @@ pub enum AgentEventContent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress_pct: Option<u8>,
     },
+    /// The agent reported a version of an artifact.
+    Artifact {
+        /// The id of the artifact. An artifact that a shim reports has the id that the shim gave it.
+        artifact_id: String,
+        /// The name of the artifact.
+        name: String,
+        /// The kind of result.
+        kind: ArtifactKind,
+        /// The workstream that owns it.
+        workstream: WorkstreamId,
+        /// Its state.
+        status: ArtifactStatus,
+        /// The quality from 0 to 1, by the judgement of the agent. Absent if the agent does not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quality_score: Option<f64>,
+        /// Where it comes from.
+        provenance: Box<Provenance>,
+        /// The address of the content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uri: Option<String>,
+        /// The media type of the content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mime_type: Option<String>,
+        /// The size of the content in bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size_bytes: Option<u64>,
+        /// The SHA-256 of the content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content_hash: Option<String>,
+    },
     /// A report or a flag of the agent raised a coherence issue.
     Coherence {
         /// The id of the issue.
@@ -181,6 +215,7 @@ impl AgentEventContent {
             Self::Guardrail { .. } => AgentEventType::Guardrail,
             Self::Lifecycle { .. } => AgentEventType::Lifecycle,
             Self::Progress { .. } => AgentEventType::Progress,
+            Self::Artifact { .. } => AgentEventType::Artifact,
             Self::Coherence { .. } => AgentEventType::Coherence,
             Self::RawProvider { .. } => AgentEventType::RawProvider,
         }

@@ -6,11 +6,13 @@ use pilothouse_domain::effect::Severity;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::routing::{ErrorCategory, ErrorTraits, EventClass, ToolCallPhase};
 use pilothouse_domain::text::cut;
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{SessionEvent, Timestamp};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 use serde_json::{Value, json};
 
+use super::artifacts;
 use crate::journal_views;
 use crate::texts::activity_of;
 
@@ -21,17 +23,18 @@ const MAX_NAME: usize = 200;
 /// Most bytes of the input of a tool call.
 const MAX_INPUT: usize = 8 * 1024;
 
-/// The events of an entry, in order. Decisions are not among them.
-pub(super) fn contents(entry: &JournalEntry) -> Vec<C> {
+/// The events of an entry of an agent's session, in order. Decisions are not among them.
+pub(super) fn contents(entry: &JournalEntry, of: &ProjectMembership) -> Vec<C> {
     let raw = journal_views::raw_event(entry);
     let counts = entry.ignored_reason.as_deref().is_none_or(|reason| reason == "deferred");
-    let mut contents: Vec<C> = raw.as_ref().filter(|_| counts).and_then(of_raw).into_iter().collect();
+    let of_agent = raw.as_ref().filter(|_| counts).and_then(|raw| of_raw(raw, of));
+    let mut contents: Vec<C> = of_agent.into_iter().collect();
     contents.extend(entry.events.iter().filter_map(|event| of_event(event, raw.as_ref(), entry.at)));
     contents
 }
 
 /// The event for a raw event that no event of the domain shows.
-fn of_raw(event: &RawEvent) -> Option<C> {
+fn of_raw(event: &RawEvent, of: &ProjectMembership) -> Option<C> {
     use RawEvent as E;
     match event {
         E::AssistantMessage { content, .. } | E::SubagentMessage { content, .. } => match content {
@@ -46,7 +49,11 @@ fn of_raw(event: &RawEvent) -> Option<C> {
         E::LogChunk { stream, content } => {
             Some(logged(event, json!({ "stream": stream, "content": cut(content, MAX_TEXT) })))
         }
-        E::Notice { name, summary, detail } => Some(of_notice(name, cut(summary, MAX_TEXT), detail.as_ref())),
+        E::Notice { name, summary, detail } => {
+            let artifact = detail.as_ref().filter(|_| name == "artifact");
+            let artifact = artifact.and_then(|fields| artifacts::reported(fields, of));
+            Some(artifact.unwrap_or_else(|| of_notice(name, cut(summary, MAX_TEXT), detail.as_ref())))
+        }
         // Events of the domain and decisions show them, or they acknowledge a command.
         E::ToolResult { .. }
         | E::ContextNearingLimit { .. }
@@ -146,6 +153,7 @@ fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Opti
         }
         EventClass::Lifecycle(action) => C::Lifecycle { action, reason: words() },
         EventClass::Progress => progress(event, words()),
+        EventClass::Artifact => return artifact(event),
         EventClass::Coherence => return coherence(event),
     })
 }
@@ -202,6 +210,11 @@ fn tool_call(event: &SessionEvent, phase: ToolCallPhase, raw: Option<&RawEvent>)
     Some(C::ToolCall { tool_call_id, tool_name, phase, input, output, sub_agent_id })
 }
 
+fn artifact(event: &SessionEvent) -> Option<C> {
+    let SessionEvent::ArtifactReported { report } = event else { return None };
+    Some(artifacts::stored(report))
+}
+
 fn coherence(event: &SessionEvent) -> Option<C> {
     let SessionEvent::CoherenceIssueRaised { issue_id, finding } = event else { return None };
     Some(C::Coherence {
@@ -246,10 +259,15 @@ fn progress(event: &SessionEvent, description: String) -> C {
 mod tests {
     use super::*;
 
+    fn of() -> ProjectMembership {
+        let id = "01890a5d-ac96-774b-bcce-b302099a8058";
+        serde_json::from_value(json!({ "projectId": id, "agentId": id, "workstream": "api" })).unwrap()
+    }
+
     /// The type of the event for a raw event; `-` if it has none.
     fn type_of(raw: Value) -> String {
         let raw: RawEvent = serde_json::from_value(raw).unwrap();
-        of_raw(&raw).map_or_else(|| "-".to_owned(), |content| content.event_type().to_string())
+        of_raw(&raw, &of()).map_or_else(|| "-".to_owned(), |content| content.event_type().to_string())
     }
 
     #[test]
@@ -257,6 +275,8 @@ mod tests {
         let said = |kind| json!({ "type": "assistant_message", "content": { "kind": kind, "text": "I think A is best" } });
         let notice = |name| json!({ "type": "notice", "name": name, "summary": "s" });
         let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": {} });
+        let artifact =
+            |detail: Value| json!({ "type": "notice", "name": "artifact", "summary": "s", "detail": detail });
         for (raw, expected) in [
             (said("text"), "status"),
             (said("thinking"), "raw_provider"),
@@ -272,6 +292,8 @@ mod tests {
             (notice("backpressure"), "error"),
             (notice("unreported_files"), "status"),
             (notice("compacted"), "status"),
+            (artifact(json!({ "artifactId": "a", "name": "report.md" })), "artifact"),
+            (artifact(json!({ "truncated": true, "blob": {} })), "status"),
             (json!({ "type": "task_list", "tasks": [] }), "-"),
             (json!({ "type": "turn_started", "turnId": "t" }), "-"),
         ] {
@@ -283,7 +305,7 @@ mod tests {
     fn reported_errors_and_guardrails_keep_their_traits() {
         let notice = |name: &str, detail: Value| {
             let raw = json!({ "type": "notice", "name": name, "summary": "s", "detail": detail });
-            of_raw(&serde_json::from_value(raw).unwrap()).unwrap()
+            of_raw(&serde_json::from_value(raw).unwrap(), &of()).unwrap()
         };
         let error = json!({ "severity": "high", "category": "provider", "recoverable": false });
         let C::Error { traits, .. } = notice("agent_error", error) else { panic!() };

@@ -3,9 +3,11 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `artifacts` | artifacts as events |
 //! | `contents` | the events that a journal entry of a session contains |
 //! | `state` | the state of a project, and its place in the stream |
 
+mod artifacts;
 mod contents;
 mod state;
 
@@ -353,7 +355,7 @@ impl ProjectStream {
     async fn of_session(&self, entry: &JournalEntry) -> Result<Vec<Outgoing>, Problem> {
         let Some(of) = &entry.project else { return Ok(Vec::new()) };
         let mut bodies = Vec::new();
-        for content in contents(entry) {
+        for content in contents(entry, of) {
             bodies.push(routed(entry, of.agent_id, bodies.len(), content));
         }
         for change in &entry.decisions {
@@ -480,9 +482,9 @@ fn routed(
     content: AgentEventContent,
 ) -> ProjectMessageBody {
     let route = content.event_type().route();
-    let run_id = match &entry.cause {
-        Cause::Agent { run_id, .. } => Some(*run_id),
-        Cause::Owner { .. } | Cause::AgentApi { .. } | Cause::Reaction { .. } | Cause::Clock => None,
+    let (run_id, source_occurred_at) = match &entry.cause {
+        Cause::Agent { run_id, occurred_at, .. } => (Some(*run_id), *occurred_at),
+        Cause::Owner { .. } | Cause::AgentApi { .. } | Cause::Reaction { .. } | Cause::Clock => (None, None),
     };
     ProjectMessageBody::Event(Box::new(RoutedEvent {
         workspace: route.primary,
@@ -491,6 +493,7 @@ fn routed(
             source_event_id: format!("{}.{number}", entry.id),
             source_sequence: entry.sequence,
             run_id,
+            source_occurred_at,
             ingested_at: entry.at,
             agent_id,
             session_id: entry.session_id,

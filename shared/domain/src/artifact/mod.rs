@@ -5,6 +5,7 @@
 //! | `content` | hash, size and type of a content |
 //! | `path` | paths relative to the project |
 //! | `version` | a version and its author |
+//! | `report` | a version in the events of its agent |
 //! | `review` | the review of the latest version |
 //! | `summary` | an artifact in lists |
 //! | `unreported` | files of a workspace that are not artifacts |
@@ -13,6 +14,7 @@ mod content;
 mod error;
 mod event;
 mod path;
+mod report;
 mod review;
 mod summary;
 mod unreported;
@@ -28,6 +30,7 @@ pub use content::{
 pub use error::ArtifactError;
 pub use event::ArtifactEvent;
 pub use path::{ArtifactPath, InvalidArtifactPath};
+pub use report::{ArtifactReport, ArtifactStatus, Provenance};
 pub use review::{ArtifactReview, ArtifactState};
 pub use summary::ArtifactSummary;
 pub use unreported::{ReportState, UnreportedFile, UnreportedFiles, UnreportedReason, WorkspaceFile};

@@ -18,6 +18,7 @@ pub enum EventClass {
     Delegation(DelegationAction),
     Lifecycle(LifecycleAction),
     Progress,
+    Artifact,
     Coherence,
 }
 
@@ -139,6 +140,7 @@ impl EventClass {
 
             E::TaskListUpdated { .. } | E::DeliverablesChanged { .. } => Self::Progress,
 
+            E::ArtifactReported { .. } => Self::Artifact,
             E::CoherenceIssueRaised { .. } => Self::Coherence,
 
             E::TurnStarted { .. }
@@ -270,6 +272,7 @@ impl EventClass {
             Self::Delegation(_) => AgentEventType::Delegation,
             Self::Lifecycle(_) => AgentEventType::Lifecycle,
             Self::Progress => AgentEventType::Progress,
+            Self::Artifact => AgentEventType::Artifact,
             Self::Coherence => AgentEventType::Coherence,
         }
     }

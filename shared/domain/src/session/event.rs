@@ -6,6 +6,7 @@
 use super::run::{CommandRef, RunCause, StopMode};
 use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
+use crate::artifact::ArtifactReport;
 use crate::brake::BrakeBehavior;
 use crate::coherence::Finding;
 use crate::control_mode::ModeRevision;
@@ -435,6 +436,11 @@ aggregate_events! {
             learning_id: AgentLearningId,
             #[serde(flatten)]
             learning: NewAgentLearning,
+        },
+        /// The agent reported a version of an artifact (S2 `ArtifactEvent`). The journal of the artifact has its own event.
+        ArtifactReported = "SessionArtifactReportedEvent" {
+            #[serde(flatten)]
+            report: Box<ArtifactReport>,
         },
         /// A report or a flag of the agent raised a coherence issue (S2 `CoherenceEvent`). The journal of the issue has its own event.
         CoherenceIssueRaised = "CoherenceIssueRaisedEvent" {
