@@ -68,7 +68,7 @@ emit, pause, resolve, spawn = Shim.emit, Shim._pause, Shim._resolve, Shim._spawn
 ";
 
 /// Changes of the guide's shim, and the step that fails of each.
-const MISTAKES: [(&str, &str); 12] = [
+const MISTAKES: [(&str, &str); 13] = [
     ("Path.unlink = lambda self: None", "deletes the bootstrap file"),
     ("Server._is_authorized = lambda self, headers: True", "refuses requests without the token"),
     (
@@ -131,6 +131,13 @@ Shim.emit = skips",
     (
         "
 Run.say = lambda self, text: self.emit({'type': 'status', 'message': 5})",
+        "every event is valid without repairs",
+    ),
+    (
+        "
+def recites(self, text):
+    self._shim._again.append('{\"type\": \"draft\", \"kind\": \"poem\"}')
+Run.say = recites",
         "every event is valid without repairs",
     ),
     (

@@ -104,6 +104,14 @@ class Run:
         """Reports words of the agent."""
         self._shim.emit({"type": "status", "message": text})
 
+    def draft(self, text: str, kind: Literal["text", "thinking"] = "text") -> None:
+        """Shows the next piece of a text while the model writes it. `say` reports the complete text, also of a draft."""
+        self._shim.draft(text, kind)
+
+    def discard_draft(self) -> None:
+        """Call it before the model writes a text again, such as after a failed request."""
+        self._shim.discard_draft()
+
     def emit(self, event: Json) -> None:
         """Reports any other event of S2, without its `agentId`."""
         self._shim.emit(event)

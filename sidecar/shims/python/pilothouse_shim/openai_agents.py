@@ -25,6 +25,13 @@ from .shim import main
 Json = dict[str, Any]
 Build = Callable[[Json], "agents.Agent[Any]"]
 
+#: Events of the model's stream that have a piece of a text.
+_DRAFTS: dict[str, Literal["text", "thinking"]] = {
+    "response.output_text.delta": "text",
+    "response.reasoning_summary_text.delta": "thinking",
+    "response.reasoning_text.delta": "thinking",
+}
+
 
 def default_agent(brief: Json) -> agents.Agent[Any]:
     model = brief.get("modelPreference")
@@ -156,7 +163,12 @@ class OpenAIAgent(Agent):
         return result
 
     def _report(self, run: Run, event: agents.StreamEvent) -> None:
-        if event.type == "raw_response_event" and event.data.type == "response.completed":
+        if event.type == "raw_response_event" and event.data.type in _DRAFTS:
+            run.draft(str(getattr(event.data, "delta", "")), _DRAFTS[event.data.type])
+        elif event.type == "raw_response_event" and event.data.type == "response.created":
+            # Also of a request that is repeated.
+            run.discard_draft()
+        elif event.type == "raw_response_event" and event.data.type == "response.completed":
             response = event.data.response
             if response.usage is not None:
                 cached = response.usage.input_tokens_details.cached_tokens or 0

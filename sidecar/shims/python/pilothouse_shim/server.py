@@ -98,6 +98,7 @@ class Server:
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Accept: {accept}\r\n\r\n".encode()
         )
+        self._shim.connected()
         # The first of the two that ends, ends the connection.
         tasks = [asyncio.create_task(self._send(writer)), asyncio.create_task(_read(reader, writer))]
         try:

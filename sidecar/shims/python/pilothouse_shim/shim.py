@@ -14,6 +14,7 @@ import traceback
 import urllib.request
 import uuid
 from collections import deque
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from .server import Refused, Server
 LOG = 5000
 #: Events that wait for a connection; the oldest ones are dropped, and can be replayed (S2).
 BUFFER = 1000
+#: Characters of a draft that are sent; the sidecar shows no more.
+DRAFT = 64 * 1024
+#: Types of events that end the text that the agent is writing. A `status` is the complete text.
+ENDS_DRAFT = frozenset({"status", "tool_call", "completion", "error"})
 #: Seconds that an agent may take to reach a moment in which it can be paused, and the part of the request's limit.
 STOP = 15.0
 STOP_PART = 0.75
@@ -96,6 +101,25 @@ class Backend:
                     pause = min(pause * 2, 30)
 
 
+@dataclass
+class Draft:
+    """The text that the agent is writing."""
+
+    kind: str
+    text: str
+    #: Characters that were sent.
+    sent: int = 0
+
+    def message(self) -> str | None:
+        """What was not sent yet. A new connection gets everything."""
+        piece = self.text[self.sent : DRAFT]
+        if not piece:
+            return None
+        message = {"type": "draft", "kind": self.kind, "text": piece, "restart": self.sent == 0}
+        self.sent += len(piece)
+        return json.dumps(message)
+
+
 class Shim:
     """Serves one agent."""
 
@@ -112,6 +136,8 @@ class Shim:
         self._sent = 0
         self._unsent: deque[tuple[int, str]] = deque(maxlen=BUFFER)
         self._again: deque[str] = deque()
+        self._accepts_drafts = bool(bootstrap.get("acceptsDrafts"))
+        self._draft: Draft | None = None
         self._changed = asyncio.Event()
         self._status: str | None = None
         self._brief: Json = {}
@@ -126,6 +152,8 @@ class Shim:
 
     def emit(self, event: Json) -> None:
         """Appends an event to the stream."""
+        if event.get("type") in ENDS_DRAFT:
+            self._draft = None
         self._sequence += 1
         envelope = {
             "sourceEventId": _time_ordered_id(),
@@ -143,6 +171,25 @@ class Shim:
         event = {"type": "raw_provider", "providerName": self._agent.name, "eventType": kind, "payload": payload}
         self.emit(event)
 
+    def draft(self, text: str, kind: str) -> None:
+        """Adds a piece to the text that the agent is writing. A piece of another kind begins a new text."""
+        if not self._accepts_drafts:
+            return
+        if self._draft is None or self._draft.kind != kind:
+            self._draft = Draft(kind, "")
+        if len(self._draft.text) < DRAFT:
+            self._draft.text += text
+            self._changed.set()
+
+    def discard_draft(self) -> None:
+        """The agent writes the text again."""
+        self._draft = None
+
+    def connected(self) -> None:
+        """Called for each new connection of the event stream."""
+        if self._draft is not None:
+            self._draft.sent = 0
+
     async def next_message(self) -> str:
         """The next message for the event stream."""
         while True:
@@ -151,6 +198,10 @@ class Shim:
             if self._unsent:
                 self._sent, message = self._unsent.popleft()
                 return message
+            # After the events that came before it: an event that ends the text removes it.
+            draft = self._draft.message() if self._draft else None
+            if draft is not None:
+                return draft
             self._changed.clear()
             await self._changed.wait()
 
@@ -316,6 +367,7 @@ class Shim:
             return
         # Resolutions that the agent has not asked for again since an earlier pause stay.
         self._expected |= dict.fromkeys(self._decisions)
+        self._draft = None
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
