@@ -109,6 +109,19 @@ async fn results_are_listed_with_their_calls() {
         .collect();
     let expected = [json!(["read", "Read", "Success", "A"]), json!(["unheard", "unknown", "Success", "C"])];
     assert_eq!(listed, expected);
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = session.get(&format!("/tool-calls?limit=1{cursor}")).await.expect(200).body;
+        paged.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(paged, calls, "a second result is no call on a page of its own");
+    let events = session.get("/events").await.expect(200).body;
+    let results = events["items"].as_array().unwrap().iter().filter(|e| e["eventType"] == "tool_result");
+    assert_eq!(results.count(), 3, "each result is recorded: {events:#}");
 }
 
 #[tokio::test]

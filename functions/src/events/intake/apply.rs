@@ -10,7 +10,9 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{AgentSessionId, Events, RunId, SessionEvent, Timestamp, TraceParent};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, Events, RunId, SessionEvent, Timestamp, ToolCallId, TraceParent,
+};
 use pilothouse_store::{
     Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord,
 };
@@ -340,14 +342,8 @@ impl<'a> Batch<'a> {
         verdict::attach(self.app, session, event, &mut mapping.facts).await?;
         verdict::attach_timeout(self.app, session, &mut mapping.facts).await?;
         verdict::check_outputs(self.app, session, &mut mapping.facts).await?;
-        if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
-            (&mut mapping.view, event)
-        {
-            let call = self.loaded.conversation.session.open_tool_call(tool_call_id);
-            *called_at = call.map(|call| call.journal_sequence);
-            if let (Some(call), Some(line)) = (call, &mut mapping.line) {
-                line.tool_name = Some(call.name.clone());
-            }
+        if let RawEvent::ToolResult { tool_call_id, .. } = event {
+            place_result(session, tool_call_id, &mut mapping);
         }
         let (observed, ignored) = self.observe(run, mapping.facts);
         let mut events = first;
@@ -526,5 +522,18 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         Ok(Self::finish(self.app, self.commit, &self.loaded).await?)
+    }
+}
+
+/// Lists the result of a tool call beside the call. A further result of the call is not listed, because the first one counts.
+fn place_result(session: &AgentSession, call: &ToolCallId, mapping: &mut acl::Mapping) {
+    if session.has_tool_result(call) {
+        mapping.view = None;
+    }
+    if let Some(JournalView::ToolResult { called_at, .. }) = &mut mapping.view {
+        *called_at = session.tool_call_recorded_at(call);
+    }
+    if let (Some(call), Some(line)) = (session.open_tool_call(call), &mut mapping.line) {
+        line.tool_name = Some(call.name.clone());
     }
 }

@@ -124,6 +124,11 @@ impl Conversation {
             AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
                 self.session.record_handoff(*document, ctx)
             }
+            // The current run may use the id of a call again.
+            AgentFact::ToolEnded { call, .. } if self.session.open_tool_call(&call).is_none() => {
+                self.session.close_tool(&call);
+                Vec::new()
+            }
             // If the message was sent again, the run that has it now decides.
             AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. }
                 if self.session.in_flight().iter().all(|m| m.message_id != id) =>
@@ -283,6 +288,8 @@ impl Conversation {
         })
     }
 
+    /// Records the result of a tool call. The first result of a call counts (S0 8.5); a further one only closes a request that the
+    /// agent opened for the call meanwhile.
     fn tool_ended(
         &mut self,
         call: &ToolCallId,
@@ -290,14 +297,18 @@ impl Conversation {
         subagent: Option<SubAgentId>,
         ctx: &DomainContext<'_>,
     ) -> Events {
+        let mut events = Events::new();
+        let is_first = !self.session.has_tool_result(call);
         let open = self.session.close_tool(call);
-        let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
-        let mut events = vec![SessionEvent::ToolCallCompleted {
-            tool_call_id: call.clone(),
-            tool_name: open.map(|open| open.name),
-            status,
-            sub_agent_id: subagent,
-        }];
+        if is_first {
+            let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
+            events.push(SessionEvent::ToolCallCompleted {
+                tool_call_id: call.clone(),
+                tool_name: open.map(|open| open.name),
+                status,
+                sub_agent_id: subagent,
+            });
+        }
         events.extend(self.session.close_request_of(call, ctx.now));
         events
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::open_tools::OpenToolCalls;
+use super::open_tools::{EndedToolCalls, OpenToolCalls};
 use super::validation::BetweenTurns;
 use super::{AgentFact, AgentSession, AgentSessionStatus, Turn};
 use crate::{
@@ -18,6 +18,8 @@ pub(super) struct Delivery {
     deferred: Vec<AgentFact>,
     #[serde(rename = "openToolCalls")]
     pub(super) tools: OpenToolCalls,
+    #[serde(rename = "endedToolCalls", default, skip_serializing_if = "EndedToolCalls::is_empty")]
+    pub(super) ended_tools: EndedToolCalls,
 }
 
 /// Whether a turn is running. Between two turns, none is.

@@ -17,7 +17,7 @@
 //! | `state` | the status with the data that belongs to it, and commands that wait for an acknowledgement |
 //! | `run_state`, [`run`], `inbox` | the current run and the ones before it; the order of their envelopes |
 //! | `delivery` | the turn; messages and deferred facts on their way |
-//! | `open_tools` | tool calls without a result |
+//! | `open_tools` | tool calls without a result, and the latest ended ones |
 //! | `requests` | questions and plans; answers that the sidecar has not received |
 //! | `adjustments`, `configuration` | changes of model, thinking level and conversation; reloads of the configuration |
 //! | `spending` | budget, usage and quota |

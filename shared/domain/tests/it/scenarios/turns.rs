@@ -208,6 +208,44 @@ fn open_tool_calls_end_with_their_turn() {
     );
 }
 
+/// S0 8.5: the result of a call is set exactly once.
+#[test]
+fn first_result_of_a_tool_call_counts() {
+    let result = |is_error| AgentFact::ToolEnded { call: call("c1"), is_error, subagent: None };
+    let calling = || Scenario::running().told(crate::scenario::calls("c1"));
+    let answered = || calling().told(result(false)).then_events(&["ToolCallCompleted"]);
+    answered().told(result(true)).then_events(&[]).then_taken(FactOutcome::Applied);
+    answered().told(completes("t1")).told(result(true)).then_events(&[]);
+    // A call that was never reported has one result as well.
+    let unheard = Scenario::running().told(result(false)).then_events(&["ToolCallCompleted"]);
+    unheard.told(result(true)).then_events(&[]);
+    // A call that ended with its turn has no result before a late one.
+    let late = calling().told(completes("t1")).told(result(false)).then_events(&["ToolCallCompleted"]);
+    late.told(result(true)).then_events(&[]);
+    // An agent may use an id again.
+    let again = answered().told(crate::scenario::calls("c1"));
+    again.told(result(true)).then_events(&["ToolCallCompleted"]);
+}
+
+/// A result is listed beside its call as long as the call is known.
+#[test]
+fn ended_tool_calls_are_known_for_a_while() {
+    let recorded = |s: &Scenario| s.conv.session.tool_call_recorded_at(&call("c1"));
+    let calling = Scenario::running().told(crate::scenario::calls("c1"));
+    let place = recorded(&calling);
+    assert!(place.is_some());
+    let ended = calling.told(completes("t1")).then(recorded, &place);
+    let next_run = ended.when(|s| s.die(true)).told_late(crate::scenario::results("c1"));
+    let answered = next_run.then(recorded, &place).told_late(crate::scenario::results("c1"));
+    assert!(answered.conv.session.has_tool_result(&call("c1")));
+    let many = (2..40).fold(Scenario::running().told(crate::scenario::results("c1")), |scenario, n| {
+        scenario.told(crate::scenario::results(&format!("c{n}")))
+    });
+    assert!(
+        !many.conv.session.has_tool_result(&call("c1")) && many.conv.session.has_tool_result(&call("c39"))
+    );
+}
+
 #[test]
 fn open_tool_calls_end_with_their_run() {
     Scenario::running().told(crate::scenario::calls("c1")).when(|s| s.die(true)).then_events(&[
