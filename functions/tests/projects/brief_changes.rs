@@ -155,6 +155,25 @@ async fn another_model_of_a_brief_is_used_at_once_or_next() {
 }
 
 #[tokio::test]
+async fn fallback_model_of_a_brief_is_an_allowed_one() {
+    let mut fixture = ProjectFixture::working().await;
+    fixture.allow_models(&["default", "small"]);
+    let options = |model: &str| json!({ "providerConfig": { "fallbackModel": model } });
+    let (status, body) = fixture.change_brief(options("large")).await;
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &json!("providerConfig.fallbackModel")));
+    let (status, body) = fixture.change_brief(options("small")).await;
+    assert_eq!(status, 200, "{body}");
+    let mut brief = options("large");
+    brief["role"] = json!("Tester");
+    brief["workstream"] = json!("api");
+    let spawn =
+        json!({ "brief": brief, "objective": "Test it", "workingDirectory": "/w", "budgetCapUsd": "1" });
+    let (status, body) = fixture.send("POST", "/api/agents/spawn", spawn).await;
+    let field = json!("brief.providerConfig.fallbackModel");
+    assert_eq!((status, &body["violations"][0]["field"]), (422, &field), "{body}");
+}
+
+#[tokio::test]
 async fn another_adapter_of_a_brief_drives_the_next_session() {
     let fixture = ProjectFixture::working().await;
     let changes = json!({ "adapter": "claude", "providerConfig": { "fallbackModel": "x" }, "modelPreference": "large" });

@@ -13,7 +13,7 @@ use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::AdapterName;
-use pilothouse_domain::value::{Capabilities, SessionOutcome};
+use pilothouse_domain::value::{AllowedModels, Capabilities, SessionOutcome};
 use pilothouse_domain::{
     AgentSessionId, DomainContext, Events, ProjectAgent, ProjectAgentId, ProjectId, ToolCallId, TurnId,
     UserId,
@@ -122,6 +122,12 @@ impl ProjectFixture {
 
     pub(crate) fn set_default_adapter(&mut self, default_adapter: Option<AdapterName>) {
         self.app = App::new(Parts { default_adapter, ..self.engines.parts() });
+    }
+
+    /// The operator allows only these models from now on.
+    pub(crate) fn allow_models(&mut self, ids: &[&str]) {
+        let allowed_models = AllowedModels::new(ids.iter().map(ToString::to_string).collect()).unwrap();
+        self.app = App::new(Parts { allowed_models, ..self.engines.parts() });
     }
 
     /// The server is configured with a model from now on.

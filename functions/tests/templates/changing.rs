@@ -107,6 +107,45 @@ async fn update_changes_named_fields_and_null_clears_them() {
 }
 
 #[tokio::test]
+async fn fallback_model_of_a_template_is_an_allowed_one() {
+    let mut fixture = TemplatesFixture::at(NOW).await;
+    let options = |model: &str| json!({ "adapterOptions": { "fallbackModel": model } });
+    let limited = |model: &str| {
+        let mut all = template(options(model));
+        all["allowedModels"] = json!(["small", "medium"]);
+        all
+    };
+    let refused = ["adapterOptions.fallbackModel"];
+    assert_eq!(fixture.post("/templates", limited("large")).await.violations(), refused);
+    let made = fixture.post("/templates", limited("medium")).await.expect(201);
+    let path = format!("/templates/{}", made["id"].as_str().unwrap());
+    assert_eq!(fixture.ask("PUT", &path, options("large")).await.violations(), refused);
+    assert_eq!(fixture.ask("PUT", &path, json!({ "allowedModels": ["small"] })).await.violations(), refused);
+
+    let start = |options: Value| {
+        let mut all = json!({ "workingDirectory": "/w", "objective": "Do it", "templateId": made["id"] });
+        all["adapterOptions"] = options;
+        all
+    };
+    let large = json!({ "fallbackModel": "large" });
+    assert_eq!(fixture.post("/sessions", start(large)).await.violations(), refused);
+    fixture.post("/sessions", start(Value::Null)).await.expect(201);
+
+    // The list of the operator applies to the options of the template, too.
+    fixture.allow_models(&["small"]);
+    assert_eq!(fixture.post("/sessions", start(Value::Null)).await.violations(), refused);
+    assert_eq!(fixture.post("/templates", template(options("medium"))).await.violations(), refused);
+    assert_eq!(fixture.ask("PUT", &path, options("other")).await.violations(), refused);
+    let skill = fixture.skill("One").await;
+    let mut consolidation = options("medium");
+    consolidation["workingDirectory"] = json!("/w");
+    consolidation["budgetCapUsd"] = json!("1");
+    consolidation["modelId"] = json!("small");
+    let reply = fixture.post(&format!("/skills/{skill}/consolidate"), consolidation).await;
+    assert_eq!(reply.violations(), refused);
+}
+
+#[tokio::test]
 async fn rules_are_added_and_removed_individually() {
     let fixture = TemplatesFixture::at(NOW).await;
     let path = fixture.template(Value::Null).await;

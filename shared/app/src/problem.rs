@@ -20,7 +20,7 @@ use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::template::TemplateError;
 use pilothouse_domain::tick::TickError;
-use pilothouse_domain::value::ModelNotAllowed;
+use pilothouse_domain::value::{AllowedModels, ModelField, ModelNotAllowed};
 use pilothouse_runtime::{AtCapacity, LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError, is_disk_full};
@@ -327,7 +327,11 @@ impl Problem {
             Self::ModelNotAllowed(error)
             | Self::Session(SessionError::ModelNotAllowed(error))
             | Self::Template(TemplateError::Model(error)) => {
-                vec![Violation { field: "modelId".to_owned(), message: error.to_string() }]
+                let field = match error.field {
+                    ModelField::Model => "modelId".to_owned(),
+                    ModelField::Fallback => format!("adapterOptions.{}", AllowedModels::FALLBACK),
+                };
+                vec![Violation { field, message: error.to_string() }]
             }
             Self::Template(error @ TemplateError::Tools(_)) => {
                 vec![Violation { field: "customToolDefinitions".to_owned(), message: error.to_string() }]

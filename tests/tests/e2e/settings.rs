@@ -42,6 +42,9 @@ async fn only_models_that_the_operator_allows_are_used() {
     refused(Method::POST, sessions, start(Some("other")), "modelId", other).await;
     let default = "must be `small` or `large-*`, not `default`";
     refused(Method::POST, sessions, start(None), "modelId", default).await;
+    let mut fallback = start(Some("small"));
+    fallback["adapterOptions"]["fallbackModel"] = json!("other");
+    refused(Method::POST, sessions, fallback, "adapterOptions.fallbackModel", other).await;
     let template = json!({
         "name": "T", "modelId": "other", "allowedTools": ["Read"], "defaultBudgetCapUsd": "1", "adapter": "script",
     });

@@ -18,6 +18,7 @@ use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent, approval_bypasses};
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{Objective, SessionName, WorkingDirectory};
+use pilothouse_domain::value::{AllowedModels, ModelField};
 use pilothouse_domain::{
     AgentSkillId, AgentTemplateId, DomainContext, IdSource as _, Project, ProjectAgent, ProjectAgentId,
     ProjectId, Usd,
@@ -118,7 +119,7 @@ async fn spawn_agent(
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &brief.allowed_tools).await?;
     let plan = app.plan_session(&command.owner, input.spec(&brief), template.as_ref()).await;
     let mut plan = plan.map_err(|problem| match problem {
-        Problem::ModelNotAllowed(wrong) => Problem::invalid("brief.modelPreference", wrong),
+        Problem::ModelNotAllowed(wrong) => Problem::invalid(&field_of_model(wrong.field, &brief), wrong),
         other => other,
     })?;
     ensure_asks(&plan)?;
@@ -147,6 +148,16 @@ async fn spawn_agent(
     let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
     show_key(&app, &mut response);
     Ok(response)
+}
+
+/// The field of the request that names a model.
+fn field_of_model(field: ModelField, brief: &AgentBrief) -> String {
+    match field {
+        ModelField::Model => "brief.modelPreference".to_owned(),
+        // The template supplies the options if the brief has none.
+        ModelField::Fallback if brief.provider_config.is_null() => "templateId".to_owned(),
+        ModelField::Fallback => format!("brief.providerConfig.{}", AllowedModels::FALLBACK),
+    }
 }
 
 /// Refuses options of the template that let the agent act without asking. Those of the brief have been checked.

@@ -9,6 +9,7 @@ use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Id, Problem};
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::project_agent::AgentBrief;
+use pilothouse_domain::value::AllowedModels;
 use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
@@ -74,10 +75,15 @@ fn decide(
     }
     let other_model =
         brief.model_preference.clone().filter(|model| before.model_preference.as_ref() != Some(model));
+    let limits = [&app.allowed_models, session.conversation.session.allowed_models()];
     if let Some(model) = &other_model {
-        let limits = [&app.allowed_models, session.conversation.session.allowed_models()];
         let allowed = limits.into_iter().try_for_each(|models| models.check(model));
         allowed.map_err(|wrong| Problem::invalid("modelPreference", wrong))?;
+    }
+    if brief.provider_config != before.provider_config {
+        let allowed = limits.into_iter().try_for_each(|models| models.check_options(&brief.provider_config));
+        let field = format!("providerConfig.{}", AllowedModels::FALLBACK);
+        allowed.map_err(|wrong| Problem::invalid(&field, wrong))?;
     }
     let events = agent.value.update_brief(brief, ctx);
     if events.is_empty() {

@@ -105,6 +105,7 @@ async fn consolidate_skill(
     let command = command.with_body(&body.hash);
     let adapter = app.adapter_or_default(body.input.adapter.clone())?;
     app.allowed_models.check(&body.input.model_id.clone().unwrap_or_else(ModelId::adapter_default))?;
+    app.allowed_models.check_options(body.input.adapter_options.as_ref().unwrap_or(&Value::Null))?;
     let load = async || {
         let skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
         Ok(ConsolidationState { skill, pool: app.store.pool(&command.owner).await? })

@@ -156,6 +156,7 @@ async fn create_template(
     let input = body.input;
     let skills = input.default_skill_ids.as_deref().unwrap_or_default();
     app.allowed_models.check(&input.model_id)?;
+    app.allowed_models.check_options(input.adapter_options.as_ref().unwrap_or(&Value::Null))?;
     skills_to_start_with(&app, &command.owner, "defaultSkillIds", skills, &[]).await?;
     let make = |ctx: &mut DomainContext<'_>| {
         Ok(AgentTemplate::create(input.new_template(&command.owner, ctx)?, ctx)?)

@@ -149,5 +149,8 @@ async fn update_template(
     if let Some(model) = &body.input.model_id {
         app.allowed_models.check(model)?;
     }
+    if let Patch::Set(options) = &body.input.adapter_options {
+        app.allowed_models.check_options(options)?;
+    }
     super::change(&app, &command, id, |it, ctx| Ok(it.update(body.input.over(it.content())?, ctx)?)).await
 }

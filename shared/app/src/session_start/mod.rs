@@ -141,6 +141,7 @@ impl App {
             },
         )?;
         self.allowed_models.check(&session.new.model_id)?;
+        self.allowed_models.check_options(&session.new.settings.adapter_options)?;
         Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
     }
 

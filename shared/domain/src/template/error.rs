@@ -14,7 +14,7 @@ pub enum TemplateError {
     /// Too many tools, or duplicate names (S0 8.4).
     #[error(transparent)]
     Tools(#[from] InvalidDefinitions),
-    /// The model of the template is not one of its allowed models.
+    /// The model of the template, or that of its options, is not one of its allowed models.
     #[error(transparent)]
     Model(#[from] ModelNotAllowed),
     #[error("a template has at most {max} {what}; remove one first")]

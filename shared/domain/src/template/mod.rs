@@ -263,6 +263,7 @@ impl AgentTemplate {
             config.check().map_err(TemplateError::AutoContinue)?;
         }
         self.content.allowed_models.check(&self.content.model_id)?;
+        self.content.allowed_models.check_options(&self.content.adapter_options)?;
         check_tools(&self.custom_tool_definitions)?;
         check_count("default skills", self.default_skill_ids.len(), Self::MAX_SKILLS)?;
         check_count("classification rules", self.classification_rules.len(), Self::MAX_RULES)?;

@@ -57,7 +57,7 @@ pub enum IncompleteSpec {
     /// The cap is missing or not valid.
     #[error(transparent)]
     Budget(#[from] InvalidBudget),
-    /// The template does not allow the model.
+    /// The template does not allow the model, or that of the adapter's options.
     #[error(transparent)]
     Model(#[from] ModelNotAllowed),
     /// No adapter is named, and the server has no default.
@@ -110,6 +110,7 @@ impl SessionSpec {
         let adapter = spec.adapter.as_ref().or(default_adapter).ok_or(IncompleteSpec::NoAdapter)?;
         let model_id = spec.model_id.clone().unwrap_or_else(ModelId::adapter_default);
         spec.allowed_models.check(&model_id)?;
+        spec.allowed_models.check_options(spec.adapter_options.as_ref().unwrap_or(&Value::Null))?;
         let new = NewSession {
             id,
             owner_id,

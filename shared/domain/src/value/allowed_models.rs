@@ -4,8 +4,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::text::ModelId;
+use crate::text::{ModelId, cut};
 
 /// Ids of models. An id that ends with `*` allows all ids that begin like it. An empty list allows every model.
 ///
@@ -25,17 +26,29 @@ pub enum InvalidModels {
     Duplicate(String),
 }
 
+/// The field that names a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelField {
+    /// The model of a session, template or brief.
+    Model,
+    /// [`AllowedModels::FALLBACK`] in the options of an adapter.
+    Fallback,
+}
+
 /// A model that is not among the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be {allowed}, not `{model}`")]
 pub struct ModelNotAllowed {
-    pub model: ModelId,
+    pub model: String,
+    pub field: ModelField,
     pub allowed: AllowedModels,
 }
 
 impl AllowedModels {
     /// Most ids.
     pub const MAX: usize = 50;
+    /// The option of Claude Code that names the model for the time when the first one is overloaded.
+    pub const FALLBACK: &'static str = "fallbackModel";
 
     /// Accepts at most [`Self::MAX`] unique ids.
     pub fn new(ids: Vec<String>) -> Result<Self, InvalidModels> {
@@ -64,14 +77,25 @@ impl AllowedModels {
     }
 
     pub fn check(&self, model: &ModelId) -> Result<(), ModelNotAllowed> {
+        self.check_id(model.as_str(), ModelField::Model)
+    }
+
+    /// Checks the model that the options of an adapter name as [`Self::FALLBACK`]: one id, or several with commas.
+    pub fn check_options(&self, adapter_options: &Value) -> Result<(), ModelNotAllowed> {
+        let named = adapter_options.get(Self::FALLBACK).and_then(Value::as_str).unwrap_or_default();
+        let mut ids = named.split(',').map(str::trim).filter(|id| !id.is_empty());
+        ids.try_for_each(|id| self.check_id(id, ModelField::Fallback))
+    }
+
+    fn check_id(&self, model: &str, field: ModelField) -> Result<(), ModelNotAllowed> {
         let is_named = |id: &ModelId| match id.as_str().strip_suffix('*') {
-            Some(begin) => model.as_str().starts_with(begin),
-            None => id == model,
+            Some(begin) => model.starts_with(begin),
+            None => id.as_str() == model,
         };
         if self.is_unlimited() || self.0.iter().any(is_named) {
             return Ok(());
         }
-        Err(ModelNotAllowed { model: model.clone(), allowed: self.clone() })
+        Err(ModelNotAllowed { model: cut(model, ModelId::MAX), field, allowed: self.clone() })
     }
 }
 
@@ -101,6 +125,8 @@ impl From<AllowedModels> for Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn allowed(ids: &[&str]) -> Result<AllowedModels, InvalidModels> {
@@ -121,6 +147,24 @@ mod tests {
             let sentence = format!("must be `claude-haiku-*`, `gpt-5` or `default`, not `{model}`");
             assert_eq!(check(&ids, model), Err(sentence));
         }
+    }
+
+    #[test]
+    fn fallback_model_is_an_allowed_one() {
+        let check = |ids: &[&str], options: Value| allowed(ids).unwrap().check_options(&options);
+        let fallback = |model: &str| json!({ "fallbackModel": model });
+        let ids = ["claude-haiku-*", "gpt-5"];
+        for model in ["claude-haiku-4-5", "gpt-5", "gpt-5, claude-haiku-4-5", ""] {
+            assert_eq!(check(&ids, fallback(model)), Ok(()), "{model}");
+        }
+        for (models, wrong) in [("opus", "opus"), ("claude-haiku-4-5,opus", "opus"), ("default", "default")] {
+            let refused = check(&ids, fallback(models)).unwrap_err();
+            assert_eq!((refused.model.as_str(), refused.field), (wrong, ModelField::Fallback));
+        }
+        for options in [json!({}), Value::Null, json!({ "fallbackModel": null })] {
+            assert_eq!(check(&ids, options), Ok(()));
+        }
+        assert_eq!(check(&[], fallback("anything")), Ok(()));
     }
 
     #[test]

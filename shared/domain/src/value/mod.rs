@@ -24,7 +24,7 @@ mod tool;
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
 pub use agent_settings::AgentSettings;
-pub use allowed_models::{AllowedModels, InvalidModels, ModelNotAllowed};
+pub use allowed_models::{AllowedModels, InvalidModels, ModelField, ModelNotAllowed};
 pub use approval::{AskedVerdict, ToolApproval};
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,

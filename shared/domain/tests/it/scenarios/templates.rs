@@ -354,6 +354,17 @@ fn sessions_use_only_models_that_their_template_allows() {
     let native = AdapterName::native();
     let other = of("other").resolve(session(1), owner(), Some(&desk.template), Some(&native));
     assert!(matches!(other, Err(IncompleteSpec::Model(_))), "{other:?}");
+    let fallback =
+        |model: &str| SessionSpec { adapter_options: Some(json!({ "fallbackModel": model })), ..of("small") };
+    let other = fallback("other").resolve(session(1), owner(), Some(&desk.template), Some(&native));
+    assert!(matches!(other, Err(IncompleteSpec::Model(_))), "{other:?}");
+    assert_eq!(desk.resolved(fallback("large-3")).new.model_id.as_str(), "small");
+    let wrong = TemplateContent {
+        adapter_options: json!({ "fallbackModel": "other" }),
+        ..desk.template.content().clone()
+    };
+    let refusal = desk.refused(|it, ctx| it.update(wrong, ctx));
+    assert_eq!(refusal.to_string(), "must be `small` or `large-*`, not `other`");
     let new = desk.resolved(of("large-2")).new;
     assert_eq!(
         (new.model_id.as_str(), &new.settings.allowed_models),
