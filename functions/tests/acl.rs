@@ -433,6 +433,7 @@ fn messages_calls_results_and_logs_are_listed_separately() {
         view(json!({ "type": "log_chunk", "stream": "agent", "content": "x" })),
         Some(JournalView::Log)
     );
+    assert_eq!(view(json!({ "type": "log_chunk", "stream": "agent", "content": "" })), None);
     assert_eq!(view(json!({ "type": "turn_completed", "turnId": "turn-1" })), None);
 }
 

@@ -164,9 +164,13 @@ impl EventSink {
         Self { filter: Some(filter), ..self.clone() }
     }
 
+    /// A piece of a log that is empty is not stored (S0 8.5 `SessionLogChunk`).
     pub async fn emit(&self, event: RawEvent) -> Result<(), SpoolError> {
         if self.filter.is_some() {
             return self.emit_all(vec![event]).await;
+        }
+        if is_empty_log(&event) {
+            return Ok(());
         }
         self.record(&event);
         self.spool.append(self.outgoing(event)?).await.map(drop)
@@ -181,9 +185,9 @@ impl EventSink {
         self.drafts.record(event);
     }
 
-    /// Stores several events in one transaction.
+    /// Like [`Self::emit`], for several events in one transaction.
     pub async fn emit_all(&self, events: Vec<RawEvent>) -> Result<(), SpoolError> {
-        let events = match &self.filter {
+        let mut events = match &self.filter {
             Some(filter) => {
                 let mut passed = Vec::with_capacity(events.len());
                 for event in events {
@@ -193,6 +197,7 @@ impl EventSink {
             }
             None => events,
         };
+        events.retain(|event| !is_empty_log(event));
         if events.is_empty() {
             return Ok(());
         }
@@ -229,6 +234,10 @@ impl EventSink {
     pub(crate) const fn spool(&self) -> &Spool {
         &self.spool
     }
+}
+
+fn is_empty_log(event: &RawEvent) -> bool {
+    matches!(event, RawEvent::LogChunk { content, .. } if content.is_empty())
 }
 
 /// Why a command was not carried out.
@@ -423,5 +432,24 @@ impl MessageReply {
         let Some(spool) = &self.spool else { return Ok(()) };
         self.open.answered = true;
         spool.acknowledge(command_id, refusal.event(command_id), true).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spool::tests::{bodies, open};
+
+    #[tokio::test]
+    async fn empty_piece_of_a_log_is_not_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = EventSink::new(open(dir.path()));
+        let piece = |content: &str| RawEvent::LogChunk { stream: "agent".into(), content: content.into() };
+        events.emit(piece("")).await.unwrap();
+        events.emit_all(vec![piece("")]).await.unwrap();
+        events.emit_all(vec![piece(""), piece("a"), piece(""), piece("b")]).await.unwrap();
+        let stored = bodies(events.spool()).await;
+        let contents: Vec<_> = stored.iter().map(|body| body["content"].as_str().unwrap()).collect();
+        assert_eq!(contents, ["a", "b"]);
     }
 }

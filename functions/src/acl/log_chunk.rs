@@ -5,7 +5,9 @@ use pilothouse_store::JournalView;
 
 use super::Mapping;
 
-/// Adds no line to the activity stream, because the log is a separate stream.
-pub fn map() -> Mapping {
-    Mapping::to(AgentFact::Noted).listed(JournalView::Log)
+/// Adds no line to the activity stream, because the log is a separate stream. An empty piece is not part of the log (S0 8.5
+/// `SessionLogChunk`).
+pub fn map(content: &str) -> Mapping {
+    let mapping = Mapping::to(AgentFact::Noted);
+    if content.is_empty() { mapping } else { mapping.listed(JournalView::Log) }
 }

@@ -147,7 +147,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::SubagentEnded { subagent_id, failure } => {
             subagent_ended::map(subagent_id, failure.as_deref(), now)
         }
-        RawEvent::LogChunk { .. } => log_chunk::map(),
+        RawEvent::LogChunk { content, .. } => log_chunk::map(content),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
         RawEvent::QuestionAsked { request_id, questions, approval, proposal } => {
             question_asked::map(request_id, questions, approval.as_deref(), proposal.as_deref())

@@ -199,7 +199,7 @@ pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentI
 
 pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
     let (stream, content) = match raw_event(entry) {
-        Some(RawEvent::LogChunk { stream, content }) => (stream, content),
+        Some(RawEvent::LogChunk { stream, content }) if !content.is_empty() => (stream, content),
         _ => entry.events.iter().find_map(|event| match event {
             SessionEvent::DecisionLogged { content } => Some(("decision".to_owned(), content.clone())),
             _ => None,
@@ -343,6 +343,8 @@ mod tests {
         assert_eq!(tool_result(&result).unwrap().2.content, "[1]");
         let log = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), Vec::new());
         assert_eq!(log_chunk(&log).unwrap().sequence_number, 7);
+        let empty = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "" }), Vec::new());
+        assert!(log_chunk(&empty).is_none());
         let quarantined = entry(json!({ "type": "nonsense" }), Vec::new());
         assert!(raw_event(&quarantined).is_none());
     }

@@ -232,6 +232,7 @@ impl Compiler<'_> {
                 self.program.push(Instruction::Plan { call, texts });
             }
             Step::Output(output) => self.program.push(Instruction::Output(output.clone())),
+            Step::Log(log) if log.text.is_empty() => {}
             Step::Log(log) => {
                 self.emit(RawEvent::LogChunk { stream: log.stream.clone(), content: log.text.clone() });
             }
