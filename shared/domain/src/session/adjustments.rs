@@ -194,6 +194,7 @@ mod tests {
             sent_at: Timestamp::from_millis(1),
             received_at: None,
             late: false,
+            cancel_accepted_at: None,
         };
         let adjustment = Adjustment::CycleModel { direction: CycleDirection::Forward };
         let stored = serde_json::to_value(PendingAdjustment { adjustment, command }).unwrap();

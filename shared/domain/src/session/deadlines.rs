@@ -1,7 +1,7 @@
 //! Deadlines of a session (decision 12): the next one, and the effect of its expiry.
 
 use super::{
-    Absence, AgentSession, AgentSessionStatus, LifecycleCommand, Observation, ProcessState, RunPhase,
+    Absence, AgentSession, LifecycleCommand, Observation, PendingCommand, ProcessState, RunPhase,
     SessionError, State,
 };
 use crate::{CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
@@ -66,11 +66,9 @@ impl AgentSession {
                     self.run_state.counted_from(outstanding.sent_at) + limits.received_timeout,
                     DeadlineKind::Received,
                 )),
-                // Counted again from a second attempt.
                 Some(received) => {
-                    let asked = received.max(outstanding.sent_at);
-                    let asked = self.hold.since().map_or(asked, |held| asked.max(held));
-                    let since = self.run_state.counted_from(asked);
+                    let since =
+                        self.run_state.counted_from(self.completion_awaited_since(outstanding, received));
                     due.push((since + self.completion_timeout(limits), DeadlineKind::Done));
                 }
             }
@@ -127,12 +125,25 @@ impl AgentSession {
     }
 
     fn completion_timeout(&self, limits: &Deadlines) -> std::time::Duration {
-        match self.status() {
-            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming if !self.is_held() => {
-                limits.pause_timeout
-            }
-            _ => limits.stop_timeout,
-        }
+        if self.waits_patiently() && !self.must_stop() { limits.pause_timeout } else { limits.stop_timeout }
+    }
+
+    /// Since when the session waits for the pending command to be carried out: since its latest attempt or, if that is later, since a
+    /// brake or a cancellation shortened the limit.
+    fn completion_awaited_since(&self, outstanding: &PendingCommand, received: Timestamp) -> Timestamp {
+        let asked = received.max(outstanding.sent_at);
+        let shortened = self.hold.since().into_iter().chain(outstanding.cancel_accepted_at).min();
+        shortened.map_or(asked, |since| asked.max(since))
+    }
+
+    /// Whether a late command only notifies the owner.
+    pub(super) const fn waits_patiently(&self) -> bool {
+        matches!(self.state, State::Pausing { .. } | State::Resuming { .. })
+    }
+
+    /// Whether a brake or an accepted cancellation waits for the pending command, so that a late command ends the process.
+    const fn must_stop(&self) -> bool {
+        self.is_held() || self.cancel_accepted
     }
 
     /// The command that the status waits for.
@@ -277,12 +288,15 @@ impl AgentSession {
         }
     }
 
-    /// A command was not carried out in time (decision 12). For interrupt and stop, and while a brake holds the session, stop the
-    /// process. For pause and resume, notify the owner and send the command once more, in case the acknowledgement was lost
-    /// (decision 10).
+    /// A command was not carried out in time (decision 12). For interrupt and stop, and while a brake holds the session or a
+    /// cancellation waits, stop the process. For pause and resume, notify the owner and send the command once more, in case the
+    /// acknowledgement was lost (decision 10).
     fn on_unfinished_command(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let Some(kind) = self.pending_command_kind() else { return Vec::new() };
-        if self.is_held() || !matches!(kind, LifecycleCommand::Pause | LifecycleCommand::Resume) {
+        if self.must_stop() || !self.waits_patiently() {
+            if self.cancel_accepted {
+                self.record_enforcement();
+            }
             return self.enforce_stop(ctx);
         }
         let Some(run_id) = self.run_state.current_id() else { return Vec::new() };

@@ -138,8 +138,9 @@ impl AgentSession {
         Ok(vec![SessionEvent::ResumeAbandoned {}])
     }
 
-    /// Cancels the session (S0 8.4 `RequestCancel`). In an intermediate status the cancellation waits until that resolves. `force`
-    /// makes the runtime kill the process at once (decision 16). If no agent has started, the cancellation is confirmed at once.
+    /// Cancels the session (S0 8.4 `RequestCancel`). In an intermediate status the cancellation waits until that resolves. If that
+    /// takes longer than a stop may take, the process is ended, which resolves the status. `force` makes the runtime kill the process
+    /// at once (decision 16). If no agent has started, the cancellation is confirmed at once.
     pub fn request_cancel(
         &mut self,
         force: bool,
@@ -150,6 +151,11 @@ impl AgentSession {
         if status.is_intermediate() {
             if status != AgentSessionStatus::Cancelling && !self.cancel_accepted {
                 self.cancel_accepted = true;
+                if self.waits_patiently()
+                    && let Some(outstanding) = self.state.pending_command_mut()
+                {
+                    outstanding.cancel_accepted_at = Some(ctx.now);
+                }
                 self.touch_control();
                 events.push(SessionEvent::CancelAccepted {});
             }

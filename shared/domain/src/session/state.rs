@@ -132,6 +132,9 @@ pub struct PendingCommand {
     pub received_at: Option<Timestamp>,
     /// Whether the owner was notified that it is late.
     pub late: bool,
+    /// When a cancellation was accepted that waits for this pause or resume (decision 16).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_accepted_at: Option<Timestamp>,
 }
 
 impl PendingCommand {
@@ -143,6 +146,7 @@ impl PendingCommand {
             sent_at: ctx.now,
             received_at: None,
             late: false,
+            cancel_accepted_at: None,
         }
     }
 }

@@ -173,6 +173,7 @@ impl AgentSession {
             sent_at: ctx.now,
             received_at: None,
             late: false,
+            cancel_accepted_at: None,
         });
         vec![SessionEvent::ValidationRequested { command }]
     }

@@ -1,6 +1,7 @@
 //! Deadlines, dead processes and unreachable runs (decisions 9, 12 to 14).
 
 use pilothouse_domain::Deadlines;
+use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, Arrival, LifecycleCommand as C, ProcessState as P,
 };
@@ -130,6 +131,42 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
             .when(|s| s.die(true))
             .then_status(then);
     }
+}
+
+/// Decision 16: a cancellation does not wait for a late pause or resume.
+#[test]
+fn accepted_cancel_of_a_late_request_ends_the_process() {
+    for status in [S::Pausing, S::Resuming] {
+        Scenario::in_status(status)
+            .told_received()
+            .when(|s| s.clock_with_heartbeats(40))
+            .when(Scenario::cancel)
+            .then_events(&["CancelAccepted"])
+            .when(|s| s.clock_with_heartbeats(59))
+            .then_events(&[])
+            .then_status(status)
+            // Repeating it does not extend the time.
+            .when(Scenario::cancel)
+            .when(|s| s.clock_with_heartbeats(1))
+            .then_events(&["RunStopOrdered"])
+            .when(|s| s.die(true))
+            .then_event("Cancelled")
+            .then_no_event("Failed")
+            .then_status(S::Cancelled);
+    }
+}
+
+#[test]
+fn cancel_does_not_extend_the_time_that_a_brake_allows() {
+    Scenario::in_status(S::Pausing)
+        .told_received()
+        .when(|s| s.pull(1, BrakeBehavior::Pause))
+        .when(|s| s.clock_with_heartbeats(50))
+        .when(Scenario::cancel)
+        .when(|s| s.clock_with_heartbeats(10))
+        .then_event("RunStopOrdered")
+        .when(|s| s.die(true))
+        .then_status(S::Cancelled);
 }
 
 #[test]
