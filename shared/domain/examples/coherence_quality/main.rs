@@ -4,9 +4,9 @@
 
 mod pairs;
 
-use pairs::{Half, Label, Quality, measure, pairs};
-use pilothouse_domain::coherence::similarity::Thresholds;
-use pilothouse_domain::coherence::{CoherenceMonitorConfig, ReviewLedger};
+use pairs::{Half, Label, Quality, measure, measure_decisions, pairs};
+use pilothouse_domain::coherence::comparison::Thresholds;
+use pilothouse_domain::coherence::{CoherenceMonitorConfig, ComparisonEngine, ReviewLedger};
 
 const DUPLICATES: &[Label] = &[Label::Duplicate];
 const RELATED: &[Label] = &[Label::Duplicate, Label::Overlap];
@@ -46,11 +46,17 @@ fn main() {
     };
     show("layer 0, duplicates", Quality::of_found(equal(), DUPLICATES));
     show("layer 0, duplicates and overlap", Quality::of_found(equal(), RELATED));
-    let Thresholds { promotion, advisory } =
-        ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default());
+    let Thresholds { promotion, advisory, alignment } =
+        ReviewLedger::default().thresholds(ComparisonEngine::Lexical, &CoherenceMonitorConfig::default());
     show("layer 1 above promotion, duplicates", Quality::of(&reported, DUPLICATES, promotion));
     show("layer 1 above advisory, duplicates and overlap", Quality::of(&reported, RELATED, advisory));
     show("layer 1 above advisory, overlap alone", Quality::of(&reported, &[Label::Overlap], advisory));
+    let decisions = measure_decisions(Half::Reported);
+    for (name, same) in [("other subjects", false), ("the same subject", true)] {
+        let of: Vec<f64> = decisions.iter().filter(|(it, _)| *it == same).map(|(_, it)| *it).collect();
+        let below = of.iter().filter(|similarity| **similarity < alignment).count();
+        println!("decisions and texts on {name}: {below} of {} below {alignment}", of.len());
+    }
     println!("\nsimilarity: lowest, median, highest");
     for label in Label::ALL {
         let mut of: Vec<f64> = reported.iter().filter(|(it, _)| *it == label).map(|(_, it)| *it).collect();

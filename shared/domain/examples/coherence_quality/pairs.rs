@@ -97,6 +97,24 @@ pub(crate) fn measure(half: Half) -> Vec<(Label, f64)> {
     pairs.iter().map(|pair| (pair.label, vector(pair.texts.0).similarity(&vector(pair.texts.1)))).collect()
 }
 
+/// The similarity of decisions and texts, and whether both are about the same subject. The first sentence of a text stands for a decision.
+pub(crate) fn measure_decisions(of: Half) -> Vec<(bool, f64)> {
+    let topics: Vec<_> =
+        topics().into_iter().enumerate().filter(|(at, _)| half(*at) == of).map(|(_, topic)| topic).collect();
+    let features: Vec<_> = topics.iter().map(|topic| Features::of(topic.fields["base"])).collect();
+    let corpus: Corpus = features.iter().collect();
+    let texts: Vec<_> = features.iter().map(|text| corpus.weigh(text)).collect();
+    let mut measured = Vec::new();
+    for (at, topic) in topics.iter().enumerate() {
+        for label in [Label::Duplicate, Label::Overlap, Label::Contradiction] {
+            let text = topic.fields[label.name()];
+            let decision = corpus.weigh(&Features::of(text.split(". ").next().unwrap_or(text)));
+            measured.extend(texts.iter().enumerate().map(|(of, text)| (of == at, decision.similarity(text))));
+        }
+    }
+    measured
+}
+
 /// Precision and recall of one threshold for pairs with one of some labels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quality {

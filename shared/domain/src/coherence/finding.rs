@@ -4,11 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::alignment::AlignmentCheck;
+use super::comparison::ComparisonEngine;
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
 use crate::names::named;
 use crate::text::WorkstreamId;
-use crate::{AgentSessionId, ArtifactId, CoherenceIssueId, ProjectAgentId, ProjectId, Timestamp, UserId};
+use crate::{
+    AgentSessionId, ArtifactId, CoherenceIssueId, DecisionId, ProjectAgentId, ProjectId, Timestamp, UserId,
+};
 
 /// The content of a coherence issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,9 +47,23 @@ pub enum IssueSource {
         /// The rule.
         check: StructuralCheck,
     },
-    /// The texts of two artifacts share most of their words (layer 1, the lexical engine).
+    /// The texts of two artifacts are similar (layer 1).
     Similarity {
+        /// The engine that compared them.
+        #[serde(default)]
+        engine: ComparisonEngine,
         /// The similarity.
+        percent: u8,
+    },
+    /// An artifact may not fit a decision that was taken (layer 1).
+    Alignment {
+        /// How it may not fit.
+        check: AlignmentCheck,
+        /// The decision.
+        decision_id: DecisionId,
+        /// The engine that compared them.
+        engine: ComparisonEngine,
+        /// The similarity of their texts.
         percent: u8,
     },
     /// An agent flagged it.
@@ -60,6 +78,26 @@ pub enum IssueSource {
         /// The person.
         id: UserId,
     },
+}
+
+impl IssueSource {
+    /// The decision that the issue is about.
+    pub const fn decision_id(&self) -> Option<DecisionId> {
+        match self {
+            Self::Alignment { decision_id, .. } => Some(*decision_id),
+            Self::Structural { .. } | Self::Similarity { .. } | Self::Agent { .. } | Self::Person { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The similarity of the texts that were compared.
+    pub const fn similarity_percent(&self) -> Option<u8> {
+        match self {
+            Self::Similarity { percent, .. } | Self::Alignment { percent, .. } => Some(*percent),
+            Self::Structural { .. } | Self::Agent { .. } | Self::Person { .. } => None,
+        }
+    }
 }
 
 /// A rule of layer 0 (S2, "Structural checks").
@@ -131,6 +169,15 @@ pub fn flagged_issue_id(
 pub(super) fn similar_issue_id(project: ProjectId, one: ArtifactId, other: ArtifactId) -> CoherenceIssueId {
     let (first, second) = (one.min(other), one.max(other));
     issue_id(project, &format!("similarity\n{first}\n{second}"))
+}
+
+/// The id of the issue about an artifact and a decision.
+pub(super) fn alignment_issue_id(
+    project: ProjectId,
+    decision: DecisionId,
+    artifact: ArtifactId,
+) -> CoherenceIssueId {
+    issue_id(project, &format!("alignment\n{decision}\n{artifact}"))
 }
 
 fn issue_id(project: ProjectId, name: &str) -> CoherenceIssueId {

@@ -1,4 +1,5 @@
-//! The reviews of a project by a model: their hourly limit, their results, their cost, and the threshold that follows from them.
+//! What models do for the coherence of a project: the reviews with their hourly limit and results, the thresholds that follow from them,
+//! and the cost of reviews and embeddings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -6,8 +7,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::comparison::{ComparisonEngine, Thresholds};
 use super::config::{CoherenceMonitorConfig, Similarity};
-use super::similarity::Thresholds;
 use crate::{CoherenceIssueId, Timestamp, Usd};
 
 /// One item for each project. A review begins and ends with a change of it, so that no issue is reviewed twice at the same time.
@@ -19,9 +20,12 @@ pub struct ReviewLedger {
     running: BTreeMap<CoherenceIssueId, Timestamp>,
     /// Results for similar texts, the latest last.
     outcomes: VecDeque<ReviewOutcome>,
-    /// The sum of the adjustments of the promotion threshold, in thousandths.
+    /// The sum of the adjustments of the promotion threshold of the lexical engine, in thousandths.
     threshold_change: i32,
+    /// The same for embeddings.
+    embedding_threshold_change: i32,
     usage: ReviewUse,
+    embeddings: EmbeddingUse,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct ReviewLedger {
 struct ReviewOutcome {
     at: Timestamp,
     is_false_positive: bool,
+    /// The engine that found the pair.
+    #[serde(default)]
+    engine: ComparisonEngine,
 }
 
 /// The reviews of a project so far, and their cost.
@@ -41,6 +48,25 @@ pub struct ReviewUse {
     pub output_tokens: u64,
     /// The cost at the price that the server is configured with, or else at the list price of the model.
     pub spent_usd: Usd,
+}
+
+/// The embeddings of a project so far, and their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EmbeddingUse {
+    /// The number of texts that were embedded.
+    pub texts: u64,
+    pub tokens: u64,
+    /// The tokens of models whose price is not known. `spentUsd` does not include their cost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unpriced_tokens: u64,
+    /// The cost at the price that the server is configured with, or else at the list price of the model.
+    pub spent_usd: Usd,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Whether a review may begin.
@@ -90,21 +116,37 @@ impl ReviewLedger {
         usage.spent_usd += cost.spent_usd;
     }
 
-    /// Counts the result for a pair of similar texts, and adjusts the threshold (S2, "False positive feedback loop"). After an adjustment
-    /// the reviews are counted anew.
-    pub fn learn(&mut self, is_false_positive: bool, config: &CoherenceMonitorConfig, now: Timestamp) {
+    /// Counts the use of an embedding model.
+    pub fn count_embeddings(&mut self, cost: EmbeddingUse) {
+        let all = &mut self.embeddings;
+        all.texts = all.texts.saturating_add(cost.texts);
+        all.tokens = all.tokens.saturating_add(cost.tokens);
+        all.unpriced_tokens = all.unpriced_tokens.saturating_add(cost.unpriced_tokens);
+        all.spent_usd += cost.spent_usd;
+    }
+
+    /// Counts the result for a pair of similar texts, and adjusts the threshold of the engine that found it (S2, "False positive feedback
+    /// loop"). After an adjustment the reviews are counted anew.
+    pub fn learn(
+        &mut self,
+        engine: ComparisonEngine,
+        is_false_positive: bool,
+        config: &CoherenceMonitorConfig,
+        now: Timestamp,
+    ) {
         let feedback = &config.feedback_loop;
         let window = Duration::from_hours(feedback.false_positive_window_hours.into());
         if self.outcomes.len() == Self::MAX_OUTCOMES {
             self.outcomes.pop_front();
         }
-        self.outcomes.push_back(ReviewOutcome { at: now, is_false_positive });
+        self.outcomes.push_back(ReviewOutcome { at: now, is_false_positive, engine });
         self.outcomes.retain(|outcome| now.since(outcome.at) < window);
-        let all = self.outcomes.len();
+        let of_engine = || self.outcomes.iter().filter(move |outcome| outcome.engine == engine);
+        let all = of_engine().count();
         if !feedback.enabled || all < feedback.min_reviews_for_adjustment as usize {
             return;
         }
-        let wrong = self.outcomes.iter().filter(|outcome| outcome.is_false_positive).count();
+        let wrong = of_engine().filter(|outcome| outcome.is_false_positive).count();
         let step = if wrong * 2 > all {
             i32::from(feedback.threshold_adjust_step_up.thousandths())
         } else if wrong * 10 < all {
@@ -112,32 +154,57 @@ impl ReviewLedger {
         } else {
             return;
         };
-        let configured = i32::from(config.layer1_promotion_threshold.thousandths());
-        let min = feedback.threshold_clamp_min;
-        let max = feedback.threshold_clamp_max.max(min);
-        let adjusted = configured + self.threshold_change + step;
-        let adjusted = adjusted.clamp(min.thousandths().into(), max.thousandths().into());
-        self.threshold_change = adjusted - configured;
-        self.outcomes.clear();
+        let configured = config.thresholds_of(engine);
+        let (min, max) = configured.bounds;
+        let promotion = i32::from(configured.promotion.thousandths());
+        let change = self.change_of(engine);
+        let adjusted =
+            (promotion + *change + step).clamp(min.thousandths().into(), max.max(min).thousandths().into());
+        *change = adjusted - promotion;
+        self.outcomes.retain(|outcome| outcome.engine != engine);
     }
 
-    /// The thresholds of a scan: the configured ones, with the adjustments while the feedback loop is on.
-    pub fn thresholds(&self, config: &CoherenceMonitorConfig) -> Thresholds {
-        let advisory = config.layer1_advisory_threshold;
-        Thresholds { promotion: self.promotion(config).as_f64(), advisory: advisory.as_f64() }
-    }
-
-    fn promotion(&self, config: &CoherenceMonitorConfig) -> Similarity {
-        let configured = config.layer1_promotion_threshold;
-        if !config.feedback_loop.enabled {
-            return configured;
+    const fn change_of(&mut self, engine: ComparisonEngine) -> &mut i32 {
+        match engine {
+            ComparisonEngine::Lexical => &mut self.threshold_change,
+            ComparisonEngine::Embeddings => &mut self.embedding_threshold_change,
         }
-        let adjusted = i32::from(configured.thousandths()) + self.threshold_change;
-        let adjusted = adjusted.clamp(config.layer1_advisory_threshold.thousandths().into(), 1000);
-        u16::try_from(adjusted).map_or(configured, Similarity::from_thousandths)
+    }
+
+    /// The thresholds of a scan: the configured ones of its engine, with the adjustments while the feedback loop is on.
+    pub fn thresholds(&self, engine: ComparisonEngine, config: &CoherenceMonitorConfig) -> Thresholds {
+        let configured = config.thresholds_of(engine);
+        Thresholds {
+            promotion: self.promotion(engine, config).as_f64(),
+            advisory: configured.advisory.as_f64(),
+            alignment: configured.alignment.as_f64(),
+        }
+    }
+
+    fn promotion(&self, engine: ComparisonEngine, config: &CoherenceMonitorConfig) -> Similarity {
+        let configured = config.thresholds_of(engine);
+        if !config.feedback_loop.enabled {
+            return configured.promotion;
+        }
+        let change = match engine {
+            ComparisonEngine::Lexical => self.threshold_change,
+            ComparisonEngine::Embeddings => self.embedding_threshold_change,
+        };
+        let adjusted = i32::from(configured.promotion.thousandths()) + change;
+        let adjusted = adjusted.clamp(configured.advisory.thousandths().into(), 1000);
+        u16::try_from(adjusted).map_or(configured.promotion, Similarity::from_thousandths)
     }
 
     pub const fn usage(&self) -> ReviewUse {
         self.usage
+    }
+
+    pub const fn embeddings(&self) -> EmbeddingUse {
+        self.embeddings
+    }
+
+    /// The cost of reviews and embeddings.
+    pub fn spent_usd(&self) -> Usd {
+        self.usage.spent_usd + self.embeddings.spent_usd
     }
 }

@@ -28,10 +28,7 @@ pub struct Features(Vec<(u32, u32)>);
 impl Features {
     pub fn of(text: &str) -> Self {
         let lower = text.to_lowercase();
-        let words: Vec<&str> = lower
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty() && !STOP_WORDS.contains(word))
-            .collect();
+        let words: Vec<&str> = words(&lower).collect();
         let single = words.iter().map(|word| bucket(b'w', word));
         let pairs = words.windows(2).map(|pair| bucket(b'p', &pair.join(" ")));
         let parts = words.iter().flat_map(|word| parts(word));
@@ -46,6 +43,15 @@ impl Features {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Whether a text has words with a subject of their own.
+pub fn has_words(text: &str) -> bool {
+    words(&text.to_lowercase()).next().is_some()
+}
+
+fn words(lower: &str) -> impl Iterator<Item = &str> {
+    lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && !STOP_WORDS.contains(word))
 }
 
 /// Overlapping parts of a word with marks at both ends, so that forms of a word share most of them.

@@ -8,11 +8,17 @@
 //! | `ledger` | the reviews of a project: limit, results, cost |
 //! | `status` | the states of an issue |
 //! | `structural` | layer 0: rules on paths, hashes, provenance and proposals |
-//! | `similarity` | layer 1: similar texts of different workstreams |
+//! | `similarity` | layer 1: a scan for similar texts of different workstreams |
+//! | `alignment` | layer 1: artifacts that may not fit a decision |
+//! | `comparison` | the engines of layer 1, and their thresholds |
 //! | `lexical` | a comparison of texts by their common words |
+//! | `embedding` | a comparison of texts by the vectors of an embedding model |
 //! | `score` | the score of a project and its trend |
 
+pub mod alignment;
+pub mod comparison;
 mod config;
+mod embedding;
 mod error;
 mod event;
 mod finding;
@@ -26,11 +32,16 @@ pub mod structural;
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, InvalidCoherenceConfig, Similarity};
+pub use alignment::{AlignmentCheck, ResolvedDecision};
+pub use comparison::ComparisonEngine;
+pub use config::{
+    CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, EmbeddingsConfig, InvalidCoherenceConfig, Similarity,
+};
+pub use embedding::{Embedding, EmbeddingFailure, InvalidEmbedding};
 pub use error::CoherenceError;
 pub use event::CoherenceEvent;
 pub use finding::{Detected, Finding, IssueSource, StructuralCheck, flagged_issue_id};
-pub use ledger::{ReviewLedger, ReviewStart, ReviewUse};
+pub use ledger::{EmbeddingUse, ReviewLedger, ReviewStart, ReviewUse};
 pub use review::{
     IssueReview, RelevantDecision, ReviewCandidate, ReviewFailure, ReviewRequest, ReviewResult,
     ReviewedArtifact, WorkstreamBrief,

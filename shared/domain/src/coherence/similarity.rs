@@ -1,10 +1,12 @@
-//! Layer 1 (S2, "Semantic similarity"): which artifacts of different workstreams have similar texts.
+//! Layer 1 (S2, "Semantic similarity"): which artifacts of different workstreams have similar texts, and which artifacts do not fit a
+//! decision.
 //!
 //! Similar texts are candidates for duplicates and overlapping work. Similarity cannot find contradictions or gaps: texts that contradict
 //! each other are as similar as texts that agree.
 
+use super::alignment::{self, ResolvedDecision};
+use super::comparison::{Comparison, ComparisonEngine, Thresholds, percent};
 use super::finding::{Detected, Finding, IssueSource, similar_issue_id};
-use super::lexical::{Corpus, Features};
 use crate::artifact::{ArtifactKind, ArtifactPath, ContentHash, MimeType};
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
@@ -13,15 +15,6 @@ use crate::{ArtifactId, ProjectAgentId, ProjectId, Timestamp};
 
 /// A scan compares at most so many artifacts. A project may set a lower limit (S2 `layer1MaxArtifactsPerScan`).
 pub const MAX_ARTIFACTS: usize = 500;
-
-/// From which similarity an issue is raised.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Thresholds {
-    /// An issue of medium severity.
-    pub promotion: f64,
-    /// An issue of low severity.
-    pub advisory: f64,
-}
 
 /// Whether the content of an artifact is text that can be compared. PDF documents and images are not.
 pub fn is_comparable(kind: ArtifactKind, mime_type: &MimeType) -> bool {
@@ -41,53 +34,96 @@ pub struct ComparedArtifact {
     pub author: Option<ProjectAgentId>,
     pub stored_at: Timestamp,
     pub content_hash: ContentHash,
-    /// Whether its latest version is newer than the scan before.
-    pub is_changed: bool,
-    pub features: Features,
+}
+
+/// What a scan compares, and by which rules.
+#[derive(Debug, Clone, Copy)]
+pub struct ScannedTexts<'a> {
+    pub artifacts: &'a [ComparedArtifact],
+    pub decisions: &'a [ResolvedDecision],
+    /// The texts of the artifacts, then those of the decisions.
+    pub comparison: &'a Comparison,
+    pub thresholds: Thresholds,
+    /// The time of the scan before. A pair of which neither part is newer is not compared again. `None`: all are compared.
+    pub since: Option<Timestamp>,
+    /// Whether a model reviews issues. Otherwise nobody could tell whether an artifact agrees with a decision on its subject.
+    pub is_reviewed: bool,
 }
 
 /// The result of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scan {
-    /// The issues, the most similar first.
-    Done(Vec<Detected>),
+    Done {
+        /// Artifacts with similar texts, the most similar first.
+        similar: Vec<Detected>,
+        /// Artifacts that may not fit a decision, those of the latest decisions first.
+        misaligned: Vec<Detected>,
+    },
     /// The project has more artifacts than a scan compares.
     TooMany { artifacts: usize },
 }
 
-/// Compares each changed artifact with all artifacts of other workstreams. The same content is an issue of layer 0 already.
-pub fn scan(project: ProjectId, artifacts: &[ComparedArtifact], thresholds: Thresholds) -> Scan {
-    if artifacts.len() > MAX_ARTIFACTS {
-        return Scan::TooMany { artifacts: artifacts.len() };
+impl ScannedTexts<'_> {
+    /// Compares each changed artifact with all artifacts of other workstreams and with all decisions, and each new decision with all
+    /// artifacts. The same content is an issue of layer 0 already.
+    pub fn scan(&self, project: ProjectId) -> Scan {
+        if self.artifacts.len() > MAX_ARTIFACTS {
+            return Scan::TooMany { artifacts: self.artifacts.len() };
+        }
+        Scan::Done { similar: self.similar(project), misaligned: self.misaligned(project) }
     }
-    let corpus: Corpus = artifacts.iter().map(|artifact| &artifact.features).collect();
-    let vectors: Vec<_> = artifacts.iter().map(|artifact| corpus.weigh(&artifact.features)).collect();
-    let mut similar = Vec::new();
-    for (at, (one, of_one)) in artifacts.iter().zip(&vectors).enumerate() {
-        for (other, of_other) in artifacts.iter().zip(&vectors).skip(at + 1) {
-            let is_compared = one.workstream != other.workstream && one.content_hash != other.content_hash;
-            if is_compared && (one.is_changed || other.is_changed) {
-                let similarity = of_one.similarity(of_other);
-                if similarity >= thresholds.advisory {
+
+    fn is_new(&self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| at >= since)
+    }
+
+    fn similar(&self, project: ProjectId) -> Vec<Detected> {
+        let mut similar = Vec::new();
+        for (at, one) in self.artifacts.iter().enumerate() {
+            for (beside, other) in self.artifacts.iter().enumerate().skip(at + 1) {
+                let is_compared =
+                    one.workstream != other.workstream && one.content_hash != other.content_hash;
+                if is_compared
+                    && (self.is_new(one.stored_at) || self.is_new(other.stored_at))
+                    && let Some(similarity) = self.comparison.similarity(at, beside)
+                    && similarity >= self.thresholds.advisory
+                {
                     similar.push((similarity, one, other));
                 }
             }
         }
-    }
-    similar.sort_by(|one, other| {
-        other.0.total_cmp(&one.0).then((one.1.id, one.2.id).cmp(&(other.1.id, other.2.id)))
-    });
-    Scan::Done(
+        similar.sort_by(|one, other| {
+            other.0.total_cmp(&one.0).then((one.1.id, one.2.id).cmp(&(other.1.id, other.2.id)))
+        });
+        let engine = self.comparison.engine();
         similar
             .into_iter()
-            .map(|(similarity, a, b)| detected(project, (a, b), similarity, thresholds))
-            .collect(),
-    )
+            .map(|(similarity, a, b)| detected(project, (a, b), engine, similarity, self.thresholds))
+            .collect()
+    }
+
+    fn misaligned(&self, project: ProjectId) -> Vec<Detected> {
+        let mut found = Vec::new();
+        for (at, decision) in self.decisions.iter().enumerate() {
+            for (beside, artifact) in self.artifacts.iter().enumerate() {
+                if (self.is_new(decision.resolved_at) || self.is_new(artifact.stored_at))
+                    && let Some(similarity) = self.comparison.similarity(self.artifacts.len() + at, beside)
+                    && let Some(check) =
+                        alignment::check(decision, artifact, similarity, self.thresholds, self.is_reviewed)
+                {
+                    let engine = self.comparison.engine();
+                    found.push(alignment::detected(project, (decision, artifact), check, engine, similarity));
+                }
+            }
+        }
+        found
+    }
 }
 
 fn detected(
     project: ProjectId,
     (one, other): (&ComparedArtifact, &ComparedArtifact),
+    engine: ComparisonEngine,
     similarity: f64,
     thresholds: Thresholds,
 ) -> Detected {
@@ -95,13 +131,17 @@ fn detected(
     let is_promoted = similarity >= thresholds.promotion;
     let severity = if is_promoted { Severity::Medium } else { Severity::Low };
     let what = if is_promoted { "probably the same content" } else { "similar content" };
+    let measured = match engine {
+        ComparisonEngine::Lexical => format!("share {percent} % of their weighed words"),
+        ComparisonEngine::Embeddings => format!("are {percent} % similar for the embedding model"),
+    };
     let finding = Finding {
-        source: IssueSource::Similarity { percent },
+        source: IssueSource::Similarity { engine, percent },
         category: CoherenceCategory::Duplication,
         severity,
         title: format!("{} and {} have {what}", one.path, other.path),
         description: format!(
-            "The texts of {} ({}) and {} ({}) share {percent} % of their weighed words. They may duplicate or overlap each other. Nobody has confirmed it.",
+            "The texts of {} ({}) and {} ({}) {measured}. They may duplicate or overlap each other. Nobody has confirmed it.",
             one.path, one.workstream, other.path, other.workstream
         ),
         affected_workstreams: vec![one.workstream.clone(), other.workstream.clone()],
@@ -110,9 +150,4 @@ fn detected(
         evidence_at: one.stored_at.max(other.stored_at),
     };
     Detected { id: similar_issue_id(project, one.id, other.id), finding }
-}
-
-/// Rounded down.
-fn percent(similarity: f64) -> u8 {
-    (1..=100).rev().find(|percent| f64::from(*percent) <= similarity * 100.0).unwrap_or(0)
 }

@@ -19,7 +19,7 @@ aggregate_events! {
         },
         /// The session of an agent ended, and did not use the whole slice.
         SliceReturned = "ProjectSliceReturnedEvent" { agent_id: ProjectAgentId, usd: Usd, drawn_usd: Usd },
-        /// The model of the control plane reviewed coherence issues. `usd` is the cost of all reviews so far.
+        /// Models of the control plane reviewed coherence issues or embedded texts. `usd` is the cost of all of that so far.
         ReviewsCounted = "ProjectReviewsCountedEvent" { usd: Usd, drawn_usd: Usd },
         /// Nothing is left for another slice.
         SliceRefused = "ProjectSliceRefusedEvent" { agent_id: ProjectAgentId, overshoot_usd: Usd },

@@ -26,7 +26,7 @@ pub struct ProjectAccount {
     cap: Option<SpendingCap>,
     #[serde(default)]
     draws: BTreeMap<ProjectAgentId, Draw>,
-    /// The cost of coherence reviews.
+    /// The cost of coherence reviews, and of the embeddings of texts.
     #[serde(default)]
     reviews_usd: Usd,
     /// Whether the owner was warned of this cap.
@@ -106,7 +106,7 @@ impl ProjectAccount {
         vec![ProjectAccountEvent::CapChanged { cap }]
     }
 
-    /// Takes over the cost of all coherence reviews so far. An earlier sum changes nothing.
+    /// Takes over the cost of all coherence reviews and embeddings so far. An earlier sum changes nothing.
     pub fn count_reviews(&mut self, usd: Usd, project: &Project) -> Vec<ProjectAccountEvent> {
         if usd <= self.reviews_usd {
             return Vec::new();
@@ -215,7 +215,8 @@ impl ProjectAccount {
         self.cap
     }
 
-    /// The draws of all agents (their spend, and slices that they have not used yet) and the cost of coherence reviews.
+    /// The draws of all agents (their spend, and slices that they have not used yet) and the cost of coherence reviews and
+    /// embeddings.
     pub fn drawn_usd(&self) -> Usd {
         self.draws.values().map(|draw| draw.drawn_usd).sum::<Usd>() + self.reviews_usd
     }

@@ -3,8 +3,13 @@
 #[path = "../../examples/coherence_quality/pairs.rs"]
 mod pairs;
 
-use pairs::{Half, Label, Quality, measure, pairs};
-use pilothouse_domain::coherence::{CoherenceMonitorConfig, ReviewLedger};
+use pairs::{Half, Label, Quality, measure, measure_decisions, pairs};
+use pilothouse_domain::coherence::comparison::Thresholds;
+use pilothouse_domain::coherence::{CoherenceMonitorConfig, ComparisonEngine, ReviewLedger};
+
+fn thresholds() -> Thresholds {
+    ReviewLedger::default().thresholds(ComparisonEngine::Lexical, &CoherenceMonitorConfig::default())
+}
 
 #[test]
 fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
@@ -23,7 +28,7 @@ fn labelled_set_has_210_pairs_and_no_pair_crosses_its_halves() {
 #[test]
 fn lexical_engine_finds_duplicates_and_some_overlap() {
     let measured = measure(Half::Reported);
-    let thresholds = ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default());
+    let thresholds = thresholds();
     let duplicates = Quality::of(&measured, &[Label::Duplicate], thresholds.promotion);
     assert!(duplicates.precision >= 0.91 && duplicates.recall >= 1.0, "{duplicates:?}");
     let related = [Label::Duplicate, Label::Overlap];
@@ -44,4 +49,18 @@ fn similarity_does_not_tell_contradictions_from_overlap() {
     };
     let (overlap, contradiction) = (mean(Label::Overlap), mean(Label::Contradiction));
     assert!((overlap - contradiction).abs() < 0.1, "{overlap} {contradiction}");
+}
+
+/// A sentence stands for a decision. Most texts about other subjects are below the threshold, and few about the same one.
+#[test]
+fn lexical_engine_finds_what_a_decision_is_not_about() {
+    let threshold = thresholds().alignment;
+    let below = |is_same_subject| {
+        let measured = measure_decisions(Half::Reported);
+        let of: Vec<_> = measured.iter().filter(|(same, _)| *same == is_same_subject).collect();
+        let found = of.iter().filter(|(_, similarity)| *similarity < threshold).count();
+        f64::from(u32::try_from(found).unwrap()) / f64::from(u32::try_from(of.len()).unwrap())
+    };
+    assert!(below(false) >= 0.75, "{}", below(false));
+    assert!(below(true) <= 0.05, "{}", below(true));
 }

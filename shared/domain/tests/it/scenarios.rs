@@ -7,6 +7,7 @@ mod brakes;
 pub(crate) mod chains;
 mod checkpoints;
 mod coherence;
+mod coherence_alignment;
 mod coherence_review;
 mod composition;
 pub(crate) mod decision_timeouts;

@@ -1,17 +1,18 @@
 //! Coherence issues: the rules of layer 0, the states of an issue, and the score (decision 88).
 
 use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, ContentHash, MimeType};
-use pilothouse_domain::coherence::lexical::{Corpus, Features};
+use pilothouse_domain::coherence::comparison::{Comparison, Thresholds};
+use pilothouse_domain::coherence::lexical::{Corpus, Features, has_words};
 use pilothouse_domain::coherence::similarity::{
-    ComparedArtifact, MAX_ARTIFACTS, Scan, Thresholds, is_comparable, scan,
+    ComparedArtifact, MAX_ARTIFACTS, Scan, ScannedTexts, is_comparable,
 };
 use pilothouse_domain::coherence::structural::{
     ArtifactTrace, CheckedVersion, Evidence, Recommendation, WINDOW_TICKS, check, decision_conflict,
 };
 use pilothouse_domain::coherence::{
     CoherenceCategory, CoherenceError as X, CoherenceEvent as E, CoherenceIssue, CoherenceMonitorConfig,
-    CoherenceScore, CoherenceState as S, CoherenceTrend, Detected, Finding, IssueSource, OpenIssues,
-    ReviewLedger, ScoredIssue, StructuralCheck, flagged_issue_id,
+    CoherenceScore, CoherenceState as S, CoherenceTrend, ComparisonEngine, Detected, Finding, IssueSource,
+    OpenIssues, ReviewLedger, ScoredIssue, StructuralCheck, flagged_issue_id,
 };
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::knowledge::{CoherenceIssueSummary, KnowledgeScope};
@@ -32,7 +33,7 @@ fn at<T>(millis: i64, decide: impl FnOnce(&DomainContext<'_>) -> T) -> T {
 }
 
 fn thresholds() -> Thresholds {
-    ReviewLedger::default().thresholds(&CoherenceMonitorConfig::default())
+    ReviewLedger::default().thresholds(ComparisonEngine::Lexical, &CoherenceMonitorConfig::default())
 }
 
 fn owner() -> UserId {
@@ -136,7 +137,10 @@ impl Given {
 fn checks(detected: &[Detected]) -> Vec<StructuralCheck> {
     let check = |it: &Detected| match it.finding.source {
         IssueSource::Structural { check } => Some(check),
-        IssueSource::Similarity { .. } | IssueSource::Agent { .. } | IssueSource::Person { .. } => None,
+        IssueSource::Similarity { .. }
+        | IssueSource::Alignment { .. }
+        | IssueSource::Agent { .. }
+        | IssueSource::Person { .. } => None,
     };
     detected.iter().filter_map(check).collect()
 }
@@ -380,32 +384,51 @@ fn same_text_has_similarity_1_and_other_words_0() {
     );
     assert!(similarity(TOTALS, "Logs rotate daily") < 0.05);
     assert!(Features::of("the of and, it is").is_empty(), "words without a subject");
+    assert!(!has_words("The of AND, it is") && has_words("The totals"));
     assert!(similarity("", TOTALS).abs() < 1e-9);
 }
 
-fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> ComparedArtifact {
-    ComparedArtifact {
+/// An artifact with its text, stored before the last scan at 10, or since then.
+fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> (ComparedArtifact, String) {
+    let artifact = ComparedArtifact {
         id: artifact(n),
         workstream: workstream(id),
         path: ArtifactPath::parse(format!("{n}.md")).unwrap(),
         author: Some(agent_id(n)),
-        stored_at: Timestamp::from_millis(1),
+        stored_at: Timestamp::from_millis(if is_changed { 10 } else { 9 }),
         content_hash: ContentHash::parse(format!("{n:064x}")).unwrap(),
-        is_changed,
-        features: Features::of(text),
-    }
+    };
+    (artifact, text.to_owned())
 }
 
-fn pairs_of(artifacts: &[ComparedArtifact]) -> Vec<Vec<ArtifactId>> {
-    let Scan::Done(found) = scan(project(), artifacts, thresholds()) else { panic!("too many") };
-    found.into_iter().map(|it| it.finding.affected_artifact_ids).collect()
+fn scan(artifacts: &[(ComparedArtifact, String)], thresholds: Thresholds) -> Scan {
+    let comparison = Comparison::lexical(artifacts.iter().map(|(_, text)| text.as_str()), []);
+    let artifacts: Vec<_> = artifacts.iter().map(|(artifact, _)| artifact.clone()).collect();
+    let texts = ScannedTexts {
+        artifacts: &artifacts,
+        decisions: &[],
+        comparison: &comparison,
+        thresholds,
+        since: Some(Timestamp::from_millis(10)),
+        is_reviewed: true,
+    };
+    texts.scan(project())
+}
+
+fn similar(artifacts: &[(ComparedArtifact, String)], thresholds: Thresholds) -> Vec<Detected> {
+    let Scan::Done { similar, .. } = scan(artifacts, thresholds) else { panic!("too many") };
+    similar
+}
+
+fn pairs_of(artifacts: &[(ComparedArtifact, String)]) -> Vec<Vec<ArtifactId>> {
+    similar(artifacts, thresholds()).into_iter().map(|it| it.finding.affected_artifact_ids).collect()
 }
 
 #[test]
 fn same_content_is_not_a_second_issue() {
     let [first, mut second] = [compared(1, "api", true, TOTALS), compared(2, "docs", true, TOTALS)];
     assert_eq!(pairs_of(&[first.clone(), second.clone()]).len(), 1);
-    second.content_hash = first.content_hash.clone();
+    second.0.content_hash = first.0.content_hash.clone();
     assert_eq!(pairs_of(&[first, second]), [] as [Vec<ArtifactId>; 0]);
 }
 
@@ -426,20 +449,20 @@ fn only_changed_artifacts_are_compared_with_the_others() {
 #[test]
 fn scan_of_too_many_artifacts_compares_nothing() {
     let many: Vec<_> = (0..=MAX_ARTIFACTS as u128).map(|n| compared(n, "api", true, TOTALS)).collect();
-    assert_eq!(scan(project(), &many, thresholds()), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
-    assert!(matches!(scan(project(), &many[1..], thresholds()), Scan::Done(_)));
+    assert_eq!(scan(&many, thresholds()), Scan::TooMany { artifacts: MAX_ARTIFACTS + 1 });
+    assert!(matches!(scan(&many[1..], thresholds()), Scan::Done { .. }));
 }
 
 #[test]
 fn similar_texts_are_unconfirmed_issues_by_threshold() {
     let severities = |thresholds| {
         let pair = [compared(1, "api", true, TOTALS), compared(2, "docs", true, TOTALS)];
-        let Scan::Done(found) = scan(project(), &pair, thresholds) else { panic!("too many") };
+        let found = similar(&pair, thresholds);
         assert!(found.iter().all(|it| it.finding.description.contains("Nobody has confirmed it")));
         found.iter().map(|it| (it.finding.category, it.finding.severity)).collect::<Vec<_>>()
     };
     let duplication = CoherenceCategory::Duplication;
-    let thresholds = |promotion, advisory| Thresholds { promotion, advisory };
+    let thresholds = |promotion, advisory| Thresholds { promotion, advisory, ..thresholds() };
     assert_eq!(severities(thresholds(0.9, 0.5)), [(duplication, Severity::Medium)]);
     assert_eq!(severities(thresholds(1.1, 0.5)), [(duplication, Severity::Low)]);
     assert_eq!(severities(thresholds(1.2, 1.1)), []);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::coherence::similarity::Thresholds;
+use pilothouse_domain::coherence::comparison::Thresholds;
 use pilothouse_domain::coherence::{
-    CoherenceCategory, CoherenceEvent as E, CoherenceFeedbackLoopConfig, CoherenceIssue,
-    CoherenceMonitorConfig, CoherenceState, Finding, InvalidCoherenceConfig as I, IssueReview, IssueSource,
-    ReviewCandidate, ReviewFailure, ReviewLedger, ReviewRequest, ReviewResult, ReviewStart, ReviewUse,
-    ReviewedArtifact, Similarity, StructuralCheck,
+    AlignmentCheck, CoherenceCategory, CoherenceEvent as E, CoherenceFeedbackLoopConfig, CoherenceIssue,
+    CoherenceMonitorConfig, CoherenceState, ComparisonEngine, EmbeddingUse, EmbeddingsConfig, Finding,
+    InvalidCoherenceConfig as I, IssueReview, IssueSource, ReviewCandidate, ReviewFailure, ReviewLedger,
+    ReviewRequest, ReviewResult, ReviewStart, ReviewUse, ReviewedArtifact, Similarity, StructuralCheck,
 };
 use pilothouse_domain::decision::{
     CoherenceOutcome, FreeDecision, ProposedResolution, Resolution, ResolutionType,
@@ -16,8 +16,8 @@ use pilothouse_domain::effect::Severity;
 use pilothouse_domain::text::{Feedback, ModelId, WorkstreamId};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{
-    AgentSessionId, ArtifactId, CoherenceIssueId, Deadlines, DomainContext, ProjectAgentId, ProjectId,
-    Timestamp, Usd, UserId,
+    AgentSessionId, ArtifactId, CoherenceIssueId, Deadlines, DecisionId, DomainContext, ProjectAgentId,
+    ProjectId, Timestamp, Usd, UserId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -64,7 +64,7 @@ fn finding(source: IssueSource, severity: Severity) -> Finding {
 }
 
 fn similar(severity: Severity) -> Finding {
-    finding(IssueSource::Similarity { percent: 60 }, severity)
+    finding(IssueSource::Similarity { engine: ComparisonEngine::Lexical, percent: 60 }, severity)
 }
 
 fn issue_of(finding: Finding) -> CoherenceIssue {
@@ -170,6 +170,13 @@ fn only_uncertain_findings_are_reviewed() {
         assert!(!issue_of(structural(certain)).needs_review(), "{certain}");
     }
     assert!(!issue_of(similar(Severity::Low)).needs_review(), "below the promotion threshold");
+    let alignment = IssueSource::Alignment {
+        check: AlignmentCheck::NotReflected,
+        decision_id: DecisionId::new(Uuid::from_u128(5)),
+        engine: ComparisonEngine::Embeddings,
+        percent: 20,
+    };
+    assert!(issue_of(finding(alignment, Severity::Medium)).needs_review());
     assert!(!issue_of(finding(IssueSource::Person { id: owner() }, Severity::High)).needs_review());
     let flagged = IssueSource::Agent { agent_id: agent(), session_id: AgentSessionId::new(Uuid::nil()) };
     assert!(!issue_of(finding(flagged, Severity::High)).needs_review());
@@ -325,13 +332,15 @@ fn thresholds_after(
     results: &[bool],
 ) -> Thresholds {
     for (minute, is_false_positive) in (0..).zip(results) {
-        ledger.learn(*is_false_positive, config, time(minute * MINUTE));
+        ledger.learn(LEXICAL, *is_false_positive, config, time(minute * MINUTE));
     }
-    ledger.thresholds(config)
+    ledger.thresholds(LEXICAL, config)
 }
 
+const LEXICAL: ComparisonEngine = ComparisonEngine::Lexical;
+
 const fn promotion(promotion: f64) -> Thresholds {
-    Thresholds { promotion, advisory: 0.32 }
+    Thresholds { promotion, advisory: 0.32, alignment: 0.03 }
 }
 
 #[test]
@@ -349,18 +358,22 @@ fn threshold_follows_the_rate_of_false_positives() {
         for _ in 0..30 {
             thresholds_after(&mut ledger, &config, &mostly(wrong));
         }
-        assert_eq!(ledger.thresholds(&config), promotion(bound));
+        assert_eq!(ledger.thresholds(LEXICAL, &config), promotion(bound));
     }
-    assert_eq!(ledger.thresholds(&learning(false)), promotion(0.52), "the feedback loop is off");
+    assert_eq!(ledger.thresholds(LEXICAL, &learning(false)), promotion(0.52), "the feedback loop is off");
     let advisory = CoherenceMonitorConfig { layer1_advisory_threshold: Similarity::percent(50), ..config };
-    assert_eq!(ledger.thresholds(&advisory), Thresholds { promotion: 0.5, advisory: 0.5 });
+    assert_eq!(
+        ledger.thresholds(LEXICAL, &advisory),
+        Thresholds { advisory: 0.5, ..promotion(0.5) },
+        "not below the advisory threshold"
+    );
 }
 
 #[test]
 fn threshold_stays_while_the_feedback_loop_is_off() {
     let mut ledger = ReviewLedger::default();
     thresholds_after(&mut ledger, &learning(false), &[true; 100]);
-    assert_eq!(ledger.thresholds(&learning(true)), promotion(0.52));
+    assert_eq!(ledger.thresholds(LEXICAL, &learning(true)), promotion(0.52));
 }
 
 #[test]
@@ -369,11 +382,39 @@ fn reviews_of_the_last_24_hours_move_the_threshold() {
     let twentieth_at = |minutes: i64| {
         let mut ledger = ReviewLedger::default();
         thresholds_after(&mut ledger, &config, &[true; 19]);
-        ledger.learn(true, &config, time(minutes * MINUTE));
-        ledger.thresholds(&config)
+        ledger.learn(LEXICAL, true, &config, time(minutes * MINUTE));
+        ledger.thresholds(LEXICAL, &config)
     };
     assert_eq!(twentieth_at(24 * 60 - 1), promotion(0.54));
     assert_eq!(twentieth_at(24 * 60), promotion(0.52), "the first one does not count any more");
+}
+
+#[test]
+fn each_engine_has_thresholds_of_its_own() {
+    let config = learning(true);
+    let mut ledger = ReviewLedger::default();
+    let embeddings = |ledger: &ReviewLedger| ledger.thresholds(ComparisonEngine::Embeddings, &learning(true));
+    let of_specification = Thresholds { promotion: 0.85, advisory: 0.7, alignment: 0.3 };
+    assert_eq!(embeddings(&ledger), of_specification);
+    thresholds_after(&mut ledger, &config, &[true; 20]);
+    assert_eq!(embeddings(&ledger), of_specification, "reviews of the other engine");
+    for minute in 0..200 {
+        ledger.learn(ComparisonEngine::Embeddings, true, &config, time(minute * MINUTE));
+    }
+    assert_eq!(embeddings(&ledger), Thresholds { promotion: 0.95, ..of_specification });
+    assert_eq!(ledger.thresholds(LEXICAL, &config), promotion(0.54));
+}
+
+#[test]
+fn embeddings_and_reviews_have_one_cost() {
+    let mut ledger = ReviewLedger::default();
+    ledger.end(issue_id(1), ReviewUse { reviews: 1, spent_usd: Usd::whole(2), ..ReviewUse::default() });
+    let cost = EmbeddingUse { texts: 3, tokens: 40, unpriced_tokens: 5, spent_usd: Usd::whole(1) };
+    ledger.count_embeddings(cost);
+    ledger.count_embeddings(cost);
+    assert_eq!(ledger.spent_usd(), Usd::whole(4));
+    let all = EmbeddingUse { texts: 6, tokens: 80, unpriced_tokens: 10, spent_usd: Usd::whole(2) };
+    assert_eq!((ledger.embeddings(), ledger.usage().reviews), (all, 1));
 }
 
 #[test]
@@ -385,6 +426,10 @@ fn settings_have_the_defaults_of_the_specification() {
     let expected = json!({
         "layer1ScanIntervalTicks": 10, "layer1PromotionThreshold": 0.52, "layer1AdvisoryThreshold": 0.32,
         "layer1MaxArtifactsPerScan": 500, "layer2MaxReviewsPerHour": 10, "enableLayer2": true,
+        "embeddings": {
+            "enabled": true, "promotionThreshold": 0.85, "advisoryThreshold": 0.7, "thresholdClampMin": 0.75,
+            "thresholdClampMax": 0.95,
+        },
         "feedbackLoop": {
             "enabled": false, "falsePositiveWindowHours": 24, "thresholdAdjustStepUp": 0.02,
             "thresholdAdjustStepDown": 0.01, "thresholdClampMin": 0.42, "thresholdClampMax": 0.62,
@@ -401,6 +446,11 @@ fn invalid_settings_are_all_named() {
         layer1_advisory_threshold: Similarity::percent(53),
         layer1_max_artifacts_per_scan: 501,
         layer2_max_reviews_per_hour: 1001,
+        embeddings: EmbeddingsConfig {
+            advisory_threshold: Similarity::percent(86),
+            threshold_clamp_min: Similarity::percent(96),
+            ..EmbeddingsConfig::default()
+        },
         feedback_loop: CoherenceFeedbackLoopConfig {
             false_positive_window_hours: 0,
             threshold_clamp_min: Similarity::percent(63),
@@ -409,6 +459,16 @@ fn invalid_settings_are_all_named() {
         },
         ..CoherenceMonitorConfig::default()
     };
-    let all = [I::Interval, I::Advisory, I::Artifacts, I::Reviews, I::Window, I::Clamp, I::MinReviews];
+    let all = [
+        I::Interval,
+        I::Advisory,
+        I::Artifacts,
+        I::EmbeddingsAdvisory,
+        I::EmbeddingsClamp,
+        I::Reviews,
+        I::Window,
+        I::Clamp,
+        I::MinReviews,
+    ];
     assert_eq!(config.check(), Err(all.to_vec()));
 }

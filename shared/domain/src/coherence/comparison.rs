@@ -1,0 +1,79 @@
+//! How the texts of a scan are compared: by one of two engines, each with its own thresholds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::embedding::Embedding;
+use super::lexical::{Corpus, Features, Vector};
+use crate::names::named;
+
+/// What compares texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ComparisonEngine {
+    /// The built-in engine. It weighs the words that texts share, and needs no model.
+    #[default]
+    Lexical,
+    /// An embedding model, which recognises other words for the same.
+    Embeddings,
+}
+
+named!(ComparisonEngine {
+    Lexical => "lexical",
+    Embeddings => "embeddings",
+});
+
+impl ComparisonEngine {
+    pub const ALL: [Self; 2] = [Self::Lexical, Self::Embeddings];
+}
+
+/// The texts of a scan in the form that an engine compares: those of the artifacts in their order, then those of the decisions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Comparison {
+    Lexical(Vec<Vector>),
+    Embeddings(Vec<Embedding>),
+}
+
+impl Comparison {
+    /// The artifacts decide how rare a word is.
+    pub fn lexical<'a>(
+        artifacts: impl IntoIterator<Item = &'a str>,
+        decisions: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let artifacts: Vec<_> = artifacts.into_iter().map(Features::of).collect();
+        let decisions: Vec<_> = decisions.into_iter().map(Features::of).collect();
+        let corpus: Corpus = artifacts.iter().collect();
+        Self::Lexical(artifacts.iter().chain(&decisions).map(|text| corpus.weigh(text)).collect())
+    }
+
+    pub const fn engine(&self) -> ComparisonEngine {
+        match self {
+            Self::Lexical(_) => ComparisonEngine::Lexical,
+            Self::Embeddings(_) => ComparisonEngine::Embeddings,
+        }
+    }
+
+    /// The similarity of two texts from 0 to 1; `None` if they cannot be compared.
+    pub fn similarity(&self, one: usize, other: usize) -> Option<f64> {
+        match self {
+            Self::Lexical(vectors) => Some(vectors.get(one)?.similarity(vectors.get(other)?)),
+            Self::Embeddings(vectors) => vectors.get(one)?.similarity(vectors.get(other)?),
+        }
+    }
+}
+
+/// Similarities from which on an issue is raised.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// From here on, two texts are an issue of medium severity.
+    pub promotion: f64,
+    /// From here on, two texts are an issue of low severity.
+    pub advisory: f64,
+    /// Below, an artifact does not reflect a decision that names it.
+    pub alignment: f64,
+}
+
+/// Rounded down.
+pub(super) fn percent(similarity: f64) -> u8 {
+    (1..=100).rev().find(|percent| f64::from(*percent) <= similarity * 100.0).unwrap_or(0)
+}
