@@ -116,6 +116,31 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "EmbeddingsUrl",
+        default: Some(""),
+        about: "The endpoint of the model that embeds texts for coherence checks, such as https://api.openai.com/v1; when empty, they are compared by their words",
+        ..TEXT
+    },
+    Parameter {
+        name: "EmbeddingsModel",
+        default: Some("text-embedding-3-small"),
+        about: "The name of that model",
+        ..TEXT
+    },
+    Parameter {
+        name: "EmbeddingsPrice",
+        default: Some(""),
+        pattern: Some("^[0-9.]*$"),
+        about: "Dollars for a million tokens of that model, such as 0.02; when empty, its cost is not known",
+        ..TEXT
+    },
+    Parameter {
+        name: "EmbeddingsKeyArn",
+        default: Some(""),
+        about: "A secret of Secrets Manager whose text is the key of that endpoint; when empty, requests have no key",
+        ..TEXT
+    },
+    Parameter {
         name: "Runtime",
         default: Some("workers"),
         allowed: &["workers", "ecs"],
@@ -240,6 +265,9 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasModel", given("ModelUrl")),
         ("HasModelPrice", given("ModelPrice")),
         ("HasModelKey", given("ModelKeyArn")),
+        ("HasEmbeddings", given("EmbeddingsUrl")),
+        ("HasEmbeddingsPrice", given("EmbeddingsPrice")),
+        ("HasEmbeddingsKey", given("EmbeddingsKeyArn")),
         ("HasDeadlineDivisor", given("DeadlineDivisor")),
         ("HasAgentSecrets", given("AgentSecretsArn")),
         ("HasAlarmEmail", given("AlarmEmail")),

@@ -139,6 +139,11 @@ pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
         let statement = only_if("HasModelKey", &read);
         grants.push(Grant { name: "read key of the model", on: Vec::new(), statement });
     }
+    if access.embeddings {
+        let read = allow(&["secretsmanager:GetSecretValue"], &[reference("EmbeddingsKeyArn")]);
+        let statement = only_if("HasEmbeddingsKey", &read);
+        grants.push(Grant { name: "read key of the embedding model", on: Vec::new(), statement });
+    }
     if access.publishes {
         grants.push(Grant::new("publish to event bus", &["events:PutEvents"], &[event_bus()]));
         grants.push(Grant::new("publish to topic", &["sns:Publish"], &[topic("notices")]));

@@ -394,6 +394,7 @@ fn each_role_allows_what_the_catalogue_says() {
         assert_eq!(may("sns:Publish", "${Prefix}-notices"), access.publishes, "{name}");
         assert_eq!(may("secretsmanager:GetSecretValue", "SecretArn"), access.secret, "{name}");
         assert_eq!(may("secretsmanager:GetSecretValue", "ModelKeyArn"), access.model, "{name}");
+        assert_eq!(may("secretsmanager:GetSecretValue", "EmbeddingsKeyArn"), access.embeddings, "{name}");
         assert_eq!(may("execute-api:ManageConnections", "StreamApiId"), access.connections, "{name}");
         assert_eq!(may("sts:AssumeRole", ""), !access.assumes.is_empty(), "{name}");
         assert_eq!(may("ecs:RunTask", "task-definition/"), access.processes, "{name}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{Access, AssumedRole};
-use pilothouse_app::models::ModelSettings;
+use pilothouse_app::models::{EmbeddingSettings, ModelSettings};
 use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::AllowedModels;
 use pilothouse_domain::webhook::EgressPolicy;
@@ -39,6 +39,10 @@ pub struct Settings {
     pub model: Option<ModelSettings>,
     /// The secret with the key of that model. `None` if it needs no key.
     pub model_key: Option<String>,
+    /// The model that embeds texts.
+    pub embeddings: Option<EmbeddingSettings>,
+    /// The secret with the key of that model. `None` if it needs no key.
+    pub embeddings_key: Option<String>,
     pub operators: Vec<String>,
     pub runtime: RuntimeKind,
     pub default_adapter: Option<AdapterName>,
@@ -96,6 +100,8 @@ impl Settings {
             web_push_contact: reader.text("PILOTHOUSE_WEB_PUSH_CONTACT", false),
             model: reader.model(),
             model_key: reader.text("PILOTHOUSE_MODEL_KEY_ARN", false),
+            embeddings: reader.embeddings(),
+            embeddings_key: reader.text("PILOTHOUSE_EMBEDDINGS_KEY_ARN", false),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             default_adapter: reader.default_adapter(),
@@ -209,6 +215,13 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 
     fn model(&mut self) -> Option<ModelSettings> {
         ModelSettings::read(&self.variable).unwrap_or_else(|wrong| {
+            self.wrong.extend(wrong.0);
+            None
+        })
+    }
+
+    fn embeddings(&mut self) -> Option<EmbeddingSettings> {
+        EmbeddingSettings::read(&self.variable).unwrap_or_else(|wrong| {
             self.wrong.extend(wrong.0);
             None
         })

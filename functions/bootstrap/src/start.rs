@@ -22,7 +22,7 @@ use pilothouse_app::function::Requirements;
 use pilothouse_app::function::requirements::{TableAccess, WEBHOOK_DELIVERY};
 use pilothouse_app::http::Keyring;
 use pilothouse_app::integrations::Integrations;
-use pilothouse_app::models::{ModelClient, ModelKey};
+use pilothouse_app::models::{EmbeddingClient, ModelClient, ModelKey};
 use pilothouse_app::{App, Parts};
 use pilothouse_broker::sqs::{InvalidPrefix, SqsBroker, SqsConfig};
 use pilothouse_domain::Deadlines;
@@ -87,15 +87,17 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     Ok(Dispatch::new(ground, function))
 }
 
-/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, a model if it calls one.
+/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, the models that it calls.
 fn integrations(
     clients: &Clients,
     settings: &Settings,
     requirements: Option<&Requirements>,
-    model_key: Option<ModelKey>,
+    (model_key, embeddings_key): (Option<ModelKey>, Option<ModelKey>),
 ) -> Integrations {
     let asks = requirements.is_none_or(|requirements| requirements.access.model);
     let model = settings.model.clone().filter(|_| asks);
+    let embeds = requirements.is_none_or(|requirements| requirements.access.embeddings);
+    let embeddings = settings.embeddings.clone().filter(|_| embeds);
     let publishes = requirements.is_none_or(|requirements| requirements.access.publishes);
     let delivers = requirements.is_none_or(|requirements| *requirements == WEBHOOK_DELIVERY);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
@@ -114,6 +116,19 @@ fn integrations(
             let transport = Arc::new(model_transport::HttpModelTransport::new());
             ModelClient::new(model, model_key, transport)
         }),
+        has_embeddings: settings.embeddings.is_some(),
+        embeddings: embeddings.map(|settings| {
+            let transport = Arc::new(model_transport::HttpModelTransport::new());
+            EmbeddingClient::new(settings, embeddings_key, transport)
+        }),
+    }
+}
+
+/// The key of a model, from the secret with this ARN.
+async fn model_key(clients: &Clients, arn: Option<&str>) -> Result<Option<ModelKey>, SecretError> {
+    match arn {
+        Some(arn) => secret::read_model_key(&clients.secrets, arn).await.map(Some),
+        None => Ok(None),
     }
 }
 
@@ -129,25 +144,22 @@ async fn ground(
     let access = requirements.map(|requirements| requirements.access);
     let reads_secret = access.is_none_or(|access| access.secret);
     let asks_model = settings.model.is_some() && access.is_none_or(|access| access.model);
+    let embeds = settings.embeddings.is_some() && access.is_none_or(|access| access.embeddings);
     let touches_table = access.is_none_or(|access| access.table != TableAccess::None);
     // All wait for a TLS handshake, so they run concurrently.
-    let (secret, model_key, warm) = tokio::join!(
+    let (secret, model_key, embeddings_key, warm) = tokio::join!(
         async {
             match settings.secret.as_deref().filter(|_| reads_secret) {
                 Some(arn) => secret::read(&clients.secrets, arn).await,
                 None => Ok(secret::withheld()),
             }
         },
-        async {
-            match settings.model_key.as_deref().filter(|_| asks_model) {
-                Some(arn) => secret::read_model_key(&clients.secrets, arn).await.map(Some),
-                None => Ok(None),
-            }
-        },
+        model_key(clients, settings.model_key.as_deref().filter(|_| asks_model)),
+        model_key(clients, settings.embeddings_key.as_deref().filter(|_| embeds)),
         async { if touches_table { warm::up(&clients.table, &settings.table).await } else { Ok(()) } },
     );
     warm?;
-    let (secret, model_key) = (secret?, model_key?);
+    let (secret, keys_of_models) = (secret?, (model_key?, embeddings_key?));
     let clock = system_clock();
     let broker = SqsBroker::new(clients.queues.clone(), SqsConfig::new(settings.prefix.clone()))?;
     let table = DynamoTable::new(clients.table.clone(), &settings.table, Arc::clone(&clock));
@@ -172,7 +184,7 @@ async fn ground(
         clock,
         change_notifier: Arc::new(quiet::NoChanges),
         fleet: fleet::fleet(clients, settings)?,
-        integrations: integrations(clients, settings, requirements, model_key),
+        integrations: integrations(clients, settings, requirements, keys_of_models),
         default_adapter: settings.default_adapter.clone(),
         allowed_models: settings.allowed_models.clone(),
     });

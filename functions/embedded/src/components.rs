@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pilothouse_app::Fleet;
 use pilothouse_app::http::Keyring;
 use pilothouse_app::integrations::Integrations;
-use pilothouse_app::models::{ModelClient, ModelSettings};
+use pilothouse_app::models::{EmbeddingClient, EmbeddingSettings, ModelClient, ModelKey, ModelSettings};
 use pilothouse_app::placement::{WorkerAssigner, WorkerRuntime};
 use pilothouse_app::run_exit::RunExitReporter;
 use pilothouse_app::{App, Parts, queues};
@@ -32,8 +32,8 @@ use super::local_run_events::LocalRunEvents;
 use super::model_transport::{HttpModelTransport, read_key};
 use super::run_claims::StoreRunClaims;
 use super::{
-    DEADLINE_DIVISOR, MODEL_KEY_FILE, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError, WEB_PUSH_CONTACT,
-    WEBHOOK_EGRESS, default_adapter,
+    DEADLINE_DIVISOR, EMBEDDINGS_KEY_FILE, MODEL_KEY_FILE, OFFLINE_ALLOWANCE, Options, SIDECAR, StartError,
+    WEB_PUSH_CONTACT, WEBHOOK_EGRESS, default_adapter,
 };
 
 /// Has everything except blobs and runs.
@@ -81,7 +81,8 @@ pub(super) async fn open(
     config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
     config.confine_agents = confinement.is_enforced();
-    config.hidden = confine.iter().flatten().cloned().chain(model_key_file()).collect();
+    let keys_of_models = [MODEL_KEY_FILE, EMBEDDINGS_KEY_FILE].into_iter().filter_map(key_file);
+    config.hidden = confine.iter().flatten().cloned().chain(keys_of_models).collect();
     let mut run_access_issuer = RunAccessIssuer::via_gateway(&urls.clients).shortened(deadline_divisor);
     if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
         run_access_issuer.offline.allowance_usd = allowance.parse()?;
@@ -135,13 +136,13 @@ pub(super) async fn open(
     Ok(Components { app, table, broker, worker, db, confinement })
 }
 
-/// The server itself sends webhooks, `parallel` at once, and calls the model. There is no external event bus.
+/// The server itself sends webhooks, `parallel` at once, and calls the models. There is no external event bus.
 fn integrations(parallel: usize) -> Result<Integrations, StartError> {
     let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_EGRESS) {
         Ok(text) if !text.is_empty() => text.parse()?,
         _ => EgressPolicy::default(),
     };
-    let model = model()?;
+    let (model, embeddings) = (model()?, embeddings()?);
     Ok(Integrations {
         has_bus: false,
         event_bus: None,
@@ -150,22 +151,35 @@ fn integrations(parallel: usize) -> Result<Integrations, StartError> {
         web_push_contact: std::env::var(WEB_PUSH_CONTACT).ok().filter(|contact| !contact.is_empty()),
         has_model: model.is_some(),
         model,
+        has_embeddings: embeddings.is_some(),
+        embeddings,
     })
 }
 
 /// The model that the server is configured with.
 fn model() -> Result<Option<ModelClient>, StartError> {
     let Some(settings) = ModelSettings::read(|name| std::env::var(name).ok())? else { return Ok(None) };
-    let key = match model_key_file() {
-        Some(path) => Some(read_key(&path).map_err(|source| StartError::ModelKey { path, source })?),
-        None => None,
-    };
+    let key = key_in(MODEL_KEY_FILE)?;
     Ok(Some(ModelClient::new(settings, key, Arc::new(HttpModelTransport::new()?))))
 }
 
-/// The file with the key of the server's model. Agents must not read it.
-fn model_key_file() -> Option<PathBuf> {
-    std::env::var_os(MODEL_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from)
+/// The embedding model that the server is configured with.
+fn embeddings() -> Result<Option<EmbeddingClient>, StartError> {
+    let Some(settings) = EmbeddingSettings::read(|name| std::env::var(name).ok())? else { return Ok(None) };
+    let key = key_in(EMBEDDINGS_KEY_FILE)?;
+    Ok(Some(EmbeddingClient::new(settings, key, Arc::new(HttpModelTransport::new()?))))
+}
+
+/// The key in the file that a variable names.
+fn key_in(variable: &'static str) -> Result<Option<ModelKey>, StartError> {
+    let Some(path) = key_file(variable) else { return Ok(None) };
+    let key = read_key(&path).map_err(|source| StartError::ModelKey { variable, path, source })?;
+    Ok(Some(key))
+}
+
+/// A file with a key of the server, which a variable names. Agents must not read it.
+fn key_file(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The divisor of all deadlines, from the environment; 1 by default.

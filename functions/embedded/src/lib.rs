@@ -7,7 +7,7 @@
 //! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
 //! | `console` | the web console: files, login, checks of requests from browsers |
-//! | `model_transport` | sends requests to the model that reviews coherence issues |
+//! | `model_transport` | sends requests to the models that review coherence issues and embed texts |
 //! | `delivery_sender` | sends deliveries to webhooks and to push services of browsers |
 //! | `file_descriptors` | the limit of open files |
 //! | `disk_monitor` | pauses sessions while the disk is nearly full |
@@ -91,6 +91,8 @@ pub const WEBHOOK_EGRESS: &str = "PILOTHOUSE_WEBHOOK_REACH";
 pub const WEB_PUSH_CONTACT: &str = "PILOTHOUSE_WEB_PUSH_CONTACT";
 /// Environment variable with the path of a file that has the key of the model; without it, requests have no key.
 pub const MODEL_KEY_FILE: &str = "PILOTHOUSE_MODEL_KEY_FILE";
+/// The same for the embedding model.
+pub const EMBEDDINGS_KEY_FILE: &str = "PILOTHOUSE_EMBEDDINGS_KEY_FILE";
 /// Environment variable with the dollars that a run without a cap may spend while its sidecar is offline; 5 by default.
 pub const OFFLINE_ALLOWANCE: &str = "PILOTHOUSE_OFFLINE_ALLOWANCE_USD";
 /// Environment variable with the MiB that must stay free on the disk of the data folder; 64 by default.
@@ -163,8 +165,8 @@ pub enum StartError {
     OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
     #[error(transparent)]
     Model(#[from] pilothouse_app::models::InvalidModelSettings),
-    #[error("failed to read the key of the model from `{}`, which {MODEL_KEY_FILE} names: {source}", .path.display())]
-    ModelKey { path: PathBuf, source: io::Error },
+    #[error("failed to read the key of a model from `{}`, which {variable} names: {source}", .path.display())]
+    ModelKey { variable: &'static str, path: PathBuf, source: io::Error },
     #[error("failed to read the store: {0}")]
     Store(Problem),
     /// There is not even space to open the database.

@@ -1,4 +1,4 @@
-//! Sends requests to the model that reviews coherence issues.
+//! Sends requests to the models that review coherence issues and embed texts.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl ModelTransport for HttpModelTransport {
     }
 }
 
-/// Reads the key of the model from a file, which must be private.
+/// Reads the key of a model from a file, which must be private.
 pub(super) fn read_key(path: &Path) -> std::io::Result<ModelKey> {
     check_private(path)?;
     Ok(ModelKey(std::fs::read_to_string(path)?.trim().to_owned()))

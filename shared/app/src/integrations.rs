@@ -9,7 +9,7 @@ use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
 use pilothouse_domain::webhook::{EgressPolicy, WebhookUrl};
 
-use crate::models::ModelClient;
+use crate::models::{EmbeddingClient, ModelClient};
 
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -70,4 +70,8 @@ pub struct Integrations {
     pub has_model: bool,
     /// The client of that model, in functions that use it.
     pub model: Option<ModelClient>,
+    /// Whether the server is configured with an embedding model. Otherwise the lexical engine compares texts.
+    pub has_embeddings: bool,
+    /// The client of that model, in functions that use it.
+    pub embeddings: Option<EmbeddingClient>,
 }

@@ -47,7 +47,7 @@ pub fn webhooks() -> QueueName {
     named("webhooks.fifo")
 }
 
-/// Coherence issues that a model reviews, one group per project.
+/// Coherence issues that a model reviews, and projects whose texts are compared by embeddings: one group of each per project.
 pub fn reviews() -> QueueName {
     named("reviews.fifo")
 }

@@ -1,9 +1,9 @@
-//! Coherence issues of a project, and recommendations of agents for its artifacts (decision 88).
+//! Coherence issues of a project, recommendations of agents for its artifacts, and the choices that were made (decision 88).
 //!
-//! An issue is an aggregate. A recommendation belongs to one decision, so that agents of one project never write the same item.
+//! An issue is an aggregate. A recommendation and a choice belong to one decision, so that agents of one project never write the same item.
 
 use pilothouse_domain::coherence::structural::Recommendation;
-use pilothouse_domain::coherence::{CoherenceIssue, ReviewLedger};
+use pilothouse_domain::coherence::{CoherenceIssue, ResolvedDecision, ReviewLedger};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{ArtifactId, ProjectId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,17 @@ pub enum IssueList {
 pub struct ScanMark {
     pub tick: Tick,
     pub scanned_at: Timestamp,
+    /// The latest scan by embeddings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedded_at: Option<Timestamp>,
+    /// How often in a row the embedding model could not be reached.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_embeddings: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Commit {
@@ -66,6 +77,14 @@ impl Commit {
         );
         Ok(())
     }
+
+    /// Adds the choice of a decision. It is kept like the decision.
+    pub(crate) fn resolved_decision(&mut self, decision: &ResolvedDecision) -> Result<(), StoreError> {
+        let mut row = write(layout::resolved_decision(decision), "resolved-decision", decision)?;
+        self.retain(&mut row, decision.resolved_at);
+        self.push(Write::Put(row, Condition::Always), Purpose::Record);
+        Ok(())
+    }
 }
 
 impl Store {
@@ -88,7 +107,12 @@ impl Store {
 
     /// The mark of the last scan; version 0 without one.
     pub async fn scan_mark(&self, project: ProjectId) -> Result<Loaded<ScanMark>, StoreError> {
-        let never = ScanMark { tick: Tick::ZERO, scanned_at: Timestamp::from_millis(0) };
+        let never = ScanMark {
+            tick: Tick::ZERO,
+            scanned_at: Timestamp::from_millis(0),
+            embedded_at: None,
+            failed_embeddings: 0,
+        };
         Ok(self.load(&layout::coherence_scan(project)).await?.unwrap_or(Loaded::new(never)))
     }
 
@@ -108,6 +132,23 @@ impl Store {
         let query = Query {
             index: None,
             partition: layout::recommendations_partition(project, artifact),
+            range: SortRange::All,
+            descending: true,
+            limit,
+            after: None,
+        };
+        Ok(self.list(query).await?.items)
+    }
+
+    /// The choices that were made in a project, the latest first, at most `limit`.
+    pub async fn resolved_decisions(
+        &self,
+        project: ProjectId,
+        limit: usize,
+    ) -> Result<Vec<ResolvedDecision>, StoreError> {
+        let query = Query {
+            index: None,
+            partition: layout::resolved_decisions_partition(project),
             range: SortRange::All,
             descending: true,
             limit,

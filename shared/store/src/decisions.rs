@@ -1,6 +1,7 @@
 //! Decisions of the inbox (decision 74): copies of what waits in sessions, for one list over all sessions of an owner, and free
 //! decisions, which guard themselves (decision 81).
 
+use pilothouse_domain::coherence::ResolvedDecision;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, FreeDecision};
 use pilothouse_domain::{DecisionId, UserId};
 
@@ -20,7 +21,7 @@ impl Commit {
             row.version = 1;
         }
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
-        DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
+        self.log_resolution(decision)
     }
 
     /// Adds a free decision, guarded by its loaded version.
@@ -28,7 +29,14 @@ impl Commit {
         let decision = loaded.value.decision();
         let row = self.decision_item(decision)?;
         self.push(guarded(row, loaded.version), Purpose::Guard);
-        DecisionLogEntry::of_decision(decision).map_or(Ok(()), |entry| self.log_decision(&entry))
+        self.log_resolution(decision)
+    }
+
+    /// Adds the log entry of a decision that was taken, and its choice.
+    fn log_resolution(&mut self, decision: &Decision) -> Result<(), StoreError> {
+        let Some(entry) = DecisionLogEntry::of_decision(decision) else { return Ok(()) };
+        self.log_decision(&entry)?;
+        ResolvedDecision::of(decision).map_or(Ok(()), |choice| self.resolved_decision(&choice))
     }
 
     /// A decision is kept without a limit until it has ended.

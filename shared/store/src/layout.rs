@@ -43,7 +43,10 @@
 //! | artifact that is a copy of a file | `AP#{project}#{hash of the path}` | `{artifact}` | `artifact-path` |
 //! | artifact with a content | `AH#{project}#{hash of the content}` | `{artifact}` | `artifact-hash` |
 //! | recommendation of a decision for an artifact | `AD#{project}#{artifact}` | `{time}#{decision}` | `recommendation` |
+//! | choice that was made in a project | `DR#{project}` | `{time}#{decision}` | `resolved-decision` |
 //! | last comparison of the texts of a project | `T#{project}` | `COHERENCE` | `coherence-scan` |
+//! | reviews and embeddings of a project | `T#{project}` | `REVIEWS` | `coherence-reviews` |
+//! | vector of a text | `EV#{project}` | `{hash of model and text}` | `embedding` |
 //! | session that has a word | `OW#{owner}#{word}` | `{id}` | `session-posting` |
 //! | artifact or objective that has a word | `AW#{project}#{word}` | `{workstream}#{kind}#{id}` | `posting` |
 //! | words of an artifact or of an agent's objective | `AT#{kind}#{id}` | `TERMS` | `search-terms` |
@@ -76,10 +79,11 @@
 use std::time::Duration;
 
 use pilothouse_domain::artifact::{ArtifactPath, ArtifactSummary, ContentHash};
+use pilothouse_domain::coherence::ResolvedDecision;
 use pilothouse_domain::coherence::structural::Recommendation;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
-use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::text::{ModelId, WorkstreamId};
 use pilothouse_domain::trust::OutcomeSource;
 use pilothouse_domain::{
     AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, ArtifactId, DecisionId, EventId, MessageId,
@@ -518,6 +522,21 @@ pub(crate) fn recommendations_partition(project: ProjectId, artifact: ArtifactId
 pub(crate) fn recommendation(project: ProjectId, artifact: ArtifactId, it: &Recommendation) -> Key {
     let at = it.proposed_at.as_millis().max(0);
     Key::new(recommendations_partition(project, artifact), format!("{at:016}#{}", it.decision_id))
+}
+
+pub(crate) fn resolved_decisions_partition(project: ProjectId) -> String {
+    format!("DR#{project}")
+}
+
+/// By time.
+pub(crate) fn resolved_decision(it: &ResolvedDecision) -> Key {
+    let at = it.resolved_at.as_millis().max(0);
+    Key::new(resolved_decisions_partition(it.project_id), format!("{at:016}#{}", it.decision_id))
+}
+
+/// The vector that a model made of a text.
+pub(crate) fn embedding(project: ProjectId, model: &ModelId, text: &str) -> Key {
+    Key::new(format!("EV#{project}"), sha256_hex(format!("{model}\n{text}").as_bytes()))
 }
 
 pub(crate) fn coherence_scan(project: ProjectId) -> Key {

@@ -18,6 +18,7 @@ mod decision_log;
 pub mod decisions;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+mod embeddings;
 pub mod error;
 pub mod feed;
 mod ids;

@@ -1,4 +1,4 @@
-//! Sends requests to the model that reviews coherence issues.
+//! Sends requests to the models that review coherence issues and embed texts.
 
 use async_trait::async_trait;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;

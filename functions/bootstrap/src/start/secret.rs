@@ -1,4 +1,4 @@
-//! Reads the root secret, and the key of the model, from Secrets Manager.
+//! Reads the root secret, and the keys of models, from Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
@@ -14,7 +14,7 @@ pub enum SecretError {
         /// The error of the service.
         cause: String,
     },
-    #[error("the key of the model in `{0}` is not text")]
+    #[error("the key of a model in `{0}` is not text")]
     NoKey(String),
     /// The secret is malformed. Its value is not reported.
     #[error(
@@ -39,7 +39,7 @@ pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, Secre
         .ok_or_else(|| SecretError::Malformed { arn: arn.to_owned() })
 }
 
-/// Reads the key of the model: the whole text of its secret.
+/// Reads the key of a model: the whole text of its secret.
 pub(super) async fn read_model_key(client: &Client, arn: &str) -> Result<ModelKey, SecretError> {
     let text = text(client, arn).await?.map(|text| text.trim().to_owned());
     let key = text.filter(|text| !text.is_empty()).map(ModelKey);

@@ -71,6 +71,8 @@ pub struct Access {
     pub secret: bool,
     /// Whether it asks the configured model, and reads its key.
     pub model: bool,
+    /// Whether it asks the configured embedding model, and reads its key.
+    pub embeddings: bool,
     /// Whether it posts to live stream connections.
     pub connections: bool,
     /// Whether it publishes to the event bus and the topic of notifications.
@@ -101,7 +103,8 @@ pub const ANNOUNCEMENTS: &str = "announcements.fifo";
 pub const WEBHOOKS: &str = "webhooks.fifo";
 /// Sessions with new journal entries for their live streams, one group per session.
 pub const PUSHES: &str = "pushes.fifo";
-/// References to coherence issues that a model reviews, one group per project.
+/// References to coherence issues that a model reviews, and to projects whose texts are compared by embeddings: one group of each per
+/// project.
 pub const REVIEWS: &str = "reviews.fifo";
 /// Sessions and templates with a near deadline, as delayed messages.
 pub const DEADLINES: &str = "deadlines";
@@ -149,6 +152,7 @@ const NOTHING: Access = Access {
     dead_letters: false,
     secret: false,
     model: false,
+    embeddings: false,
     connections: false,
     publishes: false,
     processes: false,
@@ -188,8 +192,9 @@ pub const ARTIFACT_WRITE: Requirements = Requirements {
 /// Lets an agent read an artifact, and logs it.
 pub const ARTIFACT_READ: Requirements =
     Requirements { memory_mb: 1024, ..of(Access { artifacts: BlobAccess::Read, ..WRITES }) };
-/// Compares the texts of a project.
-pub const COHERENCE_SCAN: Requirements = Requirements { memory_mb: 1024, timeout_seconds: 29, ..of(WRITES) };
+/// Compares the texts of a project. It waits for embeddings for at most 15 seconds.
+pub const COHERENCE_SCAN: Requirements =
+    Requirements { memory_mb: 1024, timeout_seconds: 29, ..of(Access { embeddings: true, ..WRITES }) };
 /// Commits a change.
 pub const COMMAND: Requirements = Requirements { timeout_seconds: 20, ..of(WRITES) };
 /// Commits a change and returns a session's API key.
@@ -242,7 +247,7 @@ pub const RELAY: Requirements = Requirements {
     timeout_seconds: 30,
     ..of(Access { sends: &[REACTIONS, ANNOUNCEMENTS, REVIEWS, PUSHES, DEADLINES], ..READS })
 };
-/// Launches runs, sends commands, allocates slots, ends runs.
+/// Launches runs, sends commands, allocates slots, ends runs, requests comparisons of texts.
 pub const REACT: Requirements = Requirements {
     memory_mb: 1024,
     timeout_seconds: 30,
@@ -251,6 +256,7 @@ pub const REACT: Requirements = Requirements {
         run_queues: DynamicQueueAccess::Manage,
         worker_queues: DynamicQueueAccess::Manage,
         processes: true,
+        sends: &[REVIEWS],
         ..WRITES
     })
 };
@@ -275,10 +281,12 @@ pub const WEBHOOK_DELIVERY: Requirements = Requirements {
     timeout_seconds: 120,
     ..of(Access { publishes: true, secret: true, sends: &[WEBHOOKS], ..WRITES })
 };
-/// Asks a model about coherence issues. A review takes two requests of at most 45 seconds, and a batch begins none after 10 seconds.
+/// Asks a model about coherence issues, and compares texts by embeddings. A review takes two requests of at most 45 seconds, a comparison
+/// waits for embeddings for at most 80 seconds, and a batch begins none after 10 seconds.
 pub const COHERENCE_REVIEW: Requirements = Requirements {
+    memory_mb: 1024,
     timeout_seconds: 120,
-    ..of(Access { model: true, artifacts: BlobAccess::Read, ..WRITES })
+    ..of(Access { model: true, embeddings: true, artifacts: BlobAccess::Read, ..WRITES })
 };
 /// Pushes journal entries to live stream connections.
 pub const PUSH: Requirements = Requirements {

@@ -8,7 +8,10 @@ use pilothouse_model_table::Tokens;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ModelKey, ModelPrice, ModelProtocol, ModelRequest, ModelSettings, ModelTransport, NoResponse};
+use super::{
+    ModelKey, ModelPrice, ModelProtocol, ModelRequest, ModelResponse, ModelSettings, ModelTransport,
+    NoResponse,
+};
 
 /// The version of Anthropic's protocol.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -92,14 +95,10 @@ impl ModelClient {
             ModelProtocol::OpenAi => self.chat_completion(model, prompt),
             ModelProtocol::Anthropic => self.message(model, prompt),
         };
-        let response = self.transport.post(&request).await?;
-        if !(200..300).contains(&response.status) {
-            let body = response.body.chars().take(QUOTED).collect();
-            return Err(ModelError::Refused { status: response.status, body });
-        }
+        let body = body_of(self.transport.post(&request).await?)?;
         match self.settings.protocol {
-            ModelProtocol::OpenAi => read_chat_completion(&response.body),
-            ModelProtocol::Anthropic => read_message(&response.body),
+            ModelProtocol::OpenAi => read_chat_completion(&body),
+            ModelProtocol::Anthropic => read_message(&body),
         }
     }
 
@@ -144,6 +143,16 @@ impl ModelClient {
             "tool_choice": { "type": "tool", "name": prompt.answer_name },
         });
         self.request("/v1/messages", &body)
+    }
+}
+
+/// The body of a response that is a success.
+pub(super) fn body_of(response: ModelResponse) -> Result<String, ModelError> {
+    let ModelResponse { status, body } = response;
+    if (200..300).contains(&status) {
+        Ok(body)
+    } else {
+        Err(ModelError::Refused { status, body: body.chars().take(QUOTED).collect() })
     }
 }
 

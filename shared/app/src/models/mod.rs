@@ -1,16 +1,20 @@
-//! The model of the control plane, which reviews coherence issues (decision 91). The server is configured with one endpoint.
+//! The models of the control plane: one reviews coherence issues (decision 91), and one embeds texts (decision 88). The server is
+//! configured with an endpoint for each.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `settings` | the endpoint, from the environment |
 //! | `client` | requests to the protocols of `OpenAI` and Anthropic, and their answers |
+//! | `embeddings` | embeddings of texts, and their endpoint |
 
 mod client;
+mod embeddings;
 mod settings;
 
 use async_trait::async_trait;
 
 pub use client::{Answer, ModelClient, ModelError, Prompt, TokenUse};
+pub use embeddings::{Embedded, EmbeddingClient, EmbeddingSettings};
 pub use settings::{InvalidModelSettings, ModelKey, ModelPrice, ModelProtocol, ModelSettings};
 
 /// An HTTP request to the endpoint of a model.
@@ -44,4 +48,4 @@ pub trait ModelTransport: Send + Sync + 'static {
 /// How long a request to a model may take.
 pub const REQUEST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(45);
 /// The most bytes of a response.
-pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;

@@ -72,10 +72,7 @@ impl ModelSettings {
             variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
         };
         let Some(url) = text(URL) else { return Ok(None) };
-        let mut wrong = Vec::new();
-        if !url.starts_with("https://") && !url.starts_with("http://") {
-            wrong.push(format!("{URL} is an address like https://api.openai.com/v1, not `{url}`"));
-        }
+        let mut wrong: Vec<_> = wrong_address(URL, &url).into_iter().collect();
         let protocol = match text(PROTOCOL).as_deref() {
             None | Some("openai") => ModelProtocol::OpenAi,
             Some("anthropic") => ModelProtocol::Anthropic,
@@ -105,6 +102,12 @@ impl ModelSettings {
             }
         }
     }
+}
+
+/// What is wrong with the address in the variable `name`.
+pub(super) fn wrong_address(name: &str, url: &str) -> Option<String> {
+    let is_address = url.starts_with("https://") || url.starts_with("http://");
+    (!is_address).then(|| format!("{name} is an address like https://api.openai.com/v1, not `{url}`"))
 }
 
 impl std::str::FromStr for ModelPrice {
