@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use pilothouse_api::coherence::{CoherenceAudit, CoherenceIssueView, CoherenceReport};
 use pilothouse_domain::coherence::{
-    CoherenceState, CoherenceStatus, IssueReview, IssueSource, ReviewFailure,
+    CoherenceState, CoherenceStatus, ComparisonEngine, EmbeddingFailure, EmbeddingUse, IssueReview,
+    IssueSource, ReviewFailure,
 };
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::{Timestamp, UserId};
@@ -112,7 +113,15 @@ fn reviewed(review: &IssueReview, now: Timestamp) -> String {
 fn source(source: &IssueSource) -> String {
     match source {
         IssueSource::Structural { check } => format!("the check {check}"),
-        IssueSource::Similarity { percent } => format!("comparing texts ({percent} % similar)"),
+        IssueSource::Similarity { engine: ComparisonEngine::Lexical, percent } => {
+            format!("comparing texts ({percent} % similar)")
+        }
+        IssueSource::Similarity { engine: ComparisonEngine::Embeddings, percent } => {
+            format!("comparing texts by embeddings ({percent} % similar)")
+        }
+        IssueSource::Alignment { decision_id, percent, .. } => {
+            format!("comparing texts with decision {decision_id} ({percent} % similar)")
+        }
         IssueSource::Agent { agent_id, .. } => format!("agent {agent_id}"),
         IssueSource::Person { id } => id.to_string(),
     }
@@ -152,6 +161,14 @@ pub fn score(report: &CoherenceReport, style: Style) -> String {
         let _ =
             writeln!(out, "{} reviews by a model: {tokens} tokens, ${}", reviews.reviews, reviews.spent_usd);
     }
+    if let Some(EmbeddingUse { texts, tokens, unpriced_tokens, spent_usd }) = &report.embeddings {
+        let cost = match unpriced_tokens {
+            0 => format!("${spent_usd}"),
+            _ if unpriced_tokens == tokens => "at an unknown price".to_owned(),
+            _ => format!("${spent_usd}, and {unpriced_tokens} of the tokens at an unknown price"),
+        };
+        let _ = writeln!(out, "{texts} texts embedded: {tokens} tokens, {cost}");
+    }
     out
 }
 
@@ -161,13 +178,29 @@ pub fn audit(audit: &CoherenceAudit) -> String {
         return "Nothing was compared: the project has too many artifacts\n".to_owned();
     }
     let CoherenceAudit { compared_artifacts, skipped_artifacts, similar_pairs, raised_issues, .. } = audit;
+    let engine = match (audit.engine, audit.fallback) {
+        (ComparisonEngine::Embeddings, _) => " by embeddings".to_owned(),
+        (ComparisonEngine::Lexical, None) => String::new(),
+        (ComparisonEngine::Lexical, Some(failure)) => {
+            let why = match failure {
+                EmbeddingFailure::Unavailable => "could not be reached in time",
+                EmbeddingFailure::Refused => "refused the request",
+                EmbeddingFailure::SpendingCap => "was not asked: the spending cap of the project is reached",
+            };
+            format!(" by their words, because the embedding model {why}")
+        }
+    };
+    let decisions = match audit.compared_decisions {
+        0 => String::new(),
+        count => format!("{count} decisions compared, {} artifacts may not fit one\n", audit.misaligned_pairs),
+    };
     let requested = match audit.requested_reviews {
         0 => String::new(),
         count => format!("{count} issues wait for the review of a model\n"),
     };
     format!(
-        "{compared_artifacts} artifacts compared, {skipped_artifacts} without text\n\
-         {similar_pairs} similar pairs, {raised_issues} new issues\n\
+        "{compared_artifacts} artifacts compared{engine}, {skipped_artifacts} without text\n\
+         {decisions}{similar_pairs} similar pairs, {raised_issues} new issues\n\
          {requested}Contradictions and gaps are not found by comparing texts\n"
     )
 }

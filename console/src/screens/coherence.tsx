@@ -143,9 +143,12 @@ function Coherence({ id }: { id: string }) {
   )
 }
 
-function auditText({ comparedArtifacts, skippedArtifacts, isTooLarge, similarPairs, raisedIssues }: CoherenceAudit): string {
+function auditText(audit: CoherenceAudit): string {
+  const { comparedArtifacts, skippedArtifacts, isTooLarge, similarPairs, raisedIssues } = audit
   if (isTooLarge) return 'The project has more than 500 artifacts, so nothing was compared.'
-  const compared = `${String(comparedArtifacts)} artifacts compared, ${String(skippedArtifacts)} without text.`
+  const words = audit.fallback == null ? '' : ' by their words, because the embedding model gave no answer'
+  const engine = audit.engine === 'embeddings' ? ' by embeddings' : words
+  const compared = `${String(comparedArtifacts)} artifacts compared${engine}, ${String(skippedArtifacts)} without text.`
   const found = `Similar pairs: ${String(similarPairs)}, new issues: ${String(raisedIssues)}.`
   return `${compared} ${found} Comparing texts does not find contradictions and gaps.`
 }
@@ -340,7 +343,17 @@ function Source({ source, agents }: { source: IssueSource; agents: readonly Agen
     case 'structural':
       return <>A rule found it: {RULES[source.check]}.</>
     case 'similarity':
-      return <>A comparison of texts found it: they are {source.percent} % similar.</>
+      return source.engine === 'embeddings' ? (
+        <>An embedding model found it: the texts are {source.percent} % similar.</>
+      ) : (
+        <>A comparison of texts found it: they are {source.percent} % similar.</>
+      )
+    case 'alignment':
+      return (
+        <>
+          A comparison with decision {source.decisionId} found it: the texts are {source.percent} % similar.
+        </>
+      )
     case 'agent':
       return (
         <>

@@ -26,6 +26,8 @@ function ServerCard() {
           <dd>{settings.data.retentionDays} days</dd>
           <dt>A model reviews coherence issues</dt>
           <dd>{settings.data.reviewsCoherence ? 'yes' : 'no'}</dd>
+          <dt>Texts are compared by</dt>
+          <dd>{settings.data.embedsTexts ? 'an embedding model' : 'their words'}</dd>
         </dl>
       )}
     </Card>

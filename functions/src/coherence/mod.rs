@@ -1,5 +1,6 @@
 //! Finds coherence issues and records each once (S2, "Coherence Monitoring"; decision 88).
 
+mod embeddings;
 pub(crate) mod input;
 pub(crate) mod review_request;
 pub(crate) mod scan;

@@ -10,9 +10,10 @@ use pilothouse_domain::artifact::Artifact;
 use pilothouse_domain::coherence::similarity::is_comparable;
 use pilothouse_domain::coherence::structural::Recommendation;
 use pilothouse_domain::coherence::{
-    CoherenceIssue, RelevantDecision, ReviewCandidate, ReviewRequest, ReviewedArtifact, WorkstreamBrief,
+    CoherenceIssue, RelevantDecision, ResolvedDecision, ReviewCandidate, ReviewRequest, ReviewedArtifact,
+    WorkstreamBrief,
 };
-use pilothouse_domain::decision::{Decision, DecisionSubject, Resolution};
+use pilothouse_domain::decision::Decision;
 use pilothouse_domain::{Aggregate as _, Project};
 use pilothouse_store::IssueList;
 
@@ -74,15 +75,19 @@ async fn request_for(app: &App, issue: &CoherenceIssue, project: &Project) -> Re
         let reviewed = ReviewedArtifact::new(path, artifact.workstream().clone(), &text, artifacts.len());
         contents.insert(artifact.id(), reviewed);
     }
-    let mut decisions = Vec::new();
+    let mut decisions: Vec<RelevantDecision> = Vec::new();
+    if let Some(id) = finding.source.decision_id() {
+        let decision = app.store.decision_of(issue.owner_id(), id).await?;
+        decisions.extend(decision.as_ref().and_then(ResolvedDecision::of).map(RelevantDecision::from));
+    }
     for artifact in &artifacts {
         let recommendations = app.store.recommendations(project.id(), artifact.id(), DECISIONS).await?;
         for recommendation in recommendations {
-            let decision = app.store.decision_of(issue.owner_id(), recommendation.decision_id).await?;
-            let relevant = relevant(recommendation, decision.as_ref());
-            if !decisions.contains(&relevant) {
-                decisions.push(relevant);
+            if decisions.iter().any(|known| known.decision_id == recommendation.decision_id) {
+                continue;
             }
+            let decision = app.store.decision_of(issue.owner_id(), recommendation.decision_id).await?;
+            decisions.push(relevant(recommendation, decision.as_ref()));
         }
     }
     Ok(ReviewRequest {
@@ -109,21 +114,17 @@ async fn text_of(app: &App, artifact: &Artifact) -> Result<String, Problem> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A recommendation with the option that a person chose, or the recommended option before that.
+/// The choice that was made, or the recommended option before that.
 fn relevant(recommendation: Recommendation, decision: Option<&Decision>) -> RelevantDecision {
-    let chosen = decision.and_then(|decision| {
-        let Resolution::ChooseOption { chosen_option_id, .. } = &decision.state.ruling()?.resolution else {
-            return None;
-        };
-        let DecisionSubject::Option { options, .. } = &decision.subject else { return None };
-        let chosen = options.iter().find(|option| option.id == *chosen_option_id)?;
-        Some(chosen.option.label.clone())
-    });
-    RelevantDecision {
-        decision_id: recommendation.decision_id,
-        workstream: recommendation.workstream,
-        question: recommendation.question,
-        is_resolved: chosen.is_some(),
-        option: chosen.unwrap_or(recommendation.option),
+    match decision.and_then(ResolvedDecision::of) {
+        Some(choice) => RelevantDecision::from(choice),
+        None => RelevantDecision {
+            decision_id: recommendation.decision_id,
+            workstream: recommendation.workstream,
+            question: recommendation.question,
+            option: recommendation.option,
+            reason: None,
+            is_resolved: false,
+        },
     }
 }

@@ -1,5 +1,8 @@
-//! Layer 2 (S2, "LLM-based deep review"; decision 91): a model reviews coherence issues. In each project one review follows the other.
-//! Issues that wait join the review of another one if their texts fit in.
+//! What models do for coherence, apart from reactions, because a model takes seconds and may be unavailable for hours: layer 2 (S2,
+//! "LLM-based deep review"; decision 91), and the comparison of texts by embeddings (decision 88).
+//!
+//! A model reviews coherence issues. In each project one review follows the other. Issues that wait join the review of another one if
+//! their texts fit in.
 //!
 //! | step | after a crash or a repeated message |
 //! |---|---|
@@ -8,8 +11,8 @@
 //! | The model is asked; after an invalid answer, once more. | it is asked again |
 //! | A commit records result, cost and decision. | the issue has a review |
 //!
-//! The queue is separate from the reactions queue, because a model takes seconds and may be unavailable for hours. An issue that waits,
-//! or whose review failed, stays open and unconfirmed.
+//! An issue that waits, or whose review failed, stays open and unconfirmed. Comparisons have groups of their own, so that they do not wait
+//! for reviews.
 
 use std::time::{Duration, Instant};
 
@@ -37,13 +40,14 @@ use pilothouse_store::{Commit, Loaded, LoadedAggregate};
 use serde::{Deserialize, Serialize};
 
 use crate::coherence::review_request;
+use crate::coherence::scan::{ScanPointer, scan_requested};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "coherence-review",
     &[Subscription::queue(REVIEWS, |ctx, batch| Box::pin(async move { Ok(process(&ctx.app, batch).await) }))],
     COHERENCE_REVIEW,
 )
-.summary("Let a model review coherence issues");
+.summary("Let models review coherence issues and embed texts");
 
 /// A batch begins no review after this time, so that the last review ends within the timeout of the function.
 const BATCH_TIME: Duration = Duration::from_secs(10);
@@ -51,9 +55,10 @@ const BATCH_TIME: Duration = Duration::from_secs(10);
 const CAP_WAIT: u32 = 60;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Pointer {
-    issue_id: CoherenceIssueId,
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum Pointer {
+    Issue { issue_id: CoherenceIssueId },
+    Scan(ScanPointer),
 }
 
 /// The message for an entry that needs a review.
@@ -74,7 +79,7 @@ fn project_to_review(event: &CoherenceEvent) -> Option<ProjectId> {
 }
 
 fn message(entry: &AggregateJournalEntry<CoherenceEvent>, project: ProjectId) -> Option<OutgoingMessage> {
-    let pointer = Pointer { issue_id: entry.aggregate_id.parse().ok()? };
+    let pointer = Pointer::Issue { issue_id: entry.aggregate_id.parse().ok()? };
     let body = serde_json::to_string(&pointer).ok()?;
     Some(OutgoingMessage::new(project.to_string(), entry.id.to_string(), body))
 }
@@ -91,8 +96,13 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
         if started.elapsed() > BATCH_TIME {
             return Ok(MessageOutcome::Later(Duration::ZERO));
         }
-        let pointer: Pointer = serde_json::from_str(&message.body).map_err(Problem::internal)?;
-        review(&app, pointer.issue_id).await
+        match serde_json::from_str(&message.body).map_err(Problem::internal)? {
+            Pointer::Issue { issue_id } => review(&app, issue_id).await,
+            Pointer::Scan(pointer) => {
+                let retry = scan_requested(&app, pointer).await?;
+                Ok(retry.map_or(MessageOutcome::Done, MessageOutcome::Later))
+            }
+        }
     })
     .await
 }
@@ -285,13 +295,13 @@ async fn record(
         ledger.value.end(id, cost);
         if let Ok(result) = reviewed
             && is_open
-            && matches!(issue.value.finding().source, IssueSource::Similarity { .. })
+            && let IssueSource::Similarity { engine, .. } = &issue.value.finding().source
         {
-            ledger.value.learn(!result.confirmed, &project.definition().coherence, ctx.now);
+            ledger.value.learn(*engine, !result.confirmed, &project.definition().coherence, ctx.now);
         }
         commit.review_ledger(project.id(), &ledger)?;
         if let Some(mut account) = account {
-            let events = account.value.count_reviews(ledger.value.usage().spent_usd, &project);
+            let events = account.value.count_reviews(ledger.value.spent_usd(), &project);
             if !events.is_empty() {
                 app.record_aggregate(&mut commit, &account, cause.clone(), events)?;
             }

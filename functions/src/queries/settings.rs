@@ -22,5 +22,6 @@ async fn get_settings(State(app): State<App>, Owner(_): Owner) -> Result<Json<Se
         allowed_models: app.allowed_models.clone(),
         retention_days: app.store.retention().days(),
         reviews_coherence: app.integrations.has_model,
+        embeds_texts: app.integrations.has_embeddings,
     }))
 }

@@ -1,5 +1,5 @@
-//! Checks new versions again for coherence, compares the recommendations of agents, and counts issues for the trust of agents (S2,
-//! "Coherence Monitoring"; decision 88). The id of an issue follows from its parts, so that a repeated or late message changes nothing.
+//! Checks new versions again for coherence, compares the recommendations of agents and the choices that were made, and counts issues for
+//! the trust of agents (S2, "Coherence Monitoring"; decision 88). The id of an issue follows from its parts, so that a repeated or late message changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,21 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::Artifact;
 use pilothouse_domain::coherence::structural::{Recommendation, decision_conflict};
-use pilothouse_domain::coherence::{CoherenceEvent, CoherenceIssue, Detected, IssueSource};
+use pilothouse_domain::coherence::{CoherenceEvent, CoherenceIssue, Detected, IssueSource, ResolvedDecision};
 use pilothouse_domain::decision::{self, DecisionSubject};
 use pilothouse_domain::journal::{AggregateJournalEntry, Cause, JournalEntry};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::trust::{OutcomeSource, ReportedOutcome, TrustOutcome};
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
-    ArtifactId, CoherenceIssueId, DomainContext, Project, ProjectAgent, ProjectId, SessionEvent, UserId,
+    ArtifactId, CoherenceIssueId, DecisionId, DomainContext, Project, ProjectAgent, ProjectId, SessionEvent,
+    UserId,
 };
 use pilothouse_store::Commit;
 
 use super::{injections, trust};
 use crate::coherence::Detection;
-use crate::coherence::scan::scan_after;
+use crate::coherence::scan::{self, scan_after};
 use crate::coherence::structural::check_again;
 
 /// The latest recommendations for an artifact that are compared.
@@ -34,7 +36,7 @@ fn cause() -> Cause {
 /// Layer 0 for the latest version of an artifact, and layer 1 if it is due.
 pub(super) async fn check_artifact(app: &App, artifact: &Artifact) -> Result<(), Problem> {
     check_structure(app, artifact).await?;
-    scan_after(app, artifact).await
+    scan_after(app, artifact.project_id(), artifact.latest().tick).await
 }
 
 /// Loads the artifact again after a lost race.
@@ -70,14 +72,46 @@ async fn record<F: Future<Output = Result<Option<Detection>, Problem>>>(
 }
 
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
+    proposes(event) || matches!(event, SessionEvent::InputReceived { decision_id: Some(_), .. })
+}
+
+const fn proposes(event: &SessionEvent) -> bool {
     matches!(event, SessionEvent::WaitingForInput { .. })
 }
 
-/// Compares the options that an agent has just recommended with those of other decisions about the same artifacts.
+/// Compares the options that an agent has just recommended with those of other decisions about the same artifacts, and a choice that was
+/// just made with the artifacts of the project.
 pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
-    let Some(membership) = entry.project.as_ref().filter(|_| entry.events.iter().any(concerns)) else {
+    let Some(membership) = &entry.project else { return Ok(()) };
+    for event in &entry.events {
+        if let SessionEvent::InputReceived { decision_id: Some(id), .. } = event {
+            check_choice(app, (&entry.owner_id, membership.project_id), *id).await?;
+        }
+    }
+    if entry.events.iter().any(proposes) {
+        compare_recommendations(app, entry, membership).await?;
+    }
+    Ok(())
+}
+
+/// Layer 1 for a choice between options, if it is due. Its commit has stored the choice.
+async fn check_choice(
+    app: &App,
+    (owner, project): (&UserId, ProjectId),
+    id: DecisionId,
+) -> Result<(), Problem> {
+    let decision = app.store.decision_of(owner, id).await?;
+    if decision.as_ref().and_then(ResolvedDecision::of).is_none() {
         return Ok(());
-    };
+    }
+    scan_after(app, project, tick_of(app, project).await?).await
+}
+
+async fn compare_recommendations(
+    app: &App,
+    entry: &JournalEntry,
+    membership: &ProjectMembership,
+) -> Result<(), Problem> {
     let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
     for open in session.open_decisions() {
         let Some((own, artifacts)) = recommendation(&open) else { continue };
@@ -162,16 +196,13 @@ pub(super) const fn concerns_of_issue(event: &CoherenceEvent) -> bool {
     )
 }
 
-/// Whether a model reviews the issues of a project. Under a limit of 0 it reviews none.
+/// Whether a model reviews the issues of a project.
 async fn is_reviewed(app: &App, project: ProjectId) -> Result<bool, Problem> {
     if !app.integrations.has_model {
         return Ok(false);
     }
     let project = app.store.any_aggregate::<Project>(project).await?;
-    Ok(project.is_some_and(|project| {
-        let config = &project.value.definition().coherence;
-        config.enable_layer2 && config.layer2_max_reviews_per_hour > 0
-    }))
+    Ok(project.is_some_and(|project| scan::is_reviewed(app, &project.value)))
 }
 
 /// Counts a confirmed issue for the agent that flagged it, and an issue that a person reported for the agents that wrote the artifacts.

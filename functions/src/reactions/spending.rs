@@ -91,7 +91,7 @@ pub(super) async fn configure(app: &App, id: ProjectId) -> Result<(), Problem> {
             return Ok(None);
         }
         // Its warning is not recorded: the settlement warns under the new cap.
-        account.value.count_reviews(app.store.review_ledger(id).await?.value.usage().spent_usd, &project);
+        account.value.count_reviews(app.store.review_ledger(id).await?.value.spent_usd(), &project);
         let spends = if cap.is_some() { spends_of(app, &project).await? } else { Vec::new() };
         SpendingState::load(app, id, account, spends).await
     };

@@ -1,8 +1,8 @@
 //! Coherence issues in the API (S2, "Coherence Monitoring"; decision 88).
 
 use pilothouse_domain::coherence::{
-    CoherenceIssue, CoherenceScore, CoherenceState, CoherenceStatus, CoherenceTrend, Finding, IssueReview,
-    OpenIssues, ReviewUse,
+    CoherenceIssue, CoherenceScore, CoherenceState, CoherenceStatus, CoherenceTrend, ComparisonEngine,
+    EmbeddingFailure, EmbeddingUse, Finding, IssueReview, OpenIssues, ReviewUse,
 };
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{Aggregate as _, CoherenceIssueId, ProjectId, Timestamp};
@@ -60,17 +60,26 @@ pub struct FlaggedIssue {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoherenceAudit {
-    /// The engine that compared the texts: `lexical` weighs common words.
-    pub engine: String,
+    /// The engine that compared the texts: `lexical` weighs common words, `embeddings` is the model that the server is configured with.
+    pub engine: ComparisonEngine,
+    /// Why the lexical engine compared the texts, although the server is configured with an embedding model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<EmbeddingFailure>,
     /// The number of artifacts whose texts were compared.
     pub compared_artifacts: usize,
+    /// The number of decisions that the artifacts were compared with, at most 50.
+    #[serde(default)]
+    pub compared_decisions: usize,
     /// The number of artifacts without text: images, PDF documents, large uploads.
     pub skipped_artifacts: usize,
     /// The project has more artifacts than `layer1MaxArtifactsPerScan`. Nothing was compared.
     pub is_too_large: bool,
     /// The number of pairs with similar texts.
     pub similar_pairs: usize,
-    /// The number of issues that are new, at most 50.
+    /// The number of pairs of a decision and an artifact that may not fit it.
+    #[serde(default)]
+    pub misaligned_pairs: usize,
+    /// The number of issues that are new: at most 50 of similar texts, and 50 of decisions.
     pub raised_issues: usize,
     /// The number of reviews that the audit requested, for older issues without one. 0 without a model.
     pub requested_reviews: usize,
@@ -93,4 +102,7 @@ pub struct CoherenceReport {
     /// The number and cost of the reviews by a model. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviews: Option<ReviewUse>,
+    /// The number and cost of the texts that a model embedded. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<EmbeddingUse>,
 }

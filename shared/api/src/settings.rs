@@ -20,4 +20,7 @@ pub struct ServerSettings {
     pub retention_days: u16,
     /// Whether a model reviews coherence issues.
     pub reviews_coherence: bool,
+    /// Whether texts are compared by an embedding model. Otherwise the built-in engine compares their words.
+    #[serde(default)]
+    pub embeds_texts: bool,
 }

@@ -16,7 +16,7 @@ async fn settings_of_the_operator_are_shown() {
         settings,
         json!({
             "defaultAdapter": "script", "allowedModels": ["small", "gpt-*"], "retentionDays": 30,
-            "reviewsCoherence": false,
+            "reviewsCoherence": false, "embedsTexts": false,
         })
     );
     server.api_with(None).get("/api/settings").await.refused(401, "unauthenticated");

@@ -1,5 +1,7 @@
 //! `POST /api/coherence/audit`: compares the texts of all artifacts of a project (S2, "Semantic similarity"; decision 88).
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use deserr::Deserr;
@@ -18,7 +20,7 @@ use pilothouse_domain::{Aggregate as _, CoherenceIssueId, DomainContext, Project
 use pilothouse_store::{Commit, IssueList, LoadedAggregate};
 use schemars::JsonSchema;
 
-use crate::coherence::scan::scan_project;
+use crate::coherence::scan::{ScanRequest, scan_project, uses_embeddings};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("coherence-audit", Verb::Post, "/api/coherence/audit", |verb| {
@@ -33,6 +35,8 @@ pub const FUNCTION: HttpFunction =
 const PAGE: usize = 200;
 /// The most reviews that an audit requests.
 const MAX_REQUESTS: usize = 50;
+/// How long an audit waits for embeddings. The next one finds those that were made in time.
+const EMBEDDING_TIME: Duration = Duration::from_secs(15);
 
 /// The project to audit.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -45,8 +49,8 @@ pub struct AuditCoherence {
 }
 
 /// Responds with 200 and the result. Issues that exist already are not raised again. An audit finds similar texts: duplicates and
-/// overlapping work. It cannot find contradictions or gaps. If the server has a model, the audit also requests the review of open issues
-/// without one.
+/// overlapping work, and artifacts that may not fit a decision. It cannot find contradictions or gaps. If the server has a model, the audit
+/// also requests the review of open issues without one.
 async fn audit_coherence(
     State(app): State<App>,
     command: CommandContext,
@@ -57,13 +61,23 @@ async fn audit_coherence(
     let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
     let tick = time.tick(app.now())?;
     let started = app.now();
-    let scanned = scan_project(&app, &project, None, tick, &command.cause()).await?;
+    let request = ScanRequest {
+        since: None,
+        since_embedded: None,
+        embedding_time: uses_embeddings(&app, &project).then_some(EMBEDDING_TIME),
+        tick,
+        cause: &command.cause(),
+    };
+    let scanned = scan_project(&app, &project, &request).await?;
     Ok(Json(CoherenceAudit {
-        engine: "lexical".to_owned(),
+        engine: scanned.engine,
+        fallback: scanned.fallback,
         compared_artifacts: scanned.compared,
+        compared_decisions: scanned.compared_decisions,
         skipped_artifacts: scanned.skipped,
         is_too_large: scanned.is_too_large,
         similar_pairs: scanned.similar,
+        misaligned_pairs: scanned.misaligned,
         raised_issues: scanned.raised,
         requested_reviews: request_reviews(&app, &project, started, &command.cause()).await?,
     }))

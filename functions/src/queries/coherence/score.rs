@@ -35,7 +35,7 @@ async fn get_score(
     let mut issues = read(&app, (&owner, id), IssueList::Open, |_| false).await?;
     let is_older = |ended: Tick| tick.since(ended) >= CoherenceScore::TREND_TICKS;
     issues.extend(read(&app, (&owner, id), IssueList::Ended, is_older).await?);
-    let reviews = app.store.review_ledger(id).await?;
+    let reviews = app.store.review_ledger(id).await?.value;
     let (score, score_before) = (CoherenceScore::now(&issues), CoherenceScore::before(&issues, tick));
     Ok(Json(CoherenceReport {
         score,
@@ -43,7 +43,8 @@ async fn get_score(
         trend: CoherenceTrend::between(score_before, score),
         open_issues: OpenIssues::count(&issues),
         tick,
-        reviews: Some(reviews.value.usage()).filter(|_| reviews.version > 0),
+        reviews: Some(reviews.usage()).filter(|usage| usage.reviews > 0),
+        embeddings: Some(reviews.embeddings()).filter(|usage| usage.texts > 0),
     }))
 }
 

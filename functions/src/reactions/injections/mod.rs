@@ -123,7 +123,10 @@ pub(super) async fn coherence_issue(app: &App, issue: &CoherenceIssue) -> Result
     let finding = issue.finding();
     let reporter = match &finding.source {
         IssueSource::Agent { agent_id, .. } => Some(*agent_id),
-        IssueSource::Structural { .. } | IssueSource::Similarity { .. } | IssueSource::Person { .. } => None,
+        IssueSource::Structural { .. }
+        | IssueSource::Similarity { .. }
+        | IssueSource::Alignment { .. }
+        | IssueSource::Person { .. } => None,
     };
     let Some(readers) = Readers::load(app, issue.project_id(), reporter).await? else { return Ok(()) };
     let reasons = finding.affected_workstreams.iter().map(|workstream| {
