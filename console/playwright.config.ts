@@ -28,7 +28,7 @@ export default defineConfig({
   },
   projects: [
     { name: 'desktop', use: { viewport: { width: 1440, height: 900 } } },
-    // What the server accepts does not depend on the width.
-    { name: 'phone', testIgnore: 'security.spec.ts', use: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } },
+    // What the server accepts, and how the page connects to it, does not depend on the width.
+    { name: 'phone', testIgnore: /(cloud|security|subscription)\.spec\.ts/, use: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } },
   ],
 })

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 
@@ -6,7 +7,10 @@ const proxy = { target: server, changeOrigin: true, headers: { origin: server } 
 
 export default defineConfig({
   plugins: [react()],
-  html: { cspNonce: 'pilothouse-nonce' },
+  resolve: {
+    // The package adds inline styles, which the policy does not allow.
+    alias: { 'react-style-singleton': fileURLToPath(new URL('src/ui/styleSingleton.ts', import.meta.url)) },
+  },
   build: {
     target: 'es2022',
     // The policy allows no inline content, and assets are served from the binary anyway.

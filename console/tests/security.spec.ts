@@ -87,6 +87,17 @@ test('agent output runs no script and is no HTML', async ({ server, console: pag
   await expect(page).toHaveTitle('Pilothouse')
 })
 
+test('a dialog stops the page from scrolling without an inline style', { tag: '@quick' }, async ({ console: page }) => {
+  const overflow = () => page.evaluate(() => getComputedStyle(document.body).overflowY)
+  expect(await overflow()).not.toBe('hidden')
+  await page.getByRole('button', { name: 'New session' }).click()
+  await expect(page.getByRole('dialog', { name: 'New session' })).toBeVisible()
+  await expect.poll(overflow).toBe('hidden')
+  expect(await page.locator('style').count()).toBe(0)
+  await page.keyboard.press('Escape')
+  await expect.poll(overflow).not.toBe('hidden')
+})
+
 test('logging out ends the login of the browser', async ({ console: page, server }) => {
   await page.goto(`${server.url}/settings`)
   await page.getByRole('button', { name: 'Log out' }).click()

@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch'
-import { consoleKey } from './key'
+import { authenticate } from './credentials'
 import type { paths, ProblemDocument } from './types'
 
 /** A refusal or failure of the server, or a lost connection (status 0). The message is a sentence that the console shows. */
@@ -21,9 +21,21 @@ export function onLoggedOut(listener: () => void): void {
   loggedOut = listener
 }
 
-function sentence(problem: Partial<ProblemDocument>, status: number): string {
+const changeListeners = new Set<() => void>()
+
+/** Registers a listener that runs after the server has carried out a change of this page. */
+export function onChangeCarriedOut(listener: () => void): () => void {
+  changeListeners.add(listener)
+  return () => changeListeners.delete(listener)
+}
+
+/** A problem document, or what API Gateway answers itself in `aws`. */
+type Refusal = Partial<ProblemDocument> & { message?: string }
+
+function sentence(problem: Refusal, status: number): string {
   const violations = (problem.violations ?? []).map(({ field, message }) => `${field} ${message}`)
-  const detail = problem.detail ?? `The server answered with status ${String(status)}.`
+  const reason = problem.message === undefined ? '' : `: ${problem.message}`
+  const detail = problem.detail ?? `The server answered with status ${String(status)}${reason}.`
   return violations.length > 0 ? `${detail} ${violations.join('; ')}.` : detail
 }
 
@@ -37,13 +49,16 @@ export function newRequestKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
+function isChange(request: Request): boolean {
+  return request.method !== 'GET' && new URL(request.url).pathname.startsWith('/api/')
+}
+
 /**
  * Sends a request. The server may have carried out a change although the connection broke before its response. The change is sent again
  * with the same key, so that the server carries it out once.
  */
 async function fetchAgain(request: Request): Promise<Response> {
-  const isChange = request.method !== 'GET' && new URL(request.url).pathname.startsWith('/api/')
-  if (!isChange) return fetch(request)
+  if (!isChange(request)) return fetch(request)
   if (!request.headers.has(REQUEST_KEY)) request.headers.set(REQUEST_KEY, newRequestKey())
   for (const wait of SEND_AGAIN_MS) {
     try {
@@ -57,16 +72,18 @@ async function fetchAgain(request: Request): Promise<Response> {
 }
 
 async function send(request: Request): Promise<Response> {
-  const key = consoleKey()
-  if (key !== null) request.headers.set('X-Pilothouse-Console', key)
+  authenticate(request.headers)
   let response: Response
   try {
     response = await fetchAgain(request)
   } catch {
     throw new ApiProblem(0, 'unreachable', 'The server cannot be reached.')
   }
-  if (response.ok) return response
-  const problem = (await response.json().catch(() => ({}))) as Partial<ProblemDocument>
+  if (response.ok) {
+    if (isChange(request)) for (const listener of changeListeners) listener()
+    return response
+  }
+  const problem = (await response.json().catch(() => ({}))) as Refusal
   if (response.status === 401) loggedOut()
   throw new ApiProblem(
     response.status,
@@ -88,7 +105,7 @@ export function etag(version: number): string {
   return `"${String(version)}"`
 }
 
-/** Requests below `/console`, which the OpenAPI document does not describe. */
+/** Requests below `/console`, which only the embedded server has. The OpenAPI document does not describe them. */
 export async function consoleRequest<T>(path: string, body?: unknown, method?: 'DELETE'): Promise<T> {
   const response = await send(
     new Request(`${location.origin}/console/${path}`, {

@@ -7,11 +7,11 @@ import { deviceName } from './deviceName'
 import shell from './shell.module.css'
 
 /** The path in a link, if it is a page of the console. Another site must not be reachable through a link. */
-function pageOf(to: string | null): string {
+export function pageOf(to: string | null): string {
   return to !== null && /^\/[a-z0-9/-]*$/i.test(to) && !to.startsWith('//') ? to : '/'
 }
 
-/** Exchanges the code of a link for a login. The code is in the fragment, which is not sent with the request for the page. */
+/** Logs in to the embedded server: exchanges the code of a link for a login. The code is in the fragment, which is not sent with the request for the page. */
 export function LoginScreen() {
   const [text, setText] = useState('')
   const login = useMutation({

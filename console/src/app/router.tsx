@@ -1,9 +1,11 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router'
 import { onLoggedOut } from '../api/client'
-import { consoleKey } from '../api/key'
+import { isLoggedIn } from '../api/credentials'
+import { isCloud } from '../api/profile'
 import { InboxScreen } from '../screens/inbox'
 import { LoginScreen } from './login'
 import { Shell } from './shell'
+import { TokenLoginScreen } from './tokenLogin'
 import { Problem } from '../ui'
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
@@ -12,16 +14,25 @@ function NotFound() {
   return <p>There is nothing at this address.</p>
 }
 
-const login = createRoute({ getParentRoute: () => root, path: '/login', component: LoginScreen })
+const login = createRoute({
+  getParentRoute: () => root,
+  path: '/login',
+  component: isCloud ? TokenLoginScreen : LoginScreen,
+})
+
+/** The fragment with which a login leads back to a page. In `aws`, each reload of the page needs a login. */
+function fragmentFor(path: string): string | undefined {
+  return isCloud && path !== '/' ? `to=${path}` : undefined
+}
 
 const shell = createRoute({
   getParentRoute: () => root,
   id: 'shell',
   component: Shell,
-  beforeLoad: () => {
+  beforeLoad: ({ location }) => {
     // TanStack Router declares that redirects are thrown.
     // eslint-disable-next-line @typescript-eslint/only-throw-error
-    if (consoleKey() === null) throw redirect({ to: '/login' })
+    if (!isLoggedIn()) throw redirect({ to: '/login', hash: fragmentFor(location.pathname) })
   },
 })
 
@@ -117,7 +128,11 @@ export const router = createRouter({
 })
 
 onLoggedOut(() => {
-  if (router.state.location.pathname !== '/login') void router.navigate({ to: '/login' })
+  const { pathname } = router.state.location
+  if (pathname === '/login') return
+  // Loads the page again, so that neither the token nor data of its owner stays in memory.
+  if (isCloud) location.replace(`/login#${fragmentFor(pathname) ?? ''}`)
+  else void router.navigate({ to: '/login' })
 })
 
 declare module '@tanstack/react-router' {

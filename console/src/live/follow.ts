@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { ApiProblem } from '../api/client'
 import { failedReads, mark } from './outdated'
-import { FIRST_DELAY, LiveSocket, LONGEST_DELAY } from './socket'
+import { FIRST_DELAY, LiveSocket, LONGEST_DELAY, type StreamPlace } from './socket'
 
 /**
  * Repeats a read until it succeeds: the stream sends only what changes later. Meanwhile, the page shows that it may be out of date. At 401,
@@ -23,19 +23,20 @@ export async function readUntilDone(name: string, read: () => Promise<void>, isC
 
 /**
  * Follows a list that a stream without cursor announces. Each connection begins with `caught_up`, at which the list is read;
- * messages wait until then, because they are newer.
+ * messages wait until then, because they are newer. In `aws`, each renewal of the subscription repeats it, because the list is read from an
+ * index that may lag.
  */
 export function followList<M extends { type: string }>(
-  path: string,
+  place: StreamPlace,
   read: () => Promise<void>,
   receive: (message: Exclude<M, { type: 'caught_up' }>) => void,
 ): () => void {
   let isClosed = false
   let listed = Promise.resolve()
-  const socket = new LiveSocket<M>(path, () => path, (message) => {
+  const socket = new LiveSocket<M>(place.path, () => place, (message) => {
     listed = listed
       .then(async () => {
-        if (message.type === 'caught_up') await readUntilDone(path, read, () => isClosed)
+        if (message.type === 'caught_up') await readUntilDone(place.path, read, () => isClosed)
         else receive(message as Exclude<M, { type: 'caught_up' }>)
       })
       // A message that cannot be shown must not stop those after it.

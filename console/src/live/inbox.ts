@@ -99,7 +99,7 @@ export function refresh(id: string): void {
 }
 
 export function followInbox(): () => void {
-  return followList<InboxMessage>('/ws/decisions', list, (message) => {
+  return followList<InboxMessage>({ path: '/ws/decisions', followed: { topic: 'decisions' } }, list, (message) => {
     if (message.type === 'decision') take(message.data)
     else refresh(message.data.id)
   })

@@ -1,6 +1,8 @@
 import { api, data } from '../api/client'
+import { isCloud } from '../api/profile'
 import type { Notification, NotificationMessage } from '../api/types'
 import { readUntilDone } from './follow'
+import { poll } from './poll'
 import { LiveSocket } from './socket'
 import { Store } from './store'
 
@@ -9,29 +11,39 @@ const KEPT = 100
 /** Latest first. */
 export const notifications = new Store<readonly Notification[]>([])
 
+function add(added: readonly Notification[]): void {
+  notifications.update((known) => {
+    const all = new Map([...known, ...added].map((notification) => [notification.sequence, notification]))
+    return [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, KEPT)
+  })
+}
+
+/** Reads the latest notifications. Returns whether one is new, or was read elsewhere. */
+async function list(): Promise<boolean> {
+  const { items } = await data(api.GET('/api/notifications', { params: { query: { limit: 50 } as never } }))
+  const readAt = new Map(notifications.get().map((known) => [known.sequence, known.readAt ?? null]))
+  const hasChanged = items.some((item) => readAt.get(item.sequence) !== (item.readAt ?? null))
+  if (hasChanged) add(items)
+  return hasChanged
+}
+
 export function followNotifications(): () => void {
+  if (isCloud) return poll('notifications', list)
   let cursor: string | undefined
   let isListing = false
   let isClosed = false
-  const add = (added: readonly Notification[]): void => {
-    notifications.update((known) => {
-      const all = new Map([...known, ...added].map((notification) => [notification.sequence, notification]))
-      return [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, KEPT)
-    })
-  }
   const socket = new LiveSocket<NotificationMessage>(
     'notifications',
-    () => (cursor === undefined ? '/ws/notifications' : `/ws/notifications?after=${cursor}`),
+    () => ({ path: '/ws/notifications', after: cursor }),
     (message) => {
       cursor = message.cursor
       if (message.type === 'notification') add([message.data])
       else if (!isListing) {
         isListing = true
-        const list = async () => {
-          const { items } = await data(api.GET('/api/notifications', { params: { query: { limit: 50 } as never } }))
-          add(items)
+        const listOnce = async () => {
+          await list()
         }
-        void readUntilDone('notifications', list, () => isClosed)
+        void readUntilDone('notifications', listOnce, () => isClosed)
       }
     },
   )

@@ -1,5 +1,6 @@
+import { api, data } from '../api/client'
 import type { ProjectMessage, ProjectState, RoutedEvent } from '../api/types'
-import { useFollower } from './follow'
+import { readUntilDone, useFollower } from './follow'
 import { LiveSocket } from './socket'
 import { Store } from './store'
 import { FLUSH_MS, throttled } from './throttle'
@@ -31,20 +32,33 @@ export class ProjectFollower {
   private socket: LiveSocket<ProjectMessage> | undefined
   private cursor: string | undefined
   private incoming: ProjectMessage[] = []
+  private taken = Promise.resolve()
 
   constructor(private readonly id: string) {}
 
   open(): void {
-    const path = `/ws/projects/${this.id}`
     this.socket ??= new LiveSocket<ProjectMessage>(
       `project ${this.id}`,
-      () => (this.cursor === undefined ? path : `${path}?after=${encodeURIComponent(this.cursor)}`),
+      () => ({ path: `/ws/projects/${this.id}`, followed: { projectId: this.id }, after: this.cursor }),
       (message) => {
         this.cursor = message.cursor
-        this.incoming.push(message)
-        this.flush()
+        this.taken = this.taken.then(() => this.take(message)).catch(reportError)
       },
     )
+  }
+
+  /** Takes a message. A state that was too large for a message of the WebSocket API is read; later messages wait for it. */
+  private async take(message: ProjectMessage): Promise<void> {
+    if (message.type === 'state_sync' && !('project' in message)) {
+      const read = async () => {
+        const state = await data(api.GET('/api/projects/{id}/state', { params: { path: { id: this.id } } }))
+        this.incoming.push({ type: 'state_sync', ...state })
+      }
+      await readUntilDone(`project ${this.id}`, read, () => this.socket === undefined)
+    } else {
+      this.incoming.push(message)
+    }
+    this.flush()
   }
 
   close(): void {
@@ -73,7 +87,9 @@ function apply(live: LiveProject, message: ProjectMessage): LiveProject {
       return { ...live, state: message, trust: Object.fromEntries(scores), changes }
     }
     case 'event': {
-      const { event } = message.envelope
+      const { event, sourceEventId } = message.envelope
+      // The WebSocket API in `aws` repeats messages.
+      if (live.events.some(({ envelope }) => envelope.sourceEventId === sourceEventId)) return live
       const isLogged = !UNLOGGED.includes(event.type)
       const events = message.workspace == null ? live.events : [message, ...live.events].slice(0, KEPT)
       const changes = {

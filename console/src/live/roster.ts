@@ -1,7 +1,9 @@
 import { allPages } from '../api/pages'
 import { api, data } from '../api/client'
+import { isCloud } from '../api/profile'
 import type { SessionListMessage, SessionSummary } from '../api/types'
 import { followList } from './follow'
+import { poll } from './poll'
 import { Store } from './store'
 import { FLUSH_MS, throttled } from './throttle'
 
@@ -40,12 +42,16 @@ function setSessions(next: Roster): void {
   if (wasLoaded) increase(sessionChanges)
 }
 
-async function list(): Promise<void> {
-  const wasLoaded = roster.get().isLoaded
+async function read(): Promise<ReadonlyMap<string, SessionSummary>> {
   const sessions = await allPages((cursor) =>
     data(api.GET('/api/agents/sessions', { params: { query: { limit: 200, cursor } as never } })),
   )
-  setSessions({ isLoaded: true, sessions: new Map(sessions.map((session) => [session.id, session])) })
+  return new Map(sessions.map((session) => [session.id, session]))
+}
+
+async function list(): Promise<void> {
+  const wasLoaded = roster.get().isLoaded
+  setSessions({ isLoaded: true, sessions: await read() })
   // The stream does not repeat the changes of brakes that it has missed.
   if (wasLoaded) increase(brakeChanges)
 }
@@ -55,8 +61,24 @@ function isSame(a: SessionSummary, b: SessionSummary): boolean {
   return JSON.stringify({ ...a, elapsedSeconds: 0 }) === JSON.stringify({ ...b, elapsedSeconds: 0 })
 }
 
+/** Reads the list where no stream reports changes. Returns whether it has changed. Only a read of the brakes shows whether they have. */
+async function listAgain(): Promise<boolean> {
+  const { isLoaded, sessions } = roster.get()
+  const now = await read()
+  const isKnown = (session: SessionSummary): boolean => {
+    const known = sessions.get(session.id)
+    return known !== undefined && isSame(known, session)
+  }
+  const hasChanged = !isLoaded || now.size !== sessions.size || ![...now.values()].every(isKnown)
+  if (hasChanged) setSessions({ isLoaded: true, sessions: now })
+  if (isLoaded && hasChanged) increase(sessionMessages)
+  if (isLoaded) increase(brakeChanges)
+  return hasChanged
+}
+
 export function followRoster(): () => void {
-  return followList<SessionListMessage>('/ws/sessions', list, (message) => {
+  if (isCloud) return poll('sessions', listAgain)
+  return followList<SessionListMessage>({ path: '/ws/sessions' }, list, (message) => {
     if (message.type === 'brakes') increase(brakeChanges)
     if (message.type !== 'session') return
     increase(sessionMessages)

@@ -108,7 +108,7 @@ export class SessionFollower {
     const path = `/ws/agents/sessions/${this.id}/stream`
     this.socket = new LiveSocket<StreamMessage>(
       `session ${this.id}`,
-      () => `${path}?drafts=true${this.cursor === undefined ? '' : `&after=${this.cursor}`}`,
+      () => ({ path: `${path}?drafts=true`, followed: { sessionId: this.id }, after: this.cursor }),
       (message) => {
         this.receive(message)
       },

@@ -1,6 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import { api, data } from '../api/client'
+import { isCloud } from '../api/profile'
 import type { ArtifactVersion } from '../api/types'
 import { Button, Empty, Problem, s, showProblem } from '../ui'
 import { Diff } from '../ui/diff'
@@ -12,6 +13,8 @@ const AgentText = lazy(() => import('../ui/markdown'))
 
 /** The page shows and compares contents of at most this size. A person can download larger ones. */
 const MAX_TEXT_BYTES = 500_000
+/** In `aws`, the server answers with the address of a larger content, from which the policy of the page allows no request. */
+const MAX_CLOUD_BYTES = 2_900_000
 
 /** The text of a content; `null` if it is not text. */
 async function textOf(content: Blob): Promise<string | null> {
@@ -52,6 +55,13 @@ export function Content({ id, path, version }: { id: string; path: string; versi
   })
   const isMarkdown = version.mimeType === 'text/markdown' || /\.(md|markdown)$/i.test(path)
   const label = `Content of ${path}`
+  if (isCloud && version.sizeBytes > MAX_CLOUD_BYTES) {
+    return (
+      <p className={s.muted}>
+        The content is too large for the console. Get it with <code>pilothouse --profile aws artifacts get</code>.
+      </p>
+    )
+  }
   return (
     <div className={s.stack}>
       <div className={s.row}>

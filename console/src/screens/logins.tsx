@@ -47,6 +47,9 @@ export function Logins({ own }: { own: string | undefined }) {
           </DeviceRow>
         ))}
       </ul>
+      <p className={s.muted}>
+        Tokens that programs sign themselves are not listed: a program that can read the key in the data folder can sign another one.
+      </p>
     </Card>
   )
 }
