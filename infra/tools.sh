@@ -21,15 +21,16 @@ if ! aws="$(command -v aws)"; then
 fi
 lint="$tools/bin/cfn-lint"
 
-# Writes the templates and their manifest to a folder, with the program in the folder PROGRAMS or else with a debug build of it.
+# Writes the templates and their manifest to a folder, with the program in the folder PROGRAMS or else with a debug build of it. With a
+# third folder, also writes the files of the web console to it.
 generate() {
-    local folder="$1" programs="${2:-}" root
+    local folder="$1" programs="${2:-}" console="${3:-}" root
     root="$(dirname "$infra")"
     if [ -z "$programs" ]; then
         (cd "$root" && cargo build --quiet --package pilothouse-infra)
         programs="${CARGO_TARGET_DIR:-$root/target}/debug"
     fi
-    # No template of an earlier version stays.
-    rm -rf "$folder"
-    "$programs/pilothouse-infra" "$folder"
+    # No template or file of an earlier version stays.
+    rm -rf "$folder" ${console:+"$console"}
+    "$programs/pilothouse-infra" "$folder" ${console:+"$console"}
 }

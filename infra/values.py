@@ -7,6 +7,7 @@ values.py status STACKS NAME             prints the status of a stack in the out
 values.py format STACKS NAME TEMPLATE    fails if the stack's data has another format than the template's functions read
 values.py outputs FILE STACKS NAME...    sets the outputs of stacks as values
 values.py contexts MANIFEST              prints the stacks that contain functions
+values.py uploads LIST                   prints the folders of the web console in the order of their upload, each with the options of the AWS CLI
 values.py check MANIFEST FUNCTIONS PREFIX ZIP
                                          fails unless every function runs the program in ZIP
 values.py sha256 FILE...                 prints the SHA-256 of the content of the files
@@ -20,7 +21,7 @@ import sys
 import zipfile
 
 # The stacks without functions.
-OTHERS = {"data", "containers", "api", "stream", "operations"}
+OTHERS = {"data", "containers", "api", "stream", "console", "operations"}
 # States of a stack that never held data.
 WITHOUT_DATA = {"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE"}
 
@@ -88,6 +89,12 @@ def main(command, *arguments):
         write(path, values)
     elif command == "contexts":
         print("\n".join(name for name in read(arguments[0])["stacks"] if name not in OTHERS))
+    elif command == "uploads":
+        for upload in read(arguments[0]):
+            options = ["--content-type", upload["contentType"], "--cache-control", upload["cacheControl"]]
+            if upload["contentEncoding"]:
+                options += ["--content-encoding", upload["contentEncoding"]]
+            print("\t".join([upload["folder"], *options]))
     elif command == "check":
         manifest, functions, prefix, archive = arguments
         deployed, sha = dict(read(functions)), base64.b64encode(digest(archive).digest()).decode()

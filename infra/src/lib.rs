@@ -9,6 +9,7 @@
 //! | `containers` | cluster and task definition for sidecars on ECS |
 //! | `api` | the HTTP API: a route and an integration for each function, and the JWT authorizer |
 //! | `stream` | the WebSocket API of the live stream |
+//! | `console` | the web console: bucket and distribution, in front of both APIs |
 //! | one for each context | functions, each with its role, log group, event sources and permissions |
 //! | `operations` | alarms and dashboard |
 //!
@@ -16,6 +17,8 @@
 //! advance; the stacks of functions contain the permissions to invoke them.
 
 mod api;
+mod console;
+pub mod console_files;
 mod containers;
 mod contexts;
 mod data;
@@ -44,7 +47,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 pub fn stacks() -> Vec<Stack> {
-    let mut stacks = vec![data::stack(), containers::stack(), api::stack(), stream::stack()];
+    let mut stacks =
+        vec![data::stack(), containers::stack(), api::stack(), stream::stack(), console::stack()];
     stacks.extend(functions::stacks());
     stacks.push(operations::stack());
     stacks

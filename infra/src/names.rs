@@ -64,6 +64,16 @@ pub(crate) fn role_name(name: &str) -> String {
     format!("${{Prefix}}-${{AWS::Region}}-{name}")
 }
 
+/// The name of a resource of `CloudFront`. It contains the region for the same reason.
+pub(crate) fn regional(name: &str) -> Value {
+    sub(role_name(name))
+}
+
+/// The host of an API, by the parameter with its id.
+pub(crate) fn execute_api(api: &str) -> Value {
+    sub(format!("${{{api}}}.execute-api.${{AWS::Region}}.${{AWS::URLSuffix}}"))
+}
+
 pub(crate) fn role(name: &str) -> Value {
     sub(format!("arn:${{AWS::Partition}}:iam::${{AWS::AccountId}}:role/{}", role_name(name)))
 }

@@ -3,6 +3,7 @@
 use pilothouse_app::function::Trigger;
 use serde_json::json;
 
+use crate::console::STREAM_STAGE;
 use crate::contexts::deployed;
 use crate::names::{invocation, logical};
 use crate::template::{Stack, named, reference, sub};
@@ -67,13 +68,13 @@ pub(crate) fn stack() -> Stack {
         "AWS::ApiGatewayV2::Stage",
         json!({
             "ApiId": reference("StreamApi"),
-            "StageName": "live",
+            "StageName": STREAM_STAGE,
             "AutoDeploy": true,
             "DefaultRouteSettings": { "ThrottlingBurstLimit": 500, "ThrottlingRateLimit": 250 },
         }),
     );
     stack.output("StreamApiId", &reference("StreamApi"));
-    let host = "${StreamApi}.execute-api.${AWS::Region}.${AWS::URLSuffix}/live";
+    let host = format!("${{StreamApi}}.execute-api.${{AWS::Region}}.${{AWS::URLSuffix}}/{STREAM_STAGE}");
     stack.output("StreamUrl", &sub(format!("wss://{host}")));
     stack.output("StreamEndpoint", &sub(format!("https://{host}")));
     stack

@@ -12,8 +12,9 @@ use pilothouse_app::function::requirements::{
     BlobAccess, DynamicQueueAccess, Profiles, SHARED_QUEUES, TableAccess, dead_letters_of,
 };
 use pilothouse_app::function::{CallerKind, Trigger};
+use pilothouse_console::{Asset, CONTENT_SECURITY_POLICY, Console, SECURITY_HEADERS};
 use pilothouse_functions::catalog::{EVENT_FUNCTIONS, HTTP_FUNCTIONS};
-use pilothouse_infra::{Deployed, Stack, deployed, files, logical, overview, stacks};
+use pilothouse_infra::{Deployed, Stack, console_files, deployed, files, logical, overview, stacks};
 use serde_json::{Value, json};
 
 /// The variable that makes the test write the table.
@@ -535,6 +536,161 @@ fn topic_policies_delegate_publishing_to_roles() {
             assert!(account || service, "{topic}: {statement}");
         }
     }
+}
+
+/// The properties of the only resource of a type.
+fn only(kind: &str) -> Value {
+    let mut all = of_kind(kind);
+    assert_eq!(all.len(), 1, "{kind}");
+    all.remove(0).1
+}
+
+#[test]
+fn only_the_distribution_reads_the_files_of_the_console() {
+    let buckets: BTreeMap<_, _> = of_kind("AWS::S3::Bucket").into_iter().collect();
+    let bucket = &buckets["Files"];
+    assert!(bucket["BucketEncryption"].is_object());
+    for block in ["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"] {
+        assert_eq!(bucket["PublicAccessBlockConfiguration"][block], true, "{block}");
+    }
+    let policies = of_kind("AWS::S3::BucketPolicy");
+    let (_, policy) = policies.iter().find(|(_, policy)| policy["Bucket"]["Ref"] == "Files").unwrap();
+    let [read, plain] = &policy["PolicyDocument"]["Statement"].as_array().unwrap()[..] else {
+        panic!("two statements, not {policy}")
+    };
+    assert_eq!((&read["Effect"], &read["Action"]), (&json!("Allow"), &json!(["s3:GetObject"])));
+    assert_eq!(read["Principal"], json!({ "Service": "cloudfront.amazonaws.com" }));
+    let source = read["Condition"]["StringEquals"]["aws:SourceArn"]["Fn::Sub"].as_str().unwrap();
+    assert!(source.ends_with(":distribution/${Distribution}"), "{source}");
+    assert_eq!((&plain["Effect"], &plain["Action"]), (&json!("Deny"), &json!(["s3:*"])));
+    assert_eq!(plain["Condition"], json!({ "Bool": { "aws:SecureTransport": "false" } }));
+    assert_eq!(strings(&plain["Resource"]).len(), 2, "the bucket and its objects");
+}
+
+#[test]
+fn distribution_forwards_what_the_console_requests() {
+    let distribution = only("AWS::CloudFront::Distribution")["DistributionConfig"].clone();
+    let origin = |id: &str| {
+        let origins = distribution["Origins"].as_array().unwrap();
+        origins.iter().find(|origin| origin["Id"] == id).unwrap().clone()
+    };
+    let files = &distribution["DefaultCacheBehavior"];
+    assert_eq!(files["AllowedMethods"], json!(["GET", "HEAD"]));
+    assert_eq!(files["FunctionAssociations"][0]["EventType"], "viewer-request");
+    assert!(files["ResponseHeadersPolicyId"].is_object());
+    let bucket = origin(files["TargetOriginId"].as_str().unwrap());
+    assert_eq!(bucket["DomainName"]["Fn::GetAtt"], json!(["Files", "RegionalDomainName"]));
+    assert!(bucket["OriginAccessControlId"].is_object());
+
+    let behaviors = distribution["CacheBehaviors"].as_array().unwrap();
+    let host_of = |path: &str| {
+        let matches = |pattern: &str| match pattern.strip_suffix('*') {
+            Some(beginning) => path.starts_with(beginning),
+            None => path == pattern,
+        };
+        let behavior = behaviors.iter().find(|it| matches(it["PathPattern"].as_str().unwrap()));
+        let origin = origin(behavior.unwrap_or(files)["TargetOriginId"].as_str().unwrap());
+        origin["DomainName"]["Fn::Sub"].as_str().unwrap_or_default().to_owned()
+    };
+    for function in deployed() {
+        let Some(route) = function.route.filter(|route| route.by_token) else { continue };
+        let (_, path) = route.key.split_once(' ').unwrap();
+        assert!(host_of(path).starts_with("${ApiId}.execute-api."), "{path}");
+    }
+    let stages = of_kind("AWS::ApiGatewayV2::Stage");
+    let (_, stage) = stages.iter().find(|(_, stage)| stage["ApiId"]["Ref"] == "StreamApi").unwrap();
+    let stage = format!("/{}", stage["StageName"].as_str().unwrap());
+    assert!(host_of(&stage).starts_with("${StreamApiId}.execute-api."), "{stage}");
+    let socket = Path::new(env!("CARGO_MANIFEST_DIR")).join("../console/src/live/socket.ts");
+    assert!(fs::read_to_string(socket).unwrap().contains(&format!("{stage}?token=")), "{stage}");
+    for page in ["/", "/login", "/sessions", "/assets/index-1.js"] {
+        assert_eq!(host_of(page), "", "{page}");
+    }
+}
+
+/// Two owners request the same addresses with different tokens.
+#[test]
+fn distribution_keeps_no_response_of_an_api() {
+    let distribution = only("AWS::CloudFront::Distribution")["DistributionConfig"].clone();
+    for behavior in distribution["CacheBehaviors"].as_array().unwrap() {
+        // The managed policies `CachingDisabled` and `AllViewerExceptHostHeader`.
+        assert_eq!(behavior["CachePolicyId"], "4135ea2d-6df8-44a3-9df3-4b5a84be39ad", "{behavior}");
+        assert_eq!(behavior["OriginRequestPolicyId"], "b689b0a8-53d0-40ab-baf2-38738e2966ac", "{behavior}");
+        assert_eq!(behavior["ViewerProtocolPolicy"], "https-only", "{behavior}");
+    }
+    let errors = distribution["CustomErrorResponses"].as_array().unwrap();
+    for status in [400, 403, 404, 405, 414, 500, 501, 502, 503, 504] {
+        let error = errors.iter().find(|error| error["ErrorCode"] == status).unwrap();
+        assert_eq!(*error, json!({ "ErrorCode": status, "ErrorCachingMinTTL": 0 }), "the body stays");
+    }
+}
+
+#[test]
+fn console_has_the_headers_of_the_embedded_server() {
+    let policy = only("AWS::CloudFront::ResponseHeadersPolicy")["ResponseHeadersPolicyConfig"].clone();
+    let security = &policy["SecurityHeadersConfig"];
+    assert_eq!(security["ContentSecurityPolicy"]["ContentSecurityPolicy"], CONTENT_SECURITY_POLICY);
+    let others = policy["CustomHeadersConfig"]["Items"].as_array().unwrap();
+    for (name, value) in SECURITY_HEADERS {
+        let found = match name {
+            "x-content-type-options" => value == "nosniff" && security["ContentTypeOptions"].is_object(),
+            "referrer-policy" => security["ReferrerPolicy"]["ReferrerPolicy"] == value,
+            _ => others.iter().any(|header| header["Header"] == name && header["Value"] == value),
+        };
+        assert!(found, "{name}");
+    }
+    assert!(security["StrictTransportSecurity"]["AccessControlMaxAgeSec"].as_u64() > Some(86_400));
+    let function = only("AWS::CloudFront::Function");
+    let code = function["FunctionCode"].as_str().unwrap();
+    assert!(code.contains("function handler(event)") && code.len() < 10_240, "the limit of CloudFront");
+}
+
+#[test]
+fn page_of_the_console_is_uploaded_after_its_files() {
+    const CONSOLE: Console = Console {
+        page: r#"<meta name="pilothouse-profile" content="embedded" />"#,
+        assets: &[
+            Asset { path: "/assets/app-1.css", gzip: b"css" },
+            Asset { path: "/assets/app-1.js", gzip: b"js" },
+            Asset { path: "/assets/app-2.js", gzip: b"js" },
+            Asset { path: "/push-worker.js", gzip: b"worker" },
+        ],
+    };
+    let uploads = console_files::uploads(&CONSOLE);
+    let page = uploads.last().unwrap();
+    assert_eq!(page.files[0].0, "index.html");
+    assert!(String::from_utf8_lossy(&page.files[0].1).contains(r#"content="aws""#));
+    assert!(!page.is_gzip && page.cache_control == "no-cache");
+
+    let folder = tempfile::tempdir().unwrap();
+    console_files::write(&uploads, folder.path()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("values.py");
+    let list = folder.path().join("uploads.json");
+    let output = Command::new("python3").arg(script).arg("uploads").arg(list).output().unwrap();
+    let mut uploaded = Vec::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let fields: Vec<_> = line.split('\t').collect();
+        let option = |name: &str| fields.iter().position(|it| *it == name).map(|at| fields[at + 1]);
+        let is_gzip = option("--content-encoding") == Some("gzip");
+        for file in ["assets/app-1.css", "assets/app-1.js", "assets/app-2.js", "push-worker.js", "index.html"]
+        {
+            if folder.path().join(fields[0]).join(file).is_file() {
+                let cache = option("--cache-control").unwrap().to_owned();
+                uploaded.push((file, option("--content-type").unwrap().to_owned(), cache, is_gzip));
+            }
+        }
+    }
+    let immutable = "public, max-age=31536000, immutable";
+    let wanted = [
+        ("assets/app-1.css", "text/css; charset=utf-8", immutable, true),
+        ("assets/app-1.js", "text/javascript; charset=utf-8", immutable, true),
+        ("assets/app-2.js", "text/javascript; charset=utf-8", immutable, true),
+        ("push-worker.js", "text/javascript; charset=utf-8", "no-cache", true),
+        ("index.html", "text/html; charset=utf-8", "no-cache", false),
+    ];
+    let wanted =
+        wanted.map(|(file, kind, cache, is_gzip)| (file, kind.to_owned(), cache.to_owned(), is_gzip));
+    assert_eq!(uploaded, wanted);
 }
 
 /// `infra/deploy` runs this check before it updates the stack.

@@ -23,7 +23,11 @@ impl Description {
     }
 
     pub fn value(&self, name: &str) -> &str {
-        self.values[name].as_str().unwrap_or_else(|| panic!("{} has no {name}", self.file.display()))
+        self.find(name).unwrap_or_else(|| panic!("{} has no {name}", self.file.display()))
+    }
+
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.values[name].as_str()
     }
 
     pub fn token(&self, owner: &str) -> String {

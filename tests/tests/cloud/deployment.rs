@@ -15,6 +15,12 @@ const VARIABLE: &str = "PILOTHOUSE_CLOUD_DEPLOYMENT";
 const USUAL: &str = "target/deploy/ph-auth.json";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The web console of a deployment.
+pub(crate) struct ConsoleDeployment {
+    pub(crate) url: String,
+    pub(crate) bucket: String,
+}
+
 /// A deployment on a local cloud that evaluates policies.
 pub(crate) struct Deployment {
     pub(crate) http: reqwest::Client,
@@ -35,6 +41,8 @@ pub(crate) struct Deployment {
     pub(crate) stream_endpoint: String,
     /// Whether sidecars are ECS tasks.
     pub(crate) on_ecs: bool,
+    /// `None` if it was deployed without.
+    pub(crate) console: Option<ConsoleDeployment>,
     api_url: String,
     description: Description,
 }
@@ -55,6 +63,9 @@ impl Deployment {
             "{endpoint} evaluates no policies; start it with `localstack/up --auth`"
         );
         let sidecar_role = value("SidecarRoleArn");
+        let console = description
+            .find("ConsoleUrl")
+            .map(|url| ConsoleDeployment { url: url.to_owned(), bucket: value("ConsoleBucket") });
         Self {
             http,
             region: value("Region"),
@@ -71,6 +82,7 @@ impl Deployment {
             bus: value("EventBusName"),
             stream_endpoint: value("StreamEndpoint"),
             on_ecs: value("Runtime") == "ecs",
+            console,
             api_url: value("ApiUrl"),
             endpoint,
             sidecar_role,

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! localstack/up --auth
-//! localstack/deploy --prefix ph-auth
+//! localstack/deploy --prefix ph-auth --console yes
 //! cargo nextest run -p pilothouse-tests --test cloud --run-ignored all
 //! ```
 //!
@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod caller;
+mod console;
 mod deployment;
 mod iam;
 mod isolation;
