@@ -18,6 +18,9 @@ pub struct Deployment {
     pub api_url: String,
     /// The address of the WebSocket API.
     pub stream_url: String,
+    /// The address of the web console; `None` if it is not deployed.
+    #[serde(default)]
+    pub console_url: Option<String>,
     /// The issuer of the tokens of owners.
     #[serde(default)]
     pub issuer: Option<String>,
@@ -68,6 +71,8 @@ pub struct Place {
     pub url: String,
     /// The address of the WebSocket API, if it is a separate one.
     pub ws_url: Option<String>,
+    /// The address of the web console, if it is a separate one.
+    pub console_url: Option<String>,
     /// Issuer and audience for tokens minted here; `None` if the control plane accepts no such tokens.
     pub trust: Option<TokenSettings>,
     /// The data folder with the signing keys, if it is known.
@@ -82,6 +87,7 @@ impl Place {
                 profile: Profile::Embedded,
                 url: globals.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_LISTEN}")),
                 ws_url: None,
+                console_url: None,
                 trust: Some(TokenSettings::default()),
                 keys: globals.data.clone(),
             }),
@@ -105,6 +111,7 @@ impl Place {
             profile: Profile::Aws,
             url,
             ws_url: globals.ws_url.clone().or_else(|| deployment.map(|d| d.stream_url.clone())),
+            console_url: deployment.and_then(|d| d.console_url.clone()),
             trust: issuer.map(|issuer| TokenSettings {
                 issuer,
                 audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()),
@@ -152,15 +159,17 @@ mod tests {
     const FILE: &str = r#"{
         "ApiUrl": "http://127.0.0.1:4566/_aws/execute-api/abc/$default",
         "StreamUrl": "ws://127.0.0.1:4566/_aws/execute-api/def/live",
+        "ConsoleUrl": "https://d1.cloudfront.net",
         "Issuer": "https://issuer.example", "Audience": "pilothouse", "TableName": "pilothouse"
     }"#;
 
     #[test]
-    fn deployment_file_names_address_and_trusted_issuer() {
+    fn deployment_file_names_addresses_and_trusted_issuer() {
         let (_dir, globals) = deployed(FILE);
         let place = Place::of(&globals).unwrap();
         assert_eq!(place.url, "http://127.0.0.1:4566/_aws/execute-api/abc/$default");
         assert_eq!(place.ws_url.as_deref(), Some("ws://127.0.0.1:4566/_aws/execute-api/def/live"));
+        assert_eq!(place.console_url.as_deref(), Some("https://d1.cloudfront.net"));
         let trust = TokenSettings { issuer: "https://issuer.example".into(), audience: "pilothouse".into() };
         assert_eq!(place.trust, Some(trust));
     }

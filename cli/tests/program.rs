@@ -113,6 +113,37 @@ fn commands_of_the_embedded_server_refuse_the_aws_profile() {
 }
 
 #[test]
+fn console_of_a_deployment_is_opened_with_a_token() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("d.json");
+    let describe = |more: &str| {
+        let text = format!(
+            r#"{{"ApiUrl": "https://api.example", "StreamUrl": "wss://live.example", "Issuer": "https://issuer.example"{more}}}"#
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let aws = ["--profile", "aws", "--deployment", file.to_str().unwrap()];
+    let open = |more: &[&str]| pilothouse(home.path(), &[&aws[..], &["open", "--print"], more].concat());
+
+    describe("");
+    let output = open(&[]);
+    assert_eq!(code(&output), Some(2));
+    assert!(text(&output.stderr).contains("infra/deploy --console yes"), "{}", text(&output.stderr));
+
+    describe(r#", "ConsoleUrl": "https://d1.cloudfront.net""#);
+    // Nobody here has a token.
+    let output = open(&[]);
+    assert_eq!(text(&output.stdout), "https://d1.cloudfront.net/login\n", "{}", text(&output.stderr));
+    assert_eq!(code(&pilothouse(home.path(), &[&aws[..], &["token"]].concat())), Some(0));
+    let output = open(&[]);
+    let link = text(&output.stdout);
+    let token = link.trim().strip_prefix("https://d1.cloudfront.net/login#token=").unwrap();
+    assert_eq!(token.split('.').count(), 3, "{token}");
+    let output = open(&["--token", "a.b.c"]);
+    assert_eq!(text(&output.stdout), "https://d1.cloudfront.net/login#token=a.b.c\n");
+}
+
+#[test]
 fn deployment_is_found_by_its_file_and_uses_local_keys() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("d.json");

@@ -135,9 +135,6 @@ const fn embedded_only(command: &Command) -> Option<&'static str> {
         Command::Up(_) => Some(
             "`pilothouse up` starts the server of the embedded profile; a deployment in AWS is always up",
         ),
-        Command::Open(_) => {
-            Some("`pilothouse open` opens the console of the embedded server; remove --profile aws")
-        }
         Command::Logins(_) => {
             Some("`pilothouse logins` lists browsers of the embedded server; remove --profile aws")
         }

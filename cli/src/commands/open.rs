@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use pilothouse_api::console;
+use pilothouse_client::ApiError;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use serde_json::json;
@@ -14,13 +15,15 @@ use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::globals::Globals;
+use crate::profile::{Place, Profile};
 
 /// A file in the data folder that redirects the browser to the link. Other programs can read command lines, but not this file.
 const PAGE: &str = "console-link.html";
 
 /// Open the web console in a browser, logged in.
 ///
-/// If the browser fails to start, prints the link. The link works once, within 15 minutes.
+/// If the browser fails to start, prints the link. The link works once, within 15 minutes. With --profile aws, it contains a token, which
+/// is valid for an hour.
 #[derive(Debug, Args)]
 pub struct Open {
     /// The session to show: its id, 4 or more characters of it, or @last [default: the inbox]
@@ -40,10 +43,16 @@ impl Open {
             Some(session) => Some(format!("/sessions/{}", ctx.session_id(session).await?)),
             None => None,
         };
-        let code = ctx.client.console_code().await?;
-        let link = console::link(ctx.client.base().as_str(), &code.code, path.as_deref());
+        let (link, expires_in_seconds) = match globals.profile {
+            Profile::Embedded => {
+                let code = ctx.client.console_code().await?;
+                let link = console::link(ctx.client.base().as_str(), &code.code, path.as_deref());
+                (link, Some(code.expires_in_seconds))
+            }
+            Profile::Aws => (cloud_link(ctx, globals, path.as_deref())?, None),
+        };
         if ctx.json {
-            write_json(&json!({ "url": link, "expiresInSeconds": code.expires_in_seconds }))?;
+            write_json(&json!({ "url": link, "expiresInSeconds": expires_in_seconds }))?;
         } else if self.qr {
             write(&format!("{}\n{link}\n", qr_code(&link)?))?;
         } else if !self.print && std::io::stdout().is_terminal() && show(&link, globals)? {
@@ -53,6 +62,22 @@ impl Open {
         }
         Ok(Exit::Done)
     }
+}
+
+/// A link to the console of a deployment in AWS. It has no token if only the identity provider of the deployment has one.
+fn cloud_link(ctx: &Context, globals: &Globals, path: Option<&str>) -> Result<String, CliError> {
+    let console = Place::of(globals)?.console_url.ok_or_else(|| {
+        CliError::Usage(
+            "this deployment has no web console; deploy it with `infra/deploy --console yes`, or name the file of the deployment with --deployment"
+                .into(),
+        )
+    })?;
+    let token = match ctx.client.token() {
+        Ok(token) => Some(token),
+        Err(ApiError::NoCredentials) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(console::token_link(&console, token.as_deref(), path))
 }
 
 /// The link as a QR code of half blocks, dark on light, for terminals of any colours.

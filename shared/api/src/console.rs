@@ -1,4 +1,4 @@
-//! The login of the web console, which the embedded server serves below `/console`.
+//! The login of the web console: at the embedded server below `/console`, and in AWS with a token.
 
 use pilothouse_domain::console_login::ConsoleLogin;
 use pilothouse_domain::text::DeviceName;
@@ -47,6 +47,16 @@ pub struct ConsoleLoginsView {
     pub items: Vec<ConsoleLogin>,
 }
 
+/// A link to the console of a deployment in AWS that logs a browser in and then opens a page, by default the inbox. Without a token, the
+/// console asks for one.
+pub fn token_link(console: &str, token: Option<&str>, path: Option<&str>) -> String {
+    let parts = [("token", token), ("to", path)];
+    let parts: Vec<_> =
+        parts.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect();
+    let fragment = if parts.is_empty() { String::new() } else { format!("#{}", parts.join("&")) };
+    format!("{}/login{fragment}", console.trim_end_matches('/'))
+}
+
 /// A link that logs a browser in and then opens a page of the console, by default the inbox.
 pub fn link(server: &str, code: &str, path: Option<&str>) -> String {
     // A server that listens on all addresses is reached by the loopback address.
@@ -54,4 +64,20 @@ pub fn link(server: &str, code: &str, path: Option<&str>) -> String {
         server.trim_end_matches('/').replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let to = path.map(|path| format!("&to={path}")).unwrap_or_default();
     format!("{server}/login#code={code}{to}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_in_the_fragment_of_the_link() {
+        let console = "https://d1.cloudfront.net/";
+        assert_eq!(token_link(console, None, None), "https://d1.cloudfront.net/login");
+        assert_eq!(token_link(console, Some("a.b.c"), None), "https://d1.cloudfront.net/login#token=a.b.c");
+        assert_eq!(
+            token_link(console, Some("a.b.c"), Some("/sessions/1")),
+            "https://d1.cloudfront.net/login#token=a.b.c&to=/sessions/1"
+        );
+    }
 }

@@ -242,8 +242,13 @@ impl Client {
         serde_json::from_slice(body).map_err(|source| ApiError::Decode { status, source })
     }
 
+    /// The token that requests carry, for another program of the same owner. A minted one is valid for at least 30 minutes.
+    pub fn token(&self) -> Result<String, ApiError> {
+        self.credentials.token()
+    }
+
     fn authorization(&self) -> Result<HeaderValue, ApiError> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.credentials.token()?))
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.token()?))
             .map_err(|_| ApiError::InvalidToken)?;
         value.set_sensitive(true);
         Ok(value)
