@@ -3,7 +3,7 @@ import { consoleKey } from '../api/key'
 import { isCloud } from '../api/profile'
 import { bearerToken } from '../api/token'
 import { lostStreams, mark } from './outdated'
-import { Subscription, type Followed } from './subscription'
+import { Subscription, type Followed, type StreamFrame } from './subscription'
 import { throttled } from './throttle'
 
 /** The wait before the first repetition of a connection or read, in milliseconds; it doubles up to `LONGEST_DELAY`. */
@@ -44,7 +44,7 @@ function socketOfCloud(): WebSocket {
 }
 
 /** A stream that reconnects until it is closed. `place` is called for each connection, so that it can contain the last cursor. */
-export class LiveSocket<M extends { type: string }> {
+export class LiveSocket<M> {
   private socket: WebSocket | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private renewal: ReturnType<typeof setTimeout> | undefined
@@ -119,7 +119,7 @@ export class LiveSocket<M extends { type: string }> {
   private connect(): void {
     const place = this.place()
     const subscription =
-      isCloud && place.followed !== undefined ? new Subscription<M>(place.followed, place.after) : undefined
+      isCloud && place.followed !== undefined ? new Subscription(place.followed, place.after) : undefined
     const socket = subscription === undefined ? socketOfServer(place) : socketOfCloud()
     this.socket = socket
     let works = false
@@ -139,7 +139,7 @@ export class LiveSocket<M extends { type: string }> {
         this.receive(JSON.parse(text) as M)
         return
       }
-      let message: M | undefined
+      let message: StreamFrame | undefined
       try {
         message = subscription.accept(text)
       } catch (error) {
@@ -148,7 +148,7 @@ export class LiveSocket<M extends { type: string }> {
       }
       clearTimeout(this.answer)
       confirm()
-      if (message !== undefined) this.receive(message)
+      if (message !== undefined) this.receive(message as unknown as M)
     }
     socket.onclose = () => {
       this.forget()
@@ -157,7 +157,7 @@ export class LiveSocket<M extends { type: string }> {
     }
   }
 
-  private subscribe(socket: WebSocket, subscription: Subscription<M>): void {
+  private subscribe(socket: WebSocket, subscription: Subscription): void {
     socket.send(subscription.request())
     this.renewal = setTimeout(() => {
       this.subscribe(socket, subscription)

@@ -4,10 +4,14 @@ export type Followed = { sessionId: string } | { projectId: string } | { topic: 
 /** A message of the WebSocket API that is not one of the stream: a refusal, or a failure of API Gateway. */
 export class SubscriptionFailure extends Error {}
 
-interface Frame {
-  type?: string
+/** A message of a stream. */
+export interface StreamFrame {
+  type: string
   cursor?: string
 }
+
+/** A text of the WebSocket API. Failures of API Gateway have no type. */
+type Received = Partial<StreamFrame> & { data?: { detail?: string }; message?: string }
 
 /** A position in the journal of a session: the last entry, and how many messages of the next one were received. */
 function placeOf(cursor: string): readonly [number, number] | undefined {
@@ -24,7 +28,7 @@ function isAtMost([entry, within]: readonly [number, number], limit: readonly [n
  * arrive in order and at least once. Those of a session that the page already has are dropped, so that it receives what the embedded
  * server sends. Events of a project have an id, by which the page recognises them.
  */
-export class Subscription<M extends { type: string }> {
+export class Subscription {
   private isCaughtUp = false
 
   constructor(
@@ -38,18 +42,20 @@ export class Subscription<M extends { type: string }> {
   }
 
   /** The message in a text; `undefined` for a confirmation or a repetition. */
-  accept(text: string): M | undefined {
-    const frame = JSON.parse(text) as Frame & { data?: { detail?: string }; message?: string }
-    if (frame.type === undefined || frame.type === 'problem') {
-      throw new SubscriptionFailure(frame.data?.detail ?? frame.message ?? text)
+  accept(text: string): StreamFrame | undefined {
+    const received = JSON.parse(text) as Received
+    const { type, cursor } = received
+    if (type === undefined || type === 'problem') {
+      throw new SubscriptionFailure(received.data?.detail ?? received.message ?? text)
     }
-    if (frame.type === 'subscribed' || ('sessionId' in this.followed && this.isRepeated(frame))) return undefined
+    const frame = { ...received, type }
+    if (type === 'subscribed' || ('sessionId' in this.followed && this.isRepeated(frame))) return undefined
     // The list of decisions has no cursor.
-    if (frame.cursor !== undefined) this.after = frame.cursor
-    return frame as unknown as M
+    if (cursor !== undefined) this.after = cursor
+    return frame
   }
 
-  private isRepeated({ type, cursor }: Frame): boolean {
+  private isRepeated({ type, cursor }: StreamFrame): boolean {
     if (type === 'caught_up') {
       // Each subscription is answered by `caught_up`.
       const wasCaughtUp = this.isCaughtUp
