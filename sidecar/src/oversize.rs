@@ -228,6 +228,7 @@ fn cut_questions(questions: &mut Vec<Question>, limits: Limits) {
 fn cut_result(output: &mut SessionOutput) {
     // The control plane sets its own.
     output.violations.clear();
+    output.guardrails.clear();
     if let Some(result) = &mut output.result {
         let json = result.to_string();
         if json.len() > RESULT_BYTES {
@@ -316,6 +317,8 @@ fn pieces(mut text: &str, most: usize) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::value::OutputRules;
+
     use super::*;
 
     fn fitted(event: RawEvent) -> (Vec<RawEvent>, Vec<Blob>) {
@@ -479,7 +482,7 @@ mod tests {
             panic!("not the end of a turn: {events:?}")
         };
         let mut output = output.clone();
-        output.check_result(None);
+        output.check_result(&OutputRules::default());
         assert_eq!((output.tests_added, output.result.is_none(), output.violations.len()), (2, true, 1));
     }
 

@@ -1,6 +1,6 @@
 //! The decision log of a project.
 
-use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words, timeout_rule_in_words};
+use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words, timeout_rule_in_words, trip_in_words};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::{BrakeAction, BrakeActor, LoggedDecision};
@@ -91,6 +91,10 @@ fn row(logged: &LoggedDecision) -> [String; 3] {
             let why = workstream.as_ref().map(|it| format!("{it}: {subject}")).unwrap_or(subject);
             [what.to_owned(), decided.to_owned(), why]
         }
+        LoggedDecision::Guardrail { subject, guardrail, .. } => {
+            let why = guardrail.description.as_ref().map(ToString::to_string).unwrap_or_default();
+            [format!("guardrail {}", guardrail.name), trip_in_words(*subject, guardrail.action), why]
+        }
         LoggedDecision::Trust { change, .. } => {
             let what = words(&change.outcome.to_string());
             ["trust".to_owned(), format!("{} → {}", change.before, change.after), what]
@@ -118,11 +122,16 @@ mod tests {
               "effect": { "actionKind": "delete", "severity": "medium", "blastRadius": "small", "confidence": 1.0 },
               "effects": [{ "actionKind": "delete", "severity": "medium", "blastRadius": "small", "confidence": 1.0 }],
               "mode": "adaptive", "modeRevision": 0 },
+            { "at": now(), "type": "guardrail", "eventId": "0197b1c0-1111-7000-8000-00000000aaac", "number": 0,
+              "level": "input", "subject": "message",
+              "guardrail": { "name": "no cards", "action": "block", "description": "Cards are secret" } },
         ]))
         .unwrap();
         let shown = list(&entries, Style::PLAIN, now());
         assert!(shown.contains("adaptive → orchestrator"), "{shown}");
         assert!(shown.contains("delete always needs a person (adaptive)"), "{shown}");
         assert!(shown.contains("00abcd"), "{shown}");
+        assert!(shown.contains("guardrail no cards") && shown.contains("refused a message"), "{shown}");
+        assert!(shown.contains("Cards are secret"), "{shown}");
     }
 }

@@ -1,13 +1,14 @@
 //! Decisions of the inbox.
 
 use pilothouse_api::decisions::{
-    DecisionBadge, DecisionPage, DecisionView, rule_in_words, timeout_rule_in_words,
+    DecisionBadge, DecisionPage, DecisionView, rule_in_words, timeout_rule_in_words, trip_in_words,
 };
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::decision::{
     AutomaticRecovery, DecisionOption, DecisionSession, DecisionState, DecisionStatus, DecisionSubject,
     OnTimeout, OrphanAction, OrphanStage, Resolution, ResolutionDelivery, ResolutionType, ResolvedBy,
 };
+use pilothouse_domain::escalation::TripSubject;
 
 use super::Style;
 use super::brakes::scope_in_words;
@@ -146,7 +147,16 @@ pub(super) fn content(subject: &DecisionSubject, session: Option<&DecisionSessio
                 let text = format!("{} {}", it.place(), it.message);
                 format!("  {} {}\n", style.bold("violates its schema:"), line(&text, 160))
             });
-            std::iter::once(counted).chain(result).chain(violations).collect()
+            let guardrails = output.guardrails.iter().map(|trip| {
+                let why = trip.description.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                let predicate = trip_in_words(TripSubject::Output, trip.action);
+                format!(
+                    "  {} {}\n",
+                    style.bold("guardrail:"),
+                    line(&format!("{} {predicate}{why}", trip.name), 160)
+                )
+            });
+            std::iter::once(counted).chain(result).chain(violations).chain(guardrails).collect()
         }
         DecisionSubject::BrakeRelease { brake_id, scope, brake_reason } => format!(
             "  Release brake {brake_id} on {}\n  pulled because: {}\n",

@@ -57,7 +57,7 @@ export type AgentEvent = { agentId: string } & (
   | { type: 'completion'; summary: string; outcome: string }
   | { type: 'error'; message: string; recoverable: boolean }
   | { type: 'delegation'; action: string; reason: string }
-  | { type: 'guardrail'; guardrailName: string; tripped: boolean; message: string }
+  | { type: 'guardrail'; guardrailName: string; level?: string; action?: string; tripped: boolean; message: string }
   | { type: 'lifecycle'; action: string; reason: string }
   | { type: 'progress'; description: string; progressPct?: number }
   | { type: 'artifact'; artifactId: string; name: string; status: 'draft' | 'in_review' | 'approved' | 'rejected' }

@@ -533,7 +533,7 @@ function Subject({ decision }: { decision: DecisionView }) {
     case 'plan':
       return decision.sessionId === undefined ? null : <Plan sessionId={decision.sessionId} version={decision.version} />
     case 'output_review': {
-      const { filesChanged, testsAdded, allTestsPassing, commitSha, violations } = decision.output
+      const { filesChanged, testsAdded, allTestsPassing, commitSha, violations, guardrails } = decision.output
       return (
         <>
           <p>
@@ -548,6 +548,11 @@ function Subject({ decision }: { decision: DecisionView }) {
           {violations?.map((violation) => (
             <p key={JSON.stringify(violation)} className={s.problem}>
               {violation.path} {violation.message}
+            </p>
+          ))}
+          {guardrails?.map(({ name, action, description }) => (
+            <p key={name} className={s.problem}>
+              Guardrail {name} ({action}){description == null ? '' : `: ${description}`}
             </p>
           ))}
           {decision.sessionId !== undefined && <Changes decision={decision} sessionId={decision.sessionId} />}

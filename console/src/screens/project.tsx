@@ -403,6 +403,12 @@ function logText(entry: LoggedDecisionView): { what: string; decided: string } {
         what: entry.access.replaceAll('_', ' ') + (entry.workstream == null ? '' : ` of ${entry.workstream}`),
         decided: entry.allowed ? 'allowed' : 'denied',
       }
+    case 'guardrail': {
+      const { name, action } = entry.guardrail
+      const blocked = entry.subject === 'output' ? 'not allowed' : 'refused'
+      const decided = { block: blocked, ask: 'asks for a review', warn: 'warned', log: 'logged' }[action]
+      return { what: entry.subject, decided: `${decided}: guardrail ${name}` }
+    }
     case 'trust':
       return {
         what: 'trust',

@@ -49,7 +49,7 @@ pub struct SubmitOutput {
 }
 
 /// Responds with 202. The output takes effect at the end of the turn (decision 18). With `accepted: false`, it has no effect: the result
-/// violates the schema of the brief, and the agent has to correct it (decision 83).
+/// violates the schema of the brief, or a guardrail blocks it, and the agent has to correct it (decisions 79, 83).
 async fn submit_output(
     State(app): State<App>,
     caller: AgentCaller,
@@ -65,7 +65,7 @@ async fn submit_output(
         all_tests_passing,
         commit_sha,
         result,
-        violations: Vec::new(),
+        ..SessionOutput::default()
     };
     let activity = AgentActivity {
         function: "agent-output",
@@ -74,18 +74,18 @@ async fn submit_output(
         body: serde_json::to_value(&output).map_err(Problem::internal)?,
         view: None,
     };
-    let schema = app.clone();
+    let briefs = app.clone();
     let load =
-        async |context: CallerContext| schema.output_schema(&context.owner, context.project.as_ref()).await;
+        async |context: CallerContext| briefs.output_rules(&context.owner, context.project.as_ref()).await;
     super::change_with(
         State(app),
         &caller,
         id,
         activity,
         load,
-        |it, schema, ctx| {
+        |it, rules, ctx| {
             let mut output = output.clone();
-            output.check_result(schema.as_ref());
+            output.check_result(&rules);
             Ok(it.session.submit_output(output, ctx)?)
         },
         |it, events| CommandResponse::new(StatusCode::ACCEPTED, None, &submitted(it, events)),

@@ -89,7 +89,8 @@ impl RecoveryState {
         if let Some(cap) = self.project.value.definition().spending_cap.filter(|_| self.is_spent) {
             return Err(ProjectError::SpendingCapReached { cap: cap.usd() }.into());
         }
-        let restart = self.failed.conversation.restart(ctx)?;
+        let guardrails = self.agent.value.brief().input_guardrails();
+        let restart = self.failed.conversation.restart(guardrails, ctx)?;
         self.room.reserve(app)?;
         let mut new = LoadedConversation::new(restart.new);
         let (before, id) = (self.failed.conversation.session.id(), new.conversation.session.id());

@@ -1,5 +1,5 @@
-//! Writes changes of projects and of their agents' trust, and brakes on them, to the decision logs (decision 75). Verdicts and decisions are written by the
-//! commits that make them.
+//! Writes changes of projects and of their agents' trust, brakes on them, and guardrails that tripped on input or output, to the decision
+//! logs (decision 75). Verdicts and decisions are written by the commits that make them.
 //!
 //! Writing an entry again replaces it, so a repeated message changes nothing.
 
@@ -7,9 +7,12 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::brake::{Brake, BrakeEvent, BrakeScope};
 use pilothouse_domain::decision::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
-use pilothouse_domain::journal::AggregateJournalEntry;
-use pilothouse_domain::{ProjectAgent, ProjectAgentEvent, ProjectEvent};
+use pilothouse_domain::journal::{AggregateJournalEntry, JournalEntry};
+use pilothouse_domain::{ProjectAgent, ProjectAgentEvent, ProjectEvent, SessionEvent};
 use pilothouse_store::Commit;
+
+/// The guardrails that are logged in one commit.
+const TRIPS: usize = 50;
 
 pub(super) const fn concerns(event: &ProjectEvent) -> bool {
     matches!(event, ProjectEvent::ControlModeChanged { .. })
@@ -17,6 +20,35 @@ pub(super) const fn concerns(event: &ProjectEvent) -> bool {
 
 pub(super) const fn concerns_of_agent(event: &ProjectAgentEvent) -> bool {
     matches!(event, ProjectAgentEvent::TrustChanged { .. })
+}
+
+pub(super) const fn concerns_of_session(event: &SessionEvent) -> bool {
+    matches!(event, SessionEvent::GuardrailTripped { .. })
+}
+
+/// Logs guardrails that tripped. A brief has at most 50, so an entry of the journal can have more than a transaction takes.
+pub(super) async fn react_of_session(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
+    let Some(membership) = &entry.project else { return Ok(()) };
+    let trips = entry.events.iter().filter_map(|event| match event {
+        SessionEvent::GuardrailTripped { subject, guardrail } => Some((*subject, guardrail)),
+        _ => None,
+    });
+    let logged: Vec<_> = LoggedDecision::of_trips(entry.id, trips).collect();
+    for some in logged.chunks(TRIPS) {
+        let mut commit = Commit::new();
+        for logged in some {
+            commit.log_decision(&DecisionLogEntry {
+                owner_id: entry.owner_id.clone(),
+                project_id: membership.project_id,
+                agent_id: Some(membership.agent_id),
+                session_id: Some(entry.session_id),
+                at: entry.at,
+                logged: logged.clone(),
+            })?;
+        }
+        app.store.commit(commit).await?;
+    }
+    Ok(())
 }
 
 /// Logs a change of the control mode.

@@ -84,6 +84,7 @@ const fn concerns_project(event: &SessionEvent) -> bool {
         || trust::concerns(event)
         || spending::concerns(event)
         || decision_timeouts::concerns(event)
+        || decision_log::concerns_of_session(event)
         || crashes::concerns(event)
         || coherence::concerns(event)
         || injections::concerns(event)
@@ -278,6 +279,7 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     outcome = outcome.and(ticks::react(app, entry).await);
     outcome = outcome.and(spending::react(app, entry).await);
     outcome = outcome.and(decision_timeouts::react(app, entry).await);
+    outcome = outcome.and(decision_log::react_of_session(app, entry).await);
     outcome = outcome.and(search_index::react(app, entry).await);
     outcome = outcome.and(coherence::react(app, entry).await);
     outcome = outcome.and(injections::react(app, entry).await);

@@ -37,10 +37,10 @@ pub struct SubmittedOutput {
     pub status: AgentSessionStatus,
     /// Whether the output takes effect.
     pub accepted: bool,
-    /// How the result violates the schema of the brief, if the output is not accepted.
+    /// Why the output is not accepted: how the result violates the schema of the brief, and what guardrails of the brief do not allow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<OutputViolation>,
-    /// How often such an output will be returned before it is reviewed with its violations.
+    /// How often such an output will be returned before it is reviewed as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrections_left: Option<u8>,
 }

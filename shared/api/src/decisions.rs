@@ -7,7 +7,7 @@ use pilothouse_domain::decision::{
     DecisionSubject, LoggedDecision, OnTimeout, ResolutionType, ResolvedBy, TimeoutRule,
 };
 use pilothouse_domain::effect::{BlastRadius, Severity};
-use pilothouse_domain::escalation::DecidingRule;
+use pilothouse_domain::escalation::{DecidingRule, GuardrailAction, TripSubject};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{AgentSessionId, DecisionId, ProjectAgentId, Timestamp};
@@ -194,6 +194,24 @@ pub fn rule_in_words(rule: &DecidingRule) -> String {
         DecidingRule::NeverEscalate { entry } => format!("{entry} needs no person"),
         DecidingRule::Autonomy { action_kind } => format!("autonomy for {action_kind} was granted"),
         DecidingRule::ModeDefault { mode } => format!("default of the mode {mode}"),
+    }
+}
+
+/// What a guardrail that tripped did, as the predicate of a sentence.
+pub fn trip_in_words(subject: TripSubject, action: GuardrailAction) -> String {
+    let what = match subject {
+        TripSubject::Objective => "the objective",
+        TripSubject::Message => "a message to the agent",
+        TripSubject::Instruction => "the instruction for a retry",
+        TripSubject::Output => "the output",
+    };
+    match (subject, action) {
+        (TripSubject::Output, GuardrailAction::Block) => format!("does not allow {what}"),
+        (TripSubject::Output, GuardrailAction::Ask) => format!("asks for a review of {what}"),
+        (_, GuardrailAction::Block) => format!("refused {what}"),
+        (_, GuardrailAction::Ask | GuardrailAction::Warn | GuardrailAction::Log) => {
+            format!("tripped on {what}")
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::session::{Operation, SessionError};
 use pilothouse_domain::{AgentSession, AgentSessionId, DomainContext, Events, UserId};
 use pilothouse_store::{LoadedConversation, OwnerBrakes};
@@ -97,24 +98,65 @@ impl App {
         show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
     ) -> Result<CommandResponse, Problem> {
         let load = async || self.load_with_brakes(command, id).await;
-        let decide = |BrakedState { loaded, brakes }: BrakedState, ctx: &mut DomainContext<'_>| {
-            let mut is_held = false;
-            let under_brake = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
-                let held = hold_if_braked(&brakes, &mut it.session, ctx)?;
-                is_held = held.is_some();
-                let mut events = held.unwrap_or_default();
-                events.extend(decide(it, ctx)?);
-                Ok(events)
-            };
-            match self.decide_on_session(command, loaded, ctx, under_brake, &show)? {
-                Decision::Commit(mut commit, response) if is_held => {
-                    commit.unchanged_brakes(&command.owner, &brakes);
-                    Ok(Decision::Commit(commit, response))
-                }
-                decision => Ok(decision),
-            }
+        let decide = |state: BrakedState, ctx: &mut DomainContext<'_>| {
+            self.decide_under_brakes(command, state, ctx, &mut decide, &show)
         };
         self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    /// Like [`App::change_session_under_brakes`], for a domain call that sends a text to the agent. It receives the guardrails on the
+    /// input of the agent; those that refuse the text are recorded (decision 79).
+    ///
+    /// # Errors
+    /// [`SessionError::InputBlocked`], and those of [`App::change_session_under_brakes`].
+    pub async fn send_to_agent(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+        mut send: impl FnMut(
+            &mut Conversation,
+            &[InputGuardrail],
+            &mut DomainContext<'_>,
+        ) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        let load = async || {
+            let state = self.load_with_brakes(command, id).await?;
+            let guardrails = self.input_guardrails(&state.loaded.conversation.session).await?;
+            Ok((state, guardrails))
+        };
+        let decide = |(state, guardrails): (BrakedState, Vec<InputGuardrail>),
+                      ctx: &mut DomainContext<'_>| {
+            let send = |it: &mut Conversation, ctx: &mut DomainContext<'_>| send(it, &guardrails, ctx);
+            self.decide_under_brakes(command, state, ctx, send, &show)
+        };
+        let sent = self.unit_of_work().run_command(command, load, decide).await;
+        self.record_refusal(command, id, sent).await
+    }
+
+    fn decide_under_brakes(
+        &self,
+        command: &CommandContext,
+        BrakedState { loaded, brakes }: BrakedState,
+        ctx: &mut DomainContext<'_>,
+        decide: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+    ) -> Result<Decision<CommandResponse>, Problem> {
+        let mut is_held = false;
+        let under_brake = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
+            let held = hold_if_braked(&brakes, &mut it.session, ctx)?;
+            is_held = held.is_some();
+            let mut events = held.unwrap_or_default();
+            events.extend(decide(it, ctx)?);
+            Ok(events)
+        };
+        match self.decide_on_session(command, loaded, ctx, under_brake, show)? {
+            Decision::Commit(mut commit, response) if is_held => {
+                commit.unchanged_brakes(&command.owner, &brakes);
+                Ok(Decision::Commit(commit, response))
+            }
+            decision => Ok(decision),
+        }
     }
 
     /// The view of a session. A Queued session that a brake stops says so; only for such a session are the brakes read.

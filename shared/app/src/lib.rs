@@ -10,6 +10,7 @@
 //! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
 //! | [`batch`], [`queues`] | processing batches of messages; the queues of the broker |
 //! | [`projects`], [`briefing`] | projects of an owner and views of their agents; what happened in a project, in sentences |
+//! | [`guardrails`] | guardrails on what agents receive and submit |
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
 //! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
 //! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
@@ -29,6 +30,7 @@ pub mod disk;
 pub mod drafts;
 pub mod error;
 pub mod function;
+pub mod guardrails;
 pub mod http;
 pub mod integrations;
 pub mod journal_views;

@@ -5,8 +5,6 @@ use pilothouse_api::projects::{AgentView, SpendingView};
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::Decision;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::output_schema::OutputSchema;
-use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, Project, ProjectAccount, ProjectAgent, ProjectAgentId, ProjectId, UserId,
 };
@@ -144,20 +142,6 @@ impl App {
             Some(account) => Ok(account.value.ensure_covers_start(cap)?),
             None => Ok(()),
         }
-    }
-
-    /// The schema that the result of a session has to match; `None` without a project, or if the brief has none.
-    ///
-    /// # Errors
-    /// [`Problem`] when the store fails.
-    pub async fn output_schema(
-        &self,
-        owner: &UserId,
-        project: Option<&ProjectMembership>,
-    ) -> Result<Option<OutputSchema>, Problem> {
-        let Some(membership) = project else { return Ok(None) };
-        let agent = self.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
-        Ok(agent.and_then(|agent| agent.value.brief().output_schema.clone()))
     }
 
     /// Loads an agent of `owner` with its current session.

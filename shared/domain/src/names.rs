@@ -101,6 +101,8 @@ mod tests {
         is_that_of_json::<crate::effect::BlastRadius>();
         is_that_of_json::<crate::effect::Severity>();
         is_that_of_json::<crate::control_mode::ControlMode>();
+        is_that_of_json::<crate::escalation::GuardrailLevel>();
+        is_that_of_json::<crate::escalation::TripSubject>();
         is_that_of_json::<crate::journal::RepairRule>();
         is_that_of_json::<crate::knowledge::CoherenceCategory>();
         is_that_of_json::<crate::project::AgentStatus>();

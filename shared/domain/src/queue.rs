@@ -124,6 +124,11 @@ impl SessionMessageQueue {
         if message.sent { Err(QueueError::AlreadySent) } else { Ok(message) }
     }
 
+    /// Refuses a message that is not in the queue, or that was sent.
+    pub(crate) fn ensure_pending(&mut self, id: MessageId) -> Result<(), QueueError> {
+        self.pending_mut(id).map(|_| ())
+    }
+
     /// Index after the last message of this or a more urgent priority.
     fn end_of(&self, priority: MessagePriority) -> usize {
         self.messages.iter().position(|m| m.priority > priority).unwrap_or(self.messages.len())

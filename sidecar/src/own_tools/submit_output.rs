@@ -130,7 +130,7 @@ impl Tool for SubmitTool {
             all_tests_passing,
             commit_sha,
             result,
-            violations: Vec::new(),
+            ..SessionOutput::default()
         };
         let counted = format!("{files} files changed, {lines} lines written");
         match &self.destination {
@@ -145,7 +145,7 @@ impl Tool for SubmitTool {
     }
 }
 
-/// The control plane returns a result that violates the schema of the brief (decision 83).
+/// The control plane returns a result that violates the schema of the brief, or that a guardrail blocks (decisions 79, 83).
 async fn submit(api: &AgentApi, output: SessionOutput, counted: &str) -> ToolOutput {
     let SessionOutput {
         output_line_count,
@@ -163,9 +163,10 @@ async fn submit(api: &AgentApi, output: SessionOutput, counted: &str) -> ToolOut
     let path = format!("sessions/{}/output", api.session());
     api.post_checked(&path, &body, |response| match serde_json::from_value::<Response>(response.clone()) {
         Ok(Response { accepted: false, violations, corrections_left }) => {
-            let listed: Vec<_> = violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
+            let listed: Vec<_> =
+                violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
             ToolOutput::error(format!(
-                "Nothing was submitted, because the result does not match the schema of your brief:\n{}\nCorrect it and call \
+                "Nothing was submitted, because the result does not fit your brief:\n{}\nCorrect it and call \
                  the tool again. {corrections_left} more corrections are possible.",
                 listed.join("\n")
             ))

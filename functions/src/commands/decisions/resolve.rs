@@ -25,6 +25,7 @@ use pilothouse_domain::decision::{
 use pilothouse_domain::escalation::{
     DecidingRule, Listing, Policy, ReportedRisk, StandingApproval, ToolCall,
 };
+use pilothouse_domain::session::SessionError;
 use pilothouse_domain::text::Feedback;
 use pilothouse_domain::value::{Answer, ProjectMembership};
 use pilothouse_domain::{DecisionId, DomainContext, Project, ProjectAgent};
@@ -212,7 +213,16 @@ async fn resolve_decision(
         ResolveState::OfSession(state) => decide(&app, &command, &proposed, *state, ctx),
         ResolveState::Free(state) => decide_free(&app, &command, &proposed, *state, ctx),
     };
-    app.unit_of_work().run_command(&command, load, decide).await
+    let resolved = app.unit_of_work().run_command(&command, load, decide).await;
+    if !matches!(resolved, Err(Problem::Session(SessionError::InputBlocked(_)))) {
+        return resolved;
+    }
+    // A guardrail refuses the objective with which the agent would start again.
+    let decision = app.store.loaded_decision(&command.owner, id).await?;
+    match decision.and_then(|decision| decision.value.session_id()) {
+        Some(session) => app.record_refusal(&command, session, resolved).await,
+        None => resolved,
+    }
 }
 
 fn decide(

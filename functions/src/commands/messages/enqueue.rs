@@ -45,7 +45,8 @@ pub struct Enqueue {
     pub expected_turn_id: Option<TurnId>,
 }
 
-/// Responds with 201 and the message. The queue delivers it according to its priority (decision 29).
+/// Responds with 201 and the message. The queue delivers it according to its priority (decision 29). A message that a guardrail of the
+/// agent's brief blocks is refused with 409 `guardrail-blocked`.
 async fn enqueue_message(
     State(app): State<App>,
     command: CommandContext,
@@ -62,10 +63,10 @@ async fn enqueue_message(
     }
     let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));
     let enqueued = app
-        .change_session_under_brakes(
+        .send_to_agent(
             &command,
             id,
-            |it, ctx| {
+            |it, guardrails, ctx| {
                 let new = NewMessage {
                     message_id,
                     content: input.content.clone(),
@@ -73,7 +74,7 @@ async fn enqueue_message(
                     source: MessageSource::User,
                     expected_turn_id: input.expected_turn_id.clone(),
                 };
-                Ok(it.enqueue(new, ctx)?)
+                Ok(it.enqueue_guarded(new, guardrails, ctx)?)
             },
             |it| {
                 let closed = || it.closed_messages.iter().find(|m| m.message_id == message_id);

@@ -7,23 +7,21 @@ use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
 use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
-use pilothouse_domain::effect::{ActionKind, ToolGlob};
-use pilothouse_domain::escalation::{
-    ArgumentCondition, CallCondition, EscalationProtocol, GuardrailAction, GuardrailPolicy, ToolGuardrail,
-};
+use pilothouse_domain::escalation::{EscalationProtocol, GuardrailPolicy};
 use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{
     AgentBrief, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy, WorkspaceRequirements,
 };
 use pilothouse_domain::text::{
-    AdapterName, AgentDescription, AgentRole, ArgumentPattern, BriefConstraint, GuardrailDescription,
-    GuardrailName, ModelId, ToolDescription, ToolName, WorkstreamId,
+    AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, ToolDescription, ToolName,
+    WorkstreamId,
 };
 use pilothouse_domain::value::{InputSchema, ServerUri};
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::guardrails::GuardrailPolicyInput;
 use crate::commands::skills::definitions::schema_text;
 
 /// The brief of an agent.
@@ -50,7 +48,7 @@ pub struct BriefInput {
     /// counts.
     #[deserr(default)]
     pub escalation_protocol: Option<EscalationProtocol>,
-    /// Rules on tool calls that no approval overrides. Default: none.
+    /// Rules that no approval overrides, on tool calls, and on the input and the output of the agent. Default: none.
     #[deserr(default)]
     pub guardrail_policy: Option<GuardrailPolicyInput>,
     /// Limits of delegation to subagents and other agents. Default: those of the adapter.
@@ -133,81 +131,6 @@ impl From<McpServerInput> for McpServer {
     }
 }
 
-/// Rules on tool calls that no approval overrides.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct GuardrailPolicyInput {
-    /// Guardrails for tool calls: at most 50.
-    pub tool_guardrails: Vec<ToolGuardrailInput>,
-}
-
-/// A guardrail for tool calls.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ToolGuardrailInput {
-    /// The name, unique in the brief. The decision log has it.
-    pub name: GuardrailName,
-    /// Why the guardrail exists.
-    #[deserr(default)]
-    pub description: Option<GuardrailDescription>,
-    /// What happens to a call that fulfils the condition.
-    pub action: GuardrailAction,
-    /// To which calls it applies: at least one part.
-    pub condition: CallConditionInput,
-}
-
-/// Fulfilled if all of its parts are.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CallConditionInput {
-    /// A pattern of tool names: `*` matches any characters, `?` one.
-    #[deserr(default)]
-    pub tool: Option<ToolGlob>,
-    /// What the call does: one of these at least. Unlike `arguments`, this does not depend on how a command is written.
-    #[deserr(default)]
-    #[schemars(default)]
-    pub action_kinds: Vec<ActionKind>,
-    /// Conditions on the arguments: at most 10. All of them have to hold.
-    #[deserr(default)]
-    #[schemars(default)]
-    pub arguments: Vec<ArgumentConditionInput>,
-}
-
-/// A condition on an argument.
-#[derive(Debug, Clone, Deserr, JsonSchema)]
-#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ArgumentConditionInput {
-    /// A JSON pointer to the argument, such as `/command`. Default: any text in the arguments.
-    #[deserr(default)]
-    pub at: Option<String>,
-    /// A pattern of the whole text: `*` matches any characters, `?` one.
-    pub matches: ArgumentPattern,
-}
-
-impl GuardrailPolicyInput {
-    fn policy(self) -> GuardrailPolicy {
-        let argument = |ArgumentConditionInput { at, matches }: ArgumentConditionInput| ArgumentCondition {
-            at,
-            matches,
-        };
-        let guardrail = |input: ToolGuardrailInput| ToolGuardrail {
-            name: input.name,
-            description: input.description,
-            action: input.action,
-            condition: CallCondition {
-                tool: input.condition.tool,
-                action_kinds: input.condition.action_kinds.into_iter().collect(),
-                arguments: input.condition.arguments.into_iter().map(argument).collect(),
-            },
-        };
-        GuardrailPolicy { tool_guardrails: self.tool_guardrails.into_iter().map(guardrail).collect() }
-    }
-}
-
 impl BriefInput {
     /// The brief for an agent of `project`.
     ///
@@ -221,7 +144,7 @@ impl BriefInput {
             readable_workstreams: self.readable_workstreams.clone(),
             constraints: self.constraints.clone(),
             escalation_protocol: self.escalation_protocol.clone(),
-            guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicyInput::policy),
+            guardrail_policy: self.guardrail_policy.clone().map(GuardrailPolicy::from),
             delegation_policy: self.delegation_policy.clone(),
             session_policy: self.session_policy,
             workspace_requirements: self.workspace_requirements.clone(),

@@ -2,6 +2,7 @@
 //! current session.
 
 pub mod brief_changes;
+pub mod guardrails;
 pub mod input;
 pub mod kill;
 pub mod pause;

@@ -15,13 +15,15 @@ use pilothouse_app::session_start::{SessionPlan, StartRoom, StartState, show_key
 use pilothouse_app::ticks::ProjectTime;
 use pilothouse_app::unit_of_work::Decision;
 use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::escalation::TripSubject;
 use pilothouse_domain::project_agent::{AgentBrief, NewAgent, approval_bypasses};
+use pilothouse_domain::session::{SessionError, judge_input};
 use pilothouse_domain::template::SessionSpec;
 use pilothouse_domain::text::{Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AllowedModels, ModelField};
 use pilothouse_domain::{
-    AgentSkillId, AgentTemplateId, DomainContext, IdSource as _, Project, ProjectAgent, ProjectAgentId,
-    ProjectId, Usd,
+    AgentSkillId, AgentTemplateId, DomainContext, Events, IdSource as _, Project, ProjectAgent,
+    ProjectAgentId, ProjectId, Usd,
 };
 use pilothouse_store::LoadedAggregate;
 use schemars::JsonSchema;
@@ -97,7 +99,7 @@ impl SpawnAgent {
 }
 
 /// Responds with 201 when the session has a slot, or with 202 when it is Queued. Both responses contain the session's API key,
-/// which is not shown again.
+/// which is not shown again. An objective that a guardrail of the brief blocks is refused with 409 `guardrail-blocked`.
 async fn spawn_agent(
     State(app): State<App>,
     command: CommandContext,
@@ -126,6 +128,7 @@ async fn spawn_agent(
     let labels = &plan.session.new.settings.labels;
     let warnings = app.check_workspace(&command.owner, labels, &brief, "brief.").await?;
     app.refuse_unmetered(&plan.session.new).await?;
+    plan.events.extend(judge_objective(&app, &project, &brief, &input.objective).await?);
     let new = NewAgent {
         id: ProjectAgentId::new(FreshIds.fresh()),
         owner_id: command.owner.clone(),
@@ -157,6 +160,23 @@ fn field_of_model(field: ModelField, brief: &AgentBrief) -> String {
         // The template supplies the options if the brief has none.
         ModelField::Fallback if brief.provider_config.is_null() => "templateId".to_owned(),
         ModelField::Fallback => format!("brief.providerConfig.{}", AllowedModels::FALLBACK),
+    }
+}
+
+/// Judges the objective by the guardrails of the brief. A refusal is written to the decision log of the project, because no agent is
+/// created whose journal could have it.
+async fn judge_objective(
+    app: &App,
+    project: &Project,
+    brief: &AgentBrief,
+    objective: &Objective,
+) -> Result<Events, Problem> {
+    match judge_input(brief.input_guardrails(), TripSubject::Objective, objective.as_str()) {
+        Ok(tripped) => Ok(tripped),
+        Err(blocked) => {
+            app.log_refused_objective(project, &blocked).await?;
+            Err(SessionError::from(blocked).into())
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use pilothouse_app::http::{Problem, Session};
 use pilothouse_app::session_start::StartRoom;
 use pilothouse_domain::DomainContext;
 use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::text::Feedback;
 use pilothouse_runtime::AtCapacity;
 use pilothouse_store::LoadedConversation;
@@ -42,14 +43,16 @@ pub struct Retry {
     pub fresh: bool,
 }
 
-/// A session with the room for its next run.
+/// A session with the guardrails on the input of its agent, and the room for its next run.
 struct RetryState {
     loaded: LoadedConversation,
+    guardrails: Vec<InputGuardrail>,
     room: Result<(), AtCapacity>,
 }
 
 /// Responds with 202. The session is Queued and starts when a slot is free. The response contains the session's new API key,
-/// which is not shown again.
+/// which is not shown again. With 409 `guardrail-blocked`, a guardrail of the agent's brief blocks the instruction, or the objective that a
+/// new conversation begins with.
 async fn retry_session(
     State(app): State<App>,
     command: CommandContext,
@@ -66,17 +69,19 @@ async fn retry_session(
             command.check_version(session.control_version()).is_ok() && session.check_retry().is_ok();
         // A refused retry reserves no room.
         let room = if is_accepted { room.reserve(&app) } else { Ok(()) };
-        Ok(RetryState { loaded, room })
+        let guardrails = app.input_guardrails(session).await?;
+        Ok(RetryState { loaded, guardrails, room })
     };
-    let decide = |RetryState { loaded, room }: RetryState, ctx: &mut DomainContext<'_>| {
+    let decide = |RetryState { loaded, guardrails, room }: RetryState, ctx: &mut DomainContext<'_>| {
         let retry = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
-            let events = it.session.retry(additional_instruction.clone(), fresh, ctx)?;
+            let events = it.retry_guarded(additional_instruction.clone(), fresh, &guardrails, ctx)?;
             room?;
             Ok(events)
         };
         app.decide_on_session(&command, loaded, ctx, retry, accepted)
     };
-    let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
+    let retried = app.unit_of_work().run_command(&command, load, decide).await;
+    let mut response = app.record_refusal(&command, id, retried).await?;
     let retries =
         response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
     if let Some(object) = response.body.as_object_mut() {

@@ -10,10 +10,13 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::decision::{
     FreeDecision, FreeDecisionError, FreeStatus, OrphanAction, Recovery, Resolution, ResolvedBy,
 };
+use pilothouse_domain::escalation::BlockedInput;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::session::SessionError;
-use pilothouse_domain::{AgentSession, DecisionId, DomainContext, Project, ProjectAgent, ProjectAgentId};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, DecisionId, DomainContext, Project, ProjectAgent, ProjectAgentId,
+};
 use pilothouse_store::{Commit, Loaded};
 
 use crate::free_decisions::{FreeState, Recipient};
@@ -34,6 +37,18 @@ enum DueState {
     Recovery(Box<FreeState>, Recovery),
 }
 
+/// What a step did.
+#[derive(Default)]
+struct Step {
+    has_changed: bool,
+    /// The session whose agent could not start again, because a guardrail refuses its objective.
+    blocked: Option<(AgentSessionId, BlockedInput)>,
+}
+
+impl Step {
+    const CHANGED: Self = Self { has_changed: true, blocked: None };
+}
+
 /// Processes the due deadline of a free decision.
 ///
 /// # Errors
@@ -49,18 +64,25 @@ async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
     let room = Arc::new(StartRoom::default());
     let load = async || DueState::load(app, id, &room).await;
     let decide = |state: DueState, ctx: &mut DomainContext<'_>| match state {
-        DueState::Nothing => Ok(Decision::Unchanged(false)),
+        DueState::Nothing => Ok(Decision::Unchanged(Step::default())),
         DueState::Orphan { decision, project, replacement } => {
             let commit = follow_policy(app, *decision, &project, replacement, ctx)?;
-            Ok(Decision::Commit(commit, true))
+            Ok(Decision::Commit(commit, Step::CHANGED))
         }
         DueState::Recovery(state, preferred) => match recover(app, &state, preferred, ctx) {
             // The end of the process comes first. The deadline stays due.
-            Err(Problem::Session(SessionError::ProcessStopping)) => Ok(Decision::Unchanged(false)),
-            recovered => Ok(Decision::Commit(recovered?, true)),
+            Err(Problem::Session(SessionError::ProcessStopping)) => Ok(Decision::Unchanged(Step::default())),
+            recovered => {
+                let (commit, blocked) = recovered?;
+                Ok(Decision::Commit(commit, Step { has_changed: true, blocked }))
+            }
         },
     };
-    app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
+    let step: Step = app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await?;
+    if let Some((session, blocked)) = step.blocked {
+        app.record_blocked_input(session, &Cause::Clock, &blocked).await?;
+    }
+    Ok(step.has_changed)
 }
 
 impl DueState {
@@ -142,19 +164,25 @@ fn works(session: &AgentSession) -> bool {
 }
 
 /// Recovers the agent. If its session cannot be retried, it starts again; if that is refused, too, a person decides. A server without room
-/// for another sidecar refuses neither, and a process that is being stopped only delays a restart: the deadline stays due.
+/// for another sidecar refuses neither, and a process that is being stopped only delays a restart: the deadline stays due. Also returns
+/// why the objective was refused, if it was.
 fn recover(
     app: &App,
     state: &FreeState,
     preferred: Recovery,
     ctx: &mut DomainContext<'_>,
-) -> Result<Commit, Problem> {
+) -> Result<(Commit, Option<(AgentSessionId, BlockedInput)>), Problem> {
+    let mut blocked = None;
     let other = if preferred == Recovery::Resume { Recovery::Restart } else { Recovery::Resume };
     for recovery in [preferred, other] {
         let resolution = Resolution::ChooseOption { chosen_option_id: recovery.to_string(), rationale: None };
         match state.clone().resolve(app, &Cause::Clock, resolution, ResolvedBy::RecoveryPolicy, ctx) {
-            Ok((commit, _)) => return Ok(commit),
+            Ok((commit, _)) => return Ok((commit, blocked)),
             Err(early @ Problem::Session(SessionError::ProcessStopping)) => return Err(early),
+            Err(Problem::Session(SessionError::InputBlocked(refused))) => {
+                let session = state.decision.value.decision().session_id();
+                blocked = session.map(|session| (session, refused));
+            }
             Err(refused) if refused.status().is_client_error() => {
                 tracing::info!(decision = %state.decision.value.decision().id, %recovery, %refused, "not recovered");
             }
@@ -165,5 +193,5 @@ fn recover(
     decision.value.leave_to_person();
     let mut commit = Commit::new();
     commit.free_decision(&decision)?;
-    Ok(commit)
+    Ok((commit, blocked))
 }

@@ -1,5 +1,6 @@
 //! What the intake adds to a request: the verdict that a permission names (decision 75), and the timeout of a request in a project
-//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 83).
+//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 83), and the guardrails that trip on it
+//! (decision 79).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -49,7 +50,7 @@ pub(super) async fn attach_timeout(
     Ok(())
 }
 
-/// Checks the results of outputs against the schema of the brief. What the sidecar reports about that does not count.
+/// Checks the results of outputs against the schema and the guardrails of the brief. What the sidecar reports about that does not count.
 pub(super) async fn check_outputs(
     app: &App,
     session: &AgentSession,
@@ -59,8 +60,8 @@ pub(super) async fn check_outputs(
         if let AgentFact::TurnCompleted { output: Some(output), .. }
         | AgentFact::SessionEnded { output: Some(output), .. } = fact
         {
-            let schema = app.output_schema(session.owner_id(), session.project()).await?;
-            output.check_result(schema.as_ref());
+            let rules = app.output_rules(session.owner_id(), session.project()).await?;
+            output.check_result(&rules);
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use pilothouse_domain::artifact::{ArtifactKind, ArtifactStatus, Provenance};
 use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::decision::DecisionKind;
 use pilothouse_domain::effect::Severity;
+use pilothouse_domain::escalation::{GuardrailAction, GuardrailLevel};
 use pilothouse_domain::routing::{
     AgentEventType, CompletionOutcome, DelegationAction, ErrorTraits, LifecycleAction, ToolCallPhase,
 };
@@ -120,13 +121,19 @@ pub enum AgentEventContent {
         /// Why, in words.
         reason: String,
     },
-    /// A guardrail or a permission stopped a call.
+    /// A guardrail tripped, or a permission stopped a call.
     Guardrail {
         /// The name of the guardrail.
         guardrail_name: String,
-        /// Whether it blocked the call.
+        /// What the guardrail judges. Absent for a permission, and if the agent reports no known level.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        level: Option<GuardrailLevel>,
+        /// What the guardrail does. Absent for a permission, and for a guardrail of the agent's SDK.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        action: Option<GuardrailAction>,
+        /// Whether its condition was fulfilled. `false` is only reported by agents.
         tripped: bool,
-        /// What it stopped.
+        /// What it stopped, or on what it tripped.
         message: String,
     },
     /// The agent started, stopped, or ended.

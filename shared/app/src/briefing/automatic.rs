@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_api::briefing::BriefingSource;
-use pilothouse_api::decisions::{rule_in_words, timeout_rule_in_words};
+use pilothouse_api::decisions::{rule_in_words, timeout_rule_in_words, trip_in_words};
 use pilothouse_domain::decision::{
     BrakeAction, BrakeActor, Decision, DecisionLogEntry, LoggedDecision, ResolvedBy, TimeoutEffect,
 };
@@ -34,6 +34,15 @@ pub(super) struct AutomaticDecisions<'a> {
     decisions: BTreeMap<DecisionId, Entries<'a>>,
     brakes: BTreeMap<BrakeId, Entries<'a>>,
     trust: BTreeMap<ProjectAgentId, Entries<'a>>,
+    trips: BTreeMap<Trips, Entries<'a>>,
+}
+
+/// Trips of a guardrail of an agent on the same kind of text, or on its outputs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Trips {
+    agent: Option<ProjectAgentId>,
+    guardrail: String,
+    predicate: String,
 }
 
 /// Whether no person took the decision.
@@ -53,6 +62,7 @@ pub(super) const fn automatic_decision(entry: &DecisionLogEntry) -> Option<Decis
         | LoggedDecision::ControlMode { .. }
         | LoggedDecision::Brake { .. }
         | LoggedDecision::Knowledge { .. }
+        | LoggedDecision::Guardrail { .. }
         | LoggedDecision::Trust { .. } => None,
     }
 }
@@ -98,6 +108,14 @@ impl<'a> AutomaticDecisions<'a> {
             LoggedDecision::Brake { brake_id, by: BrakeActor::Timer | BrakeActor::System, .. } => {
                 self.brakes.entry(*brake_id).or_default().push(entry);
             }
+            LoggedDecision::Guardrail { subject, guardrail, .. } => {
+                let alike = Trips {
+                    agent: entry.agent_id,
+                    guardrail: one_line(guardrail.name.as_str(), 60),
+                    predicate: trip_in_words(*subject, guardrail.action),
+                };
+                self.trips.entry(alike).or_default().push(entry);
+            }
             LoggedDecision::Trust { .. } => {
                 if let Some(agent) = entry.agent_id {
                     self.trust.entry(agent).or_default().push(entry);
@@ -114,6 +132,12 @@ impl<'a> AutomaticDecisions<'a> {
     /// The entries about a brake that is in force.
     pub(super) fn take_brake(&mut self, id: BrakeId) -> Vec<(Timestamp, BriefingSource)> {
         sources(&self.brakes.remove(&id).unwrap_or_default())
+    }
+
+    /// A sentence for each guardrail of an agent that tripped on its input or output.
+    pub(super) fn take_trips(&mut self, names: &Names) -> Vec<Draft> {
+        let taken = std::mem::take(&mut self.trips);
+        taken.iter().filter_map(|(alike, entries)| tripped(alike, entries, names)).collect()
     }
 
     /// A sentence for each agent whose trust fell.
@@ -143,6 +167,14 @@ fn sources(entries: &[&DecisionLogEntry]) -> Vec<(Timestamp, BriefingSource)> {
         (entry.at, BriefingSource::DecisionLog { at: entry.at, entry: entry.logged.key() })
     };
     entries.iter().map(source).collect()
+}
+
+fn tripped(alike: &Trips, entries: &[&DecisionLogEntry], names: &Names) -> Option<Draft> {
+    // An agent whose objective was refused does not exist.
+    let agent = alike.agent.map_or("an agent that was not created", |id| names.get(id));
+    let times = if entries.len() == 1 { String::new() } else { format!(" {} times", entries.len()) };
+    let text = format!("The guardrail “{}” of {agent} {}{times}.", alike.guardrail, alike.predicate);
+    Some(Draft::about(text, sources(entries))?.of_agent(alike.agent))
 }
 
 fn judged(alike: &JudgedCalls, entries: &[&DecisionLogEntry], names: &Names) -> Option<Draft> {

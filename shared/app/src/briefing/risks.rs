@@ -21,6 +21,7 @@ enum Risk {
     Budget,
     Blocked,
     Unreported,
+    Guardrail,
     Anomaly,
     Trust,
 }
@@ -45,6 +46,9 @@ pub(super) fn risks(
         for (risk, draft) in risks_of(agent, facts, names.get(agent.id)) {
             drafts.push(risk, draft.of_agent(Some(agent.id)));
         }
+    }
+    for draft in automatic.take_trips(names) {
+        drafts.push(Risk::Guardrail, draft);
     }
     for draft in automatic.take_lost_trust(names) {
         drafts.push(Risk::Trust, draft);

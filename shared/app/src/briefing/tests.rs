@@ -187,6 +187,17 @@ fn trust(number: u32, minutes: i64, outcome: &str, before: i64, after: i64) -> D
     )
 }
 
+fn trip(number: u32, minutes: i64, name: &str, subject: &str, action: &str) -> DecisionLogEntry {
+    let level = if subject == "output" { "output" } else { "input" };
+    logged(
+        minutes,
+        json!({
+            "type": "guardrail", "eventId": id(number), "number": 0, "level": level, "subject": subject,
+            "guardrail": { "name": name, "action": action },
+        }),
+    )
+}
+
 fn system_brake(minutes: i64) -> DecisionLogEntry {
     logged(
         minutes,
@@ -264,6 +275,9 @@ fn eventful() -> BriefingFacts {
             taken(204, 9, None),
             trust(400, 10, "human_rejects_tool_call", 50, 48),
             trust(401, 11, "human_approves_tool_call", 48, 49),
+            trip(500, 12, "no cards", "message", "block"),
+            trip(501, 13, "no cards", "message", "block"),
+            trip(502, 14, "prices", "output", "ask"),
             system_brake(30),
         ],
         brakes: vec![brake()],
@@ -302,6 +316,8 @@ fn each_event_is_a_sentence_of_its_section() {
             "Writer (api, 000006) is paused, because its quota is used up.",
             "1 deliverable of Tester is blocked by an external cause; 2 of 4 are passed.",
             "Tester left files in its workspace that are not saved as artifacts.",
+            "The guardrail “prices” of Builder asks for a review of the output.",
+            "The guardrail “no cards” of Builder refused a message to the agent 2 times.",
             "Stopped acted after it had been stopped.",
             "The trust in Builder went from 50 to 49: 1 × human approves tool call, 1 × human rejects tool call.",
         ]
@@ -358,7 +374,7 @@ fn each_sentence_has_a_link_and_no_event_is_in_two() {
             assert!(!is_event || seen.insert(link.source.clone()), "twice: {link:?}");
         }
     }
-    assert_eq!(seen.len(), 21, "each event of the project is linked: {seen:#?}");
+    assert_eq!(seen.len(), 24, "each event of the project is linked: {seen:#?}");
 }
 
 #[test]

@@ -106,7 +106,13 @@ pub(super) fn request(decision: &Decision, names: &Names) -> String {
                 0 => String::new(),
                 number => format!(", it violates its schema in {}", count(number, "place")),
             };
-            format!("{agent} asks you to review its output: {files} changed, {tests}{violations}")
+            let tripped: Vec<_> = output.guardrails.iter().map(|trip| quoted(trip.name.as_str())).collect();
+            let guardrails = match tripped.len() {
+                0 => String::new(),
+                1 => format!(", the guardrail {} tripped on it", tripped.concat()),
+                _ => format!(", the guardrails {} tripped on it", tripped.join(", ")),
+            };
+            format!("{agent} asks you to review its output: {files} changed, {tests}{violations}{guardrails}")
         }
         DecisionSubject::BrakeRelease { scope, brake_reason, .. } => {
             format!("The brake on {} waits for its release: {}", braked(scope, names), quoted(brake_reason))

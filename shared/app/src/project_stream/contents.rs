@@ -100,6 +100,9 @@ fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
     match name {
         "guardrail" => C::Guardrail {
             guardrail_name: cut(given("name").and_then(Value::as_str).unwrap_or("guardrail"), MAX_NAME),
+            // Shims may send other levels than those of S2.
+            level: given("level").and_then(|level| serde_json::from_value(level.clone()).ok()),
+            action: None,
             tripped: given("tripped").and_then(Value::as_bool).unwrap_or(true),
             message,
         },
@@ -113,9 +116,13 @@ fn of_notice(name: &str, message: String, detail: Option<&Value>) -> C {
             };
             C::Error { message, traits }
         }
-        "permission_denied" => {
-            C::Guardrail { guardrail_name: "permission".to_owned(), tripped: true, message }
-        }
+        "permission_denied" => C::Guardrail {
+            guardrail_name: "permission".to_owned(),
+            level: None,
+            action: None,
+            tripped: true,
+            message,
+        },
         "api_error" | "command_failed" | "compaction_failed" | "conversation_lost" => {
             let category =
                 if name == "api_error" { ErrorCategory::Provider } else { ErrorCategory::Internal };
@@ -155,6 +162,7 @@ fn of_event(event: &SessionEvent, raw: Option<&RawEvent>, at: Timestamp) -> Opti
         EventClass::Progress => progress(event, words()),
         EventClass::Artifact => return artifact(event),
         EventClass::Coherence => return coherence(event),
+        EventClass::Guardrail => return guardrail(event, words()),
     })
 }
 
@@ -228,6 +236,17 @@ fn coherence(event: &SessionEvent) -> Option<C> {
     })
 }
 
+fn guardrail(event: &SessionEvent, message: String) -> Option<C> {
+    let SessionEvent::GuardrailTripped { subject, guardrail } = event else { return None };
+    Some(C::Guardrail {
+        guardrail_name: guardrail.name.to_string(),
+        level: Some(subject.level()),
+        action: Some(guardrail.action),
+        tripped: true,
+        message,
+    })
+}
+
 fn child_of(event: &SessionEvent) -> Option<String> {
     use SessionEvent as E;
     match event {
@@ -257,6 +276,8 @@ fn progress(event: &SessionEvent, description: String) -> C {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use pilothouse_domain::escalation::{GuardrailAction, GuardrailLevel};
+
     use super::*;
 
     fn of() -> ProjectMembership {
@@ -315,8 +336,27 @@ mod tests {
         let C::Error { traits, .. } = notice("agent_error", json!({ "category": "moon" })) else { panic!() };
         assert_eq!((traits.recoverable, traits.category), (true, ErrorCategory::Internal));
         let passed = json!({ "name": "no cards", "tripped": false });
-        let C::Guardrail { guardrail_name, tripped, .. } = notice("guardrail", passed) else { panic!() };
-        assert_eq!((&*guardrail_name, tripped), ("no cards", false));
+        let C::Guardrail { guardrail_name, tripped, level, .. } = notice("guardrail", passed) else {
+            panic!()
+        };
+        assert_eq!((&*guardrail_name, tripped, level), ("no cards", false, None));
+        let of_input = json!({ "name": "no cards", "tripped": true, "level": "input" });
+        let C::Guardrail { level, .. } = notice("guardrail", of_input) else { panic!() };
+        assert_eq!(level, Some(GuardrailLevel::Input));
+    }
+
+    #[test]
+    fn guardrail_of_the_brief_has_its_level_and_action() {
+        let event = json!({ "type": "SessionGuardrailTrippedEvent", "subject": "message",
+            "guardrail": { "name": "no cards", "action": "block", "description": "Cards are secret" } });
+        let event: SessionEvent = serde_json::from_value(event).unwrap();
+        let content = of_event(&event, None, Timestamp::from_millis(0));
+        let Some(C::Guardrail { guardrail_name, level, action, tripped, message }) = content else {
+            panic!()
+        };
+        assert_eq!((&*guardrail_name, tripped), ("no cards", true));
+        assert_eq!((level, action), (Some(GuardrailLevel::Input), Some(GuardrailAction::Block)));
+        assert_eq!(message, "The guardrail \"no cards\" refused a message to the agent: Cards are secret");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines of the activity stream: the text for each event.
 
+use pilothouse_api::decisions::trip_in_words;
 use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::output_schema::OutputViolation;
 use pilothouse_domain::session::{Disk, WorkStop};
@@ -41,6 +42,11 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
         ),
         E::OutputReturned { violations, corrections_left } => {
             (T::Notice, output_returned(violations, *corrections_left))
+        }
+        E::GuardrailTripped { subject, guardrail } => {
+            let why = guardrail.description.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let predicate = trip_in_words(*subject, guardrail.action);
+            (T::Notice, format!("The guardrail \"{}\" {predicate}{why}", guardrail.name))
         }
         E::Approved { .. } => (T::StatusChange, "Completed: output approved".to_owned()),
         E::Closed {} => (T::StatusChange, "Completed: closed".to_owned()),
@@ -286,7 +292,7 @@ fn output_returned(violations: &[OutputViolation], corrections_left: u8) -> Stri
         all => format!(", and {} more", all - 1),
     };
     format!(
-        "The output does not match the schema and is returned to the agent ({corrections_left} more corrections){}{more}",
+        "The output is returned to the agent ({corrections_left} more corrections){}{more}",
         first.unwrap_or_default()
     )
 }

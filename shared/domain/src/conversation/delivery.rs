@@ -1,9 +1,10 @@
 //! Delivering messages to the agent (decisions 28 to 30).
 
 use super::Conversation;
+use crate::escalation::{InputGuardrail, TripSubject};
 use crate::queue::{QueueError, SessionMessage};
 use crate::session::AgentSessionStatus as S;
-use crate::session::{AgentSession, InFlight, InFlightStep, Operation, SessionError};
+use crate::session::{AgentSession, InFlight, InFlightStep, Operation, SessionError, judge_input};
 use crate::text::{MessageContent, cut};
 use crate::value::{MessagePriority, MessageSource, MessageStatus};
 use crate::{CommandRef, DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
@@ -53,6 +54,17 @@ impl Conversation {
 
     /// Adds a message to the queue (S0 8.7 `Enqueue`). The session's status is checked in the same change (decision 28).
     pub fn enqueue(&mut self, new: NewMessage, ctx: &DomainContext<'_>) -> Result<Events, EnqueueError> {
+        self.enqueue_guarded(new, &[], ctx)
+    }
+
+    /// Like [`Self::enqueue`], for an agent whose brief has guardrails on its input.
+    pub fn enqueue_guarded(
+        &mut self,
+        new: NewMessage,
+        guardrails: &[InputGuardrail],
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, EnqueueError> {
+        let mut tripped = Events::new();
         // The queue itself compares a message that it already has (decision 28).
         if self.queue.get(new.message_id).is_none() {
             self.session.check(Operation::AcceptMessage)?;
@@ -65,12 +77,30 @@ impl Conversation {
                 let what = "take a message within its turn; send it without `expectedTurnId`, and it becomes the first after the turn";
                 return Err(SessionError::NotCapable { what }.into());
             }
+            tripped = judge_input(guardrails, TripSubject::Message, new.content.as_str())
+                .map_err(SessionError::from)?;
         }
         let immediate = new.priority == MessagePriority::Immediate;
         let mut events = self.queue.enqueue(new.pending(ctx.now))?;
         if immediate && !events.is_empty() {
             events.extend(self.session.report_missing(AgentSession::NO_STEERING));
         }
+        events.extend(tripped);
+        Ok(events)
+    }
+
+    /// Replaces the text of a pending message, for an agent whose brief may have guardrails on its input.
+    pub fn edit_message(
+        &mut self,
+        id: MessageId,
+        content: MessageContent,
+        guardrails: &[InputGuardrail],
+    ) -> Result<Events, EnqueueError> {
+        self.queue.ensure_pending(id)?;
+        let tripped = judge_input(guardrails, TripSubject::Message, content.as_str());
+        let tripped = tripped.map_err(SessionError::from)?;
+        let mut events = self.queue.edit(id, content)?;
+        events.extend(tripped);
         Ok(events)
     }
 

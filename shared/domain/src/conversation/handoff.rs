@@ -1,7 +1,9 @@
 //! The work of a session that another one continues, or none (decisions 30, 34).
 
 use super::Conversation;
-use crate::session::{AgentSessionStatus, Grace, SessionError, WorkStop};
+use crate::escalation::{InputGuardrail, TripSubject};
+use crate::session::{AgentSessionStatus, Grace, SessionError, WorkStop, judge_input};
+use crate::text::Feedback;
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, DomainContext, Events, SessionChainId, SessionEvent};
 
@@ -29,18 +31,50 @@ impl Conversation {
         self.enqueue_internal_parts(&text, ctx)
     }
 
-    /// Starts the agent of a project again in a new session, which receives the messages that wait (decision 81).
+    /// Starts the agent of a project again in a new session, which receives the objective and the messages that wait (decision 81).
     ///
     /// # Errors
     /// The session did not fail, continues elsewhere, or has used up its budget; [`SessionError::ProcessStopping`] until its run has
-    /// ended.
-    pub fn restart(&mut self, ctx: &mut DomainContext<'_>) -> Result<Restart, SessionError> {
+    /// ended; [`SessionError::InputBlocked`] if a guardrail of the current brief refuses the objective.
+    pub fn restart(
+        &mut self,
+        guardrails: &[InputGuardrail],
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Restart, SessionError> {
+        self.session.check_restart()?;
+        let tripped = judge_input(guardrails, TripSubject::Objective, self.session.objective().as_str())?;
         let id = ctx.session_id();
-        let (session, of_new) = self.session.restart(id, ctx)?;
+        let (session, mut of_new) = self.session.restart(id, ctx)?;
+        of_new.extend(tripped);
         let queue = self.queue.hand_off();
         let message_ids = queue.messages().iter().map(|message| message.message_id).collect();
         let of_failed = vec![SessionEvent::Restarted { continuation: id, message_ids }];
         Ok(Restart { new: Self::new(session, queue), of_new, of_failed })
+    }
+
+    /// Retries a failed session (decision 24). Its agent receives the instruction and, in a new conversation, the objective once more.
+    ///
+    /// # Errors
+    /// Those of [`crate::AgentSession::retry`]; [`SessionError::InputBlocked`] if a guardrail of the brief refuses a text.
+    pub fn retry_guarded(
+        &mut self,
+        instruction: Option<Feedback>,
+        fresh: bool,
+        guardrails: &[InputGuardrail],
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.session.check_retry()?;
+        let mut tripped = Events::new();
+        if fresh {
+            let objective = self.session.objective().as_str();
+            tripped.extend(judge_input(guardrails, TripSubject::Objective, objective)?);
+        }
+        if let Some(instruction) = &instruction {
+            tripped.extend(judge_input(guardrails, TripSubject::Instruction, instruction.as_str())?);
+        }
+        let mut events = self.session.retry(instruction, fresh, ctx)?;
+        events.extend(tripped);
+        Ok(events)
     }
 
     /// Records that no session continues the work, because the chain ended, and cancels all messages.

@@ -227,11 +227,11 @@ impl Conversation {
     }
 }
 
-/// The message about an output whose result violates the schema of the brief.
+/// The message about an output that violates the schema of the brief, or that a guardrail blocks.
 fn returned_output(violations: &[OutputViolation]) -> String {
     let listed: Vec<_> = violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
     let text = format!(
-        "Your output does not match the JSON Schema of your brief:\n\n{}\n\nCorrect the result and submit it again.",
+        "Your output does not fit your brief:\n\n{}\n\nCorrect the result and submit it again.",
         listed.join("\n")
     );
     cut(&text, MAX_RETURNED_OUTPUT)

@@ -1,5 +1,5 @@
-//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions and their timeouts, brakes, uses of the project's
-//! knowledge, and changes of mode and trust, each with its reason.
+//! The decision log of a project (S2; decision 75): verdicts on tool calls, decisions and their timeouts, guardrails on input and output,
+//! brakes, uses of the project's knowledge, and changes of mode and trust, each with its reason.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::{
 use crate::brake::{BrakeEvent, BrakeInitiator, BrakeScope, ReleasedBy};
 use crate::control_mode::{ControlMode, ModeRevision};
 use crate::effect::{Effect, Effects, Severity};
-use crate::escalation::{DecidingRule, Verdict, VerdictKind};
+use crate::escalation::{DecidingRule, GuardrailLevel, GuardrailTrip, TripSubject, Verdict, VerdictKind};
 use crate::knowledge::KnowledgeAccess;
 use crate::text::WorkstreamId;
 use crate::trust::TrustEntry;
@@ -117,6 +117,16 @@ pub enum LoggedDecision {
         /// The id of the artifact or decision, the path of a new artifact, or the words of a search.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
+    },
+    /// A guardrail of a brief tripped on a text for the agent, or on its output (S2 `GuardrailEvent`). Verdicts show those on tool
+    /// calls.
+    Guardrail {
+        event_id: EventId,
+        /// Tells the guardrails of one event apart.
+        number: u32,
+        level: GuardrailLevel,
+        subject: TripSubject,
+        guardrail: GuardrailTrip,
     },
     /// The trust of an agent changed.
     Trust { event_id: EventId, change: Box<TrustEntry> },
@@ -267,8 +277,23 @@ impl LoggedDecision {
             | Self::ControlMode { .. }
             | Self::Brake { .. }
             | Self::Knowledge { .. }
+            | Self::Guardrail { .. }
             | Self::Trust { .. } => None,
         }
+    }
+
+    /// Guardrails that tripped, by their numbers.
+    pub fn of_trips<'a>(
+        event_id: EventId,
+        trips: impl IntoIterator<Item = (TripSubject, &'a GuardrailTrip)>,
+    ) -> impl Iterator<Item = Self> {
+        (0..).zip(trips).map(move |(number, (subject, guardrail))| Self::Guardrail {
+            event_id,
+            number,
+            level: subject.level(),
+            subject,
+            guardrail: guardrail.clone(),
+        })
     }
 
     /// The key of a verdict.
@@ -285,6 +310,7 @@ impl LoggedDecision {
             Self::ControlMode { event_id, revision, .. } => format!("mode-{event_id}-{}", revision.get()),
             Self::Brake { event_id, .. } => format!("brake-{event_id}"),
             Self::Knowledge { access_id, .. } => format!("knowledge-{access_id}"),
+            Self::Guardrail { event_id, number, .. } => format!("guardrail-{event_id}-{number}"),
             Self::Trust { event_id, .. } => format!("trust-{event_id}"),
         }
     }

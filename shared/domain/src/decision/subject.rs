@@ -205,6 +205,9 @@ impl DecisionSubject {
             Self::BrakeRelease { .. } | Self::CrashRecovery { .. } | Self::HandoffFailed { .. } => {
                 Some((Severity::High, BlastRadius::Small))
             }
+            Self::OutputReview { output, .. } if output.is_guarded() => {
+                Some((Severity::High, BlastRadius::Small))
+            }
             // Nothing stops while it waits.
             Self::Autonomy { .. } => Some((Severity::Low, BlastRadius::Small)),
             // The review of the issue has the severity.

@@ -1,4 +1,5 @@
-//! Guardrails of a brief: rules on tool calls that no approval overrides (S2 `GuardrailSpec`; decision 79).
+//! Guardrails of a brief: rules that no approval overrides, on tool calls, and on the input and the output of an agent (S2
+//! `GuardrailSpec`; decision 79).
 
 use std::collections::BTreeSet;
 
@@ -7,13 +8,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ToolCall;
+use super::content_guardrail::{InputGuardrail, OutputGuardrail};
 use crate::effect::{ActionKind, ToolGlob, glob_matches};
 use crate::text::{ArgumentPattern, GuardrailDescription, GuardrailName};
 
-/// The guardrails of an agent. Conditions on the input or the output of the agent are not supported.
+/// The guardrails of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardrailPolicy {
+    /// Guardrails for texts that are sent to the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input_guardrails: Vec<InputGuardrail>,
+    /// Guardrails for outputs of the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output_guardrails: Vec<OutputGuardrail>,
     /// Guardrails for tool calls.
     #[serde(default)]
     pub tool_guardrails: Vec<ToolGuardrail>,
@@ -34,15 +42,15 @@ pub struct ToolGuardrail {
     pub condition: CallCondition,
 }
 
-/// What happens to a call.
+/// What happens to a tool call, a text for the agent, or an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuardrailAction {
-    /// The call is denied.
+    /// The call is denied, the text is refused, or the output is returned to the agent.
     Block,
-    /// A person decides about each such call.
+    /// A person decides about each such call, or reviews the output before all others. Not possible for a text.
     Ask,
-    /// The call is judged by the other rules, and the decision log names the guardrail.
+    /// The call is judged by the other rules, the text or the output is accepted, and the decision log names the guardrail.
     Warn,
     /// The same.
     Log,
@@ -63,11 +71,11 @@ pub struct CallCondition {
     pub arguments: Vec<ArgumentCondition>,
 }
 
-/// A condition on an argument.
+/// A condition on an argument of a tool call, or on a value of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArgumentCondition {
-    /// A JSON pointer to the argument, such as `/command`. By default, any text in the arguments counts.
+    /// A JSON pointer to the value, such as `/command`. By default, any text in the arguments or the result counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// A pattern of the whole text: `*` matches any characters, `?` one.
@@ -76,12 +84,20 @@ pub struct ArgumentCondition {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuardrailViolation {
+    #[error("must have at most {max} guardrails in total")]
+    TooManyGuardrails { max: usize },
     #[error("must have at most {max} entries")]
     TooMany { max: usize },
     #[error("is the name of another guardrail, too")]
     DuplicateName,
     #[error("must have `tool`, `actionKinds` or `arguments`")]
     NoCondition,
+    #[error("must have `text`")]
+    NoText,
+    #[error("must have `result`")]
+    NoResult,
+    #[error("must be `block`, `warn` or `log`, because nobody is asked about a text for the agent")]
+    AskAboutInput,
     #[error("must be a JSON pointer such as `/command`, with at most {max} characters")]
     Pointer { max: usize },
 }
@@ -89,21 +105,26 @@ pub enum GuardrailViolation {
 impl GuardrailPolicy {
     pub const MAX_GUARDRAILS: usize = 50;
 
-    /// Names every violation with its path.
+    /// Names every violation with its path below the policy.
     pub fn check(&self) -> Vec<(String, GuardrailViolation)> {
-        const ROOT: &str = "toolGuardrails";
-        let mut found = Vec::new();
-        if self.tool_guardrails.len() > Self::MAX_GUARDRAILS {
-            let too_many = GuardrailViolation::TooMany { max: Self::MAX_GUARDRAILS };
-            return vec![(ROOT.to_owned(), too_many)];
+        let Self { input_guardrails, output_guardrails, tool_guardrails } = self;
+        if input_guardrails.len() + output_guardrails.len() + tool_guardrails.len() > Self::MAX_GUARDRAILS {
+            let too_many = GuardrailViolation::TooManyGuardrails { max: Self::MAX_GUARDRAILS };
+            return vec![(String::new(), too_many)];
         }
-        let mut names = BTreeSet::new();
-        for (at, guardrail) in self.tool_guardrails.iter().enumerate() {
-            if !names.insert(guardrail.name.as_str()) {
-                found.push((format!("{ROOT}[{at}].name"), GuardrailViolation::DuplicateName));
+        let input = input_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
+        let output = output_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
+        let tool = tool_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
+        let input = input.map(|checked| ("inputGuardrails", checked));
+        let output = output.map(|checked| ("outputGuardrails", checked));
+        let checked = input.chain(output).chain(tool.map(|checked| ("toolGuardrails", checked)));
+        let (mut found, mut names) = (Vec::new(), BTreeSet::new());
+        for (root, (at, (name, violations))) in checked {
+            if !names.insert(name.as_str()) {
+                found.push((format!("{root}[{at}].name"), GuardrailViolation::DuplicateName));
             }
-            let within = |(path, violation)| (format!("{ROOT}[{at}].condition{path}"), violation);
-            found.extend(guardrail.condition.check().into_iter().map(within));
+            let within = |(path, violation)| (format!("{root}[{at}]{path}"), violation);
+            found.extend(violations.into_iter().map(within));
         }
         found
     }
@@ -117,16 +138,8 @@ impl CallCondition {
         if self.tool.is_none() && self.action_kinds.is_empty() && self.arguments.is_empty() {
             found.push((String::new(), GuardrailViolation::NoCondition));
         }
-        if self.arguments.len() > Self::MAX_ARGUMENTS {
-            let too_many = GuardrailViolation::TooMany { max: Self::MAX_ARGUMENTS };
-            found.push((".arguments".to_owned(), too_many));
-        }
-        for (at, argument) in self.arguments.iter().enumerate() {
-            if argument.at.as_ref().is_some_and(|at| !ArgumentCondition::is_pointer(at)) {
-                let wrong = GuardrailViolation::Pointer { max: ArgumentCondition::MAX_POINTER };
-                found.push((format!(".arguments[{at}].at"), wrong));
-            }
-        }
+        let arguments = ArgumentCondition::check_all(&self.arguments, Self::MAX_ARGUMENTS);
+        found.extend(arguments.map(|(path, violation)| (format!(".arguments{path}"), violation)));
         found
     }
 
@@ -141,16 +154,27 @@ impl CallCondition {
 impl ArgumentCondition {
     pub const MAX_POINTER: usize = 200;
 
-    fn is_pointer(text: &str) -> bool {
-        text.starts_with('/') && text.chars().count() <= Self::MAX_POINTER
+    /// Names every violation of a list of conditions, with its path below the list.
+    pub(super) fn check_all(all: &[Self], max: usize) -> impl Iterator<Item = (String, GuardrailViolation)> {
+        let too_many = (all.len() > max).then_some((String::new(), GuardrailViolation::TooMany { max }));
+        let wrong = all.iter().enumerate().filter(|(_, condition)| !condition.has_pointer());
+        let wrong = wrong
+            .map(|(at, _)| (format!("[{at}].at"), GuardrailViolation::Pointer { max: Self::MAX_POINTER }));
+        too_many.into_iter().chain(wrong)
     }
 
-    fn holds(&self, arguments: &Value) -> bool {
-        let argument = match &self.at {
-            Some(at) => arguments.pointer(at),
-            None => Some(arguments),
+    /// Whether `at` is a JSON pointer or absent.
+    fn has_pointer(&self) -> bool {
+        self.at.as_ref().is_none_or(|at| at.starts_with('/') && at.chars().count() <= Self::MAX_POINTER)
+    }
+
+    /// Whether the condition holds for the arguments of a call, or for a result.
+    pub(super) fn holds(&self, value: &Value) -> bool {
+        let value = match &self.at {
+            Some(at) => value.pointer(at),
+            None => Some(value),
         };
-        argument.is_some_and(|argument| self.matches_text_in(argument))
+        value.is_some_and(|value| self.matches_text_in(value))
     }
 
     fn matches_text_in(&self, argument: &Value) -> bool {
@@ -166,6 +190,12 @@ impl ArgumentCondition {
 }
 
 impl ToolGuardrail {
+    /// Names every violation with its path below the guardrail.
+    fn check(&self) -> Vec<(String, GuardrailViolation)> {
+        let of_condition = self.condition.check().into_iter();
+        of_condition.map(|(path, violation)| (format!(".condition{path}"), violation)).collect()
+    }
+
     pub(super) fn trips(&self, call: &ToolCall<'_>) -> bool {
         self.condition.holds(call)
     }

@@ -2,9 +2,11 @@
 //!
 //! [`evaluate`] is a pure function. Each effect of a call gets a verdict by the first rule that applies: the agent's list
 //! of tools, a guardrail, `alwaysEscalate`, a person's `alwaysApprove`, `escalateWhen`, the minimum approval rate, `neverEscalate`, granted autonomy, the
-//! default of the mode. The strictest verdict over the effects decides.
+//! default of the mode. The strictest verdict over the effects decides. Guardrails on the input and the output of an agent are judged where
+//! a text is sent, and where an output is checked.
 
 mod allow_list;
+mod content_guardrail;
 mod engine;
 mod entry;
 mod guardrail;
@@ -13,6 +15,10 @@ mod protocol;
 mod violation;
 
 pub use allow_list::{AllowedCommands, BASH, ListedCall, Listing, ToolAllowList};
+pub use content_guardrail::{
+    BlockedInput, GuardrailLevel, GuardrailTrip, InputCondition, InputGuardrail, OutputCondition,
+    OutputGuardrail, TripSubject,
+};
 pub use engine::{
     AgentTrust, DecidingRule, Policy, ReportedRisk, StandingApproval, ToolCall, Verdict, VerdictKind,
     evaluate,

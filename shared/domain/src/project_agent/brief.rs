@@ -14,12 +14,14 @@ use super::session_policy::{SessionPolicy, SessionPolicyViolation};
 use super::workspace::{WorkspaceRequirements, WorkspaceViolation};
 use crate::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use crate::escalation::{
-    EscalationProtocol, GuardrailPolicy, GuardrailViolation, ProtocolViolation, ToolGuardrail, Violations,
+    EscalationProtocol, GuardrailPolicy, GuardrailViolation, InputGuardrail, ProtocolViolation,
+    ToolGuardrail, Violations,
 };
 use crate::injection::{ContextInjectionPolicy, PolicyViolation};
 use crate::output_schema::{OutputSchema, SchemaViolation};
 use crate::project::Project;
 use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
+use crate::value::OutputRules;
 
 /// The brief of an agent.
 ///
@@ -43,7 +45,7 @@ pub struct AgentBrief {
     /// Applies in addition to the protocol of the project's mode. The stricter verdict counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation_protocol: Option<EscalationProtocol>,
-    /// Rules on tool calls that no approval overrides.
+    /// Rules that no approval overrides, on tool calls, and on the input and the output of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardrail_policy: Option<GuardrailPolicy>,
     /// Limits of delegation; `None` leaves them to the adapter.
@@ -164,7 +166,7 @@ impl AgentBrief {
         found.extend(servers.map(|(path, violation)| (path, BriefViolation::Mcp(violation))));
         let guardrails = self.guardrail_policy.iter().flat_map(GuardrailPolicy::check);
         found.extend(guardrails.map(|(path, violation)| {
-            (format!("guardrailPolicy.{path}"), BriefViolation::Guardrail(violation))
+            (below("guardrailPolicy", &path), BriefViolation::Guardrail(violation))
         }));
         let delegation = self.delegation_policy.iter().flat_map(DelegationPolicy::check);
         found.extend(delegation.map(|(path, violation)| {
@@ -196,6 +198,17 @@ impl AgentBrief {
     /// The guardrails for tool calls.
     pub fn tool_guardrails(&self) -> &[ToolGuardrail] {
         self.guardrail_policy.as_ref().map_or(&[], |policy| &policy.tool_guardrails)
+    }
+
+    /// The guardrails for texts that are sent to the agent.
+    pub fn input_guardrails(&self) -> &[InputGuardrail] {
+        self.guardrail_policy.as_ref().map_or(&[], |policy| &policy.input_guardrails)
+    }
+
+    /// The rules for the outputs of the agent.
+    pub fn output_rules(&self) -> OutputRules {
+        let guardrails = self.guardrail_policy.as_ref().map(|policy| policy.output_guardrails.clone());
+        OutputRules { schema: self.output_schema.clone(), guardrails: guardrails.unwrap_or_default() }
     }
 
     fn check_workstreams(&self, project: &Project, found: &mut Vec<(String, BriefViolation)>) {

@@ -8,7 +8,7 @@ use crate::SessionEvent;
 use crate::effect::Severity;
 use crate::value::{AutoContinueEnd, FailureReason, SessionOutcome, ToolCallStatus};
 
-/// What an event of a session is to a client. Decisions, guardrails and events that are only logged have other sources.
+/// What an event of a session is to a client. Decisions, guardrails of tool calls and events that are only logged have other sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventClass {
     Status,
@@ -20,6 +20,7 @@ pub enum EventClass {
     Progress,
     Artifact,
     Coherence,
+    Guardrail,
 }
 
 /// How far a tool call is (S2 `ToolCallEvent`).
@@ -142,6 +143,8 @@ impl EventClass {
 
             E::ArtifactReported { .. } => Self::Artifact,
             E::CoherenceIssueRaised { .. } => Self::Coherence,
+
+            E::GuardrailTripped { .. } => Self::Guardrail,
 
             E::TurnStarted { .. }
             | E::InterruptRequested { .. }

@@ -1,5 +1,6 @@
 //! Why a session refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
+use crate::escalation::BlockedInput;
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::{InvalidBudget, ModelNotAllowed};
 use crate::{AgentSessionId, BrakeId, Usd};
@@ -77,6 +78,9 @@ pub enum SessionError {
     ModelsUnknown,
     #[error("a reload is under way; wait until it is confirmed")]
     ReloadUnderWay,
+    /// A guardrail of the agent's brief refuses a text for the agent (decision 79).
+    #[error(transparent)]
+    InputBlocked(#[from] BlockedInput),
     /// The acknowledgement does not name the pending command of the current run (decision 11).
     #[error("the acknowledgement does not belong to the outstanding command")]
     StaleAck,
@@ -144,6 +148,7 @@ impl SessionError {
             Self::ModelsLimited => "models-limited",
             Self::ModelsUnknown => "models-unknown",
             Self::ReloadUnderWay => "reload-under-way",
+            Self::InputBlocked(_) => "guardrail-blocked",
             Self::StaleAck => "stale-ack",
         }
     }

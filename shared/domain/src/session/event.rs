@@ -12,6 +12,7 @@ use crate::coherence::Finding;
 use crate::control_mode::ModeRevision;
 use crate::decision::{DecisionKind, TimedOut};
 use crate::effect::Severity;
+use crate::escalation::{GuardrailTrip, TripSubject};
 use crate::event::aggregate_events;
 use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
@@ -83,8 +84,11 @@ aggregate_events! {
             tests_added: u32,
             all_tests_passing: bool,
         },
-        /// The result of an output violates the schema of the brief, and the agent has to correct it (decision 83).
+        /// The result of an output violates the schema of the brief, or a guardrail blocks it, and the agent has to correct it (decisions
+        /// 79, 83).
         OutputReturned = "SessionOutputReturnedEvent" { violations: Vec<OutputViolation>, corrections_left: u8 },
+        /// A guardrail of the brief tripped on a text for the agent, or on its output (decision 79).
+        GuardrailTripped = "SessionGuardrailTrippedEvent" { subject: TripSubject, guardrail: GuardrailTrip },
         /// The output was approved. It is contained in the commit `commit_sha`.
         Approved = "AgentSessionApprovedEvent" { output_id: OutputId, commit_sha: Option<CommitSha> },
         /// The session was closed without output.

@@ -134,21 +134,13 @@ impl AgentSession {
     /// conversation, and its budget counts what was spent so far. The failed session cannot be retried any more.
     ///
     /// # Errors
-    /// The session did not fail, continues elsewhere, or has used up its budget. [`SessionError::ProcessStopping`] until its run has
-    /// ended, because the end decides which messages wait.
+    /// Those of [`Self::check_restart`].
     pub(crate) fn restart(
         &mut self,
         id: AgentSessionId,
         ctx: &DomainContext<'_>,
     ) -> Result<(Self, Events), SessionError> {
-        self.check(Operation::Retry)?;
-        if let Some(continuation) = self.chain.continuation() {
-            return Err(SessionError::Continued { continuation });
-        }
-        self.spending.ensure_budget()?;
-        if self.run_state.current().is_some() {
-            return Err(SessionError::ProcessStopping);
-        }
+        self.check_restart()?;
         let new = NewSession {
             id,
             owner_id: self.owner_id.clone(),
@@ -166,6 +158,23 @@ impl AgentSession {
         self.chain.restart(id);
         self.touch_control();
         Ok((session, events))
+    }
+
+    /// Whether the agent can start again.
+    ///
+    /// # Errors
+    /// The session did not fail, continues elsewhere, or has used up its budget. [`SessionError::ProcessStopping`] until its run has
+    /// ended, because the end decides which messages wait.
+    pub(crate) fn check_restart(&self) -> Result<(), SessionError> {
+        self.check(Operation::Retry)?;
+        if let Some(continuation) = self.chain.continuation() {
+            return Err(SessionError::Continued { continuation });
+        }
+        self.spending.ensure_budget()?;
+        if self.run_state.current().is_some() {
+            return Err(SessionError::ProcessStopping);
+        }
+        Ok(())
     }
 
     /// Puts a new session into a chain that its owner named. What the chain spent counts for its budget (decision 33).

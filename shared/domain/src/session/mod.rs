@@ -35,6 +35,7 @@
 //! | `turn`, `validation`, `context` | turns, auto-continue, the context window |
 //! | `answers`, `plan`, `timeouts` | requests of the agent, the owner's decisions, timeouts in ticks |
 //! | `grants` | approvals of calls that no longer wait |
+//! | `guardrails` | guardrails on what the agent receives and submits |
 //! | `decisions` | the decisions of the inbox that a change opens or ends |
 //! | `kill`, `restart` | the end of an agent by its owner; a new process under a changed control mode |
 //! | `skills`, `adjust` | skills and reloads; adjustments while the session lives |
@@ -65,6 +66,7 @@ mod error;
 mod event;
 pub mod fact;
 mod grants;
+mod guardrails;
 mod handoff;
 mod hibernation;
 mod hold;
@@ -117,6 +119,7 @@ pub use error::SessionError;
 pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};
 pub use grants::Grant;
+pub use guardrails::judge_input;
 pub use hold::HeldBy;
 use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};

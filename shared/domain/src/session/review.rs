@@ -19,10 +19,10 @@ pub(super) struct Review {
     /// Output that takes effect at the end of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) staged: Option<SessionOutput>,
-    /// How often the current output was returned to the agent, because its result violates the schema of the brief.
+    /// How often the current output was returned to the agent, because its result violates the schema of the brief or is blocked.
     #[serde(default, skip_serializing_if = "is_zero")]
     corrections: u8,
-    /// The violations that the agent has to learn of in a message.
+    /// The objections that the agent has to learn of in a message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     correction_due: Vec<OutputViolation>,
     /// How the last turn ended (S4).
@@ -98,24 +98,27 @@ impl Review {
 }
 
 impl AgentSession {
-    /// How often an output whose result violates the schema is returned to the agent. After that it is reviewed with its violations
-    /// (decision 83).
+    /// How often an output whose result violates the schema or is blocked by a guardrail is returned to the agent. After that it is
+    /// reviewed with its violations and guardrails (decisions 79, 83).
     pub const MAX_CORRECTIONS: u8 = 2;
 
-    /// Returns an output to the agent. `None` if its result is valid, or if it was returned too often.
-    fn return_output(&mut self, output: &SessionOutput) -> Option<SessionEvent> {
-        if output.violations.is_empty() || self.review.corrections >= Self::MAX_CORRECTIONS {
+    /// Returns an output to the agent. `None` if there is no objection to it, or if it was returned too often.
+    fn return_output(&mut self, output: &SessionOutput) -> Option<Events> {
+        let violations = output.objections();
+        if violations.is_empty() || self.review.corrections >= Self::MAX_CORRECTIONS {
             return None;
         }
         self.review.corrections += 1;
         let corrections_left = Self::MAX_CORRECTIONS - self.review.corrections;
-        Some(SessionEvent::OutputReturned { violations: output.violations.clone(), corrections_left })
+        let mut events = output.guardrail_events();
+        events.push(SessionEvent::OutputReturned { violations, corrections_left });
+        Some(events)
     }
 
-    /// Like [`Self::return_output`], at the end of a turn: a message tells the agent of the violations.
-    pub(super) fn return_output_by_message(&mut self, output: &SessionOutput) -> Option<SessionEvent> {
+    /// Like [`Self::return_output`], at the end of a turn: a message tells the agent of the objections.
+    pub(super) fn return_output_by_message(&mut self, output: &SessionOutput) -> Option<Events> {
         let returned = self.return_output(output)?;
-        self.review.correction_due.clone_from(&output.violations);
+        self.review.correction_due = output.objections();
         Some(returned)
     }
 
@@ -124,27 +127,26 @@ impl AgentSession {
         (!due.is_empty()).then_some(due)
     }
 
-    pub(crate) fn record_output(
-        &mut self,
-        output: SessionOutput,
-        ctx: &mut DomainContext<'_>,
-    ) -> SessionEvent {
+    pub(crate) fn record_output(&mut self, output: SessionOutput, ctx: &mut DomainContext<'_>) -> Events {
         let output_id = ctx.output_id();
-        let event = SessionEvent::OutputReady {
+        let mut events = output.guardrail_events();
+        events.push(SessionEvent::OutputReady {
             output_id,
             files_changed: output.files_changed,
             tests_added: output.tests_added,
             all_tests_passing: output.all_tests_passing,
-        };
+        });
         self.store_output(output_id, output, ctx.now);
         self.record_review_opened();
-        event
+        events
     }
 
     /// Keeps an output for viewing, but not for approval.
-    pub(super) fn keep_output(&mut self, output: SessionOutput, ctx: &mut DomainContext<'_>) {
+    pub(super) fn keep_output(&mut self, output: SessionOutput, ctx: &mut DomainContext<'_>) -> Events {
+        let events = output.guardrail_events();
         self.store_output(ctx.output_id(), output, ctx.now);
         self.review.end();
+        events
     }
 
     fn store_output(&mut self, output_id: OutputId, output: SessionOutput, now: Timestamp) {
@@ -153,7 +155,7 @@ impl AgentSession {
     }
 
     /// Takes output from the agent API. It takes effect at the end of the turn, or at once if no turn is open (decision 18). An output
-    /// whose result violates the schema has no effect but [`SessionEvent::OutputReturned`], until it was returned too often.
+    /// whose result violates the schema or is blocked has no effect but [`SessionEvent::OutputReturned`], until it was returned too often.
     pub fn submit_output(
         &mut self,
         output: SessionOutput,
@@ -164,7 +166,7 @@ impl AgentSession {
             return Err(SessionError::InvalidTransition { operation: Operation::RecordOutput, status });
         }
         if let Some(returned) = self.return_output(&output) {
-            return Ok(vec![returned]);
+            return Ok(returned);
         }
         if status == AgentSessionStatus::Idle {
             return self.complete_turn(Some(output), SessionOutcome::Completed, ctx);

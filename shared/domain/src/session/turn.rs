@@ -111,7 +111,7 @@ impl AgentSession {
         self.review.staged = None;
         let returned = output.as_ref().and_then(|output| self.return_output_by_message(output));
         output = output.filter(|_| returned.is_none());
-        let mut events = Vec::from_iter(returned);
+        let mut events = returned.unwrap_or_default();
         if !was_idle {
             self.delivery.close_turn();
             self.review.last_outcome = Some(outcome);
@@ -124,7 +124,7 @@ impl AgentSession {
             events.extend(self.report_missing(Self::NO_CONTEXT_USAGE));
         }
         if let Some(output) = output {
-            events.push(self.record_output(output, ctx));
+            events.extend(self.record_output(output, ctx));
         } else {
             events.push(SessionEvent::TurnCompleted {
                 turn_count: self.metrics().turn_count,
@@ -189,7 +189,7 @@ impl AgentSession {
                     self.review.last_outcome = Some(outcome);
                     self.spending.count_turn(ctx.now);
                     if let Some(output) = output.or_else(|| self.review.staged.take()) {
-                        events.push(self.record_output(output, ctx));
+                        events.extend(self.record_output(output, ctx));
                     } else {
                         events.push(SessionEvent::TurnCompleted {
                             turn_count: self.metrics().turn_count,

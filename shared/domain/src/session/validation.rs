@@ -260,7 +260,7 @@ impl AgentSession {
         if let Some(output) = unmet {
             // Keep the output for viewing, but not for approval.
             if let Some(output) = output {
-                self.keep_output(output, ctx);
+                events.extend(self.keep_output(output, ctx));
             }
             self.record_review_cancelled(CancelReason::Superseded, ctx.now);
             self.review.end();

@@ -39,7 +39,7 @@ pub use draft::DraftKind;
 pub use handoff::{HandoffDocument, HandoffSource, RecordedHandoff};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
 pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
-pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
+pub use output::{CommitSha, InvalidCommitSha, OutputRules, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use project::ProjectMembership;
 pub use proposal::{OptionAssessment, OptionProposal, ProposedOption, choice, chosen};

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::escalation::{GuardrailAction, GuardrailTrip, OutputGuardrail};
 use crate::output_schema::{OutputSchema, OutputViolation};
 use crate::string_value::string_value;
 
@@ -53,14 +54,26 @@ pub struct SessionOutput {
     /// How the result violates the schema. The control plane sets it (decision 83).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<OutputViolation>,
+    /// The guardrails of the brief that tripped on the result. The control plane sets them (decision 79).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guardrails: Vec<GuardrailTrip>,
+}
+
+/// The rules of a brief for the outputs of its agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputRules {
+    pub schema: Option<OutputSchema>,
+    pub guardrails: Vec<OutputGuardrail>,
 }
 
 impl SessionOutput {
     /// Most bytes of a result as JSON. It is stored with the session.
     pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
-    /// Records how the result violates the schema of the agent's brief. A result that is too large is left out.
-    pub fn check_result(&mut self, schema: Option<&OutputSchema>) {
+    /// Records how the result violates the schema of the agent's brief, and which guardrails trip on it. A result that is too large is
+    /// left out.
+    pub fn check_result(&mut self, rules: &OutputRules) {
+        self.guardrails.clear();
         let bytes = self.result.as_ref().map_or(0, |result| result.to_string().len());
         if bytes > Self::MAX_RESULT_BYTES {
             self.result = None;
@@ -72,7 +85,25 @@ impl SessionOutput {
             self.violations = vec![OutputViolation { path: String::new(), message }];
             return;
         }
+        let schema = rules.schema.as_ref();
         self.violations = schema.map(|schema| schema.check(self.result.as_ref())).unwrap_or_default();
+        if let Some(result) = &self.result {
+            self.guardrails =
+                rules.guardrails.iter().filter_map(|guardrail| guardrail.trip(result)).collect();
+        }
+    }
+
+    /// Why the output is returned to the agent: the violations of the schema, and the guardrails that block it.
+    pub fn objections(&self) -> Vec<OutputViolation> {
+        let blocked = self.guardrails.iter().filter_map(GuardrailTrip::objection);
+        self.violations.iter().cloned().chain(blocked).collect()
+    }
+
+    /// Whether a guardrail asks for its review, or blocks it although the agent had its corrections.
+    pub fn is_guarded(&self) -> bool {
+        self.guardrails
+            .iter()
+            .any(|trip| matches!(trip.action, GuardrailAction::Block | GuardrailAction::Ask))
     }
 }
 

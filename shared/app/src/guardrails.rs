@@ -1,0 +1,116 @@
+//! Guardrails of briefs on what agents receive and submit (decision 79). They are read with each text and each output, so a changed brief
+//! holds at once.
+
+use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
+use pilothouse_domain::escalation::{BlockedInput, InputGuardrail};
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::session::SessionError;
+use pilothouse_domain::value::{OutputRules, ProjectMembership};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, DomainContext, EventId, IdSource as _, Project, ProjectAgent, UserId,
+};
+use pilothouse_store::{Commit, LoadedConversation};
+
+use crate::command::CommandContext;
+use crate::http::Problem;
+use crate::unit_of_work::{Decision, RetryPolicy};
+use crate::{App, FreshIds};
+
+impl App {
+    /// The guardrails on what the agent of a session receives; none without a project.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn input_guardrails(&self, session: &AgentSession) -> Result<Vec<InputGuardrail>, Problem> {
+        let agent = self.member(session.owner_id(), session.project()).await?;
+        Ok(agent.map(|agent| agent.brief().input_guardrails().to_vec()).unwrap_or_default())
+    }
+
+    /// The rules for the outputs of a session; none without a project.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn output_rules(
+        &self,
+        owner: &UserId,
+        project: Option<&ProjectMembership>,
+    ) -> Result<OutputRules, Problem> {
+        let agent = self.member(owner, project).await?;
+        Ok(agent.map(|agent| agent.brief().output_rules()).unwrap_or_default())
+    }
+
+    async fn member(
+        &self,
+        owner: &UserId,
+        project: Option<&ProjectMembership>,
+    ) -> Result<Option<ProjectAgent>, Problem> {
+        let Some(membership) = project else { return Ok(None) };
+        let agent = self.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
+        Ok(agent.map(|agent| agent.value))
+    }
+
+    /// Records the guardrails that refused a text for the agent of a session, if that is why a command failed.
+    ///
+    /// # Errors
+    /// The failure of the command, or [`Problem`] when the store fails.
+    pub async fn record_refusal<T>(
+        &self,
+        command: &CommandContext,
+        session: AgentSessionId,
+        result: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let blocked = match &result {
+            Err(Problem::Session(SessionError::InputBlocked(blocked))) => Some(blocked.clone()),
+            _ => None,
+        };
+        if let Some(blocked) = blocked {
+            self.record_blocked_input(session, &command.cause(), &blocked).await?;
+        }
+        result
+    }
+
+    /// Records guardrails that refused a text in the journal of the session. Nothing else of it changes.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn record_blocked_input(
+        &self,
+        session: AgentSessionId,
+        cause: &Cause,
+        blocked: &BlockedInput,
+    ) -> Result<(), Problem> {
+        let load = async || Ok(self.store.conversation(session).await?);
+        let decide = |loaded: Option<LoadedConversation>, _: &mut DomainContext<'_>| {
+            let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(())) };
+            let mut commit = Commit::new();
+            self.record(&mut commit, &mut loaded, cause.clone(), blocked.events())?;
+            Ok(Decision::Commit(commit, ()))
+        };
+        self.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
+    }
+
+    /// Logs guardrails that refused the objective of a new agent of a project. There is no session whose journal could have them.
+    ///
+    /// # Errors
+    /// [`Problem`] when the store fails.
+    pub async fn log_refused_objective(
+        &self,
+        project: &Project,
+        blocked: &BlockedInput,
+    ) -> Result<(), Problem> {
+        let (event_id, at) = (EventId::new(FreshIds.fresh()), self.now());
+        let mut commit = Commit::new();
+        let trips = blocked.trips.iter().map(|trip| (blocked.subject, trip));
+        for logged in LoggedDecision::of_trips(event_id, trips) {
+            commit.log_decision(&DecisionLogEntry {
+                owner_id: project.owner_id().clone(),
+                project_id: project.id(),
+                agent_id: None,
+                session_id: None,
+                at,
+                logged,
+            })?;
+        }
+        Ok(self.store.commit(commit).await?)
+    }
+}
