@@ -226,14 +226,27 @@ async fn bad_guardrails_name_every_violation() {
         ["[0].condition", "[1].name", "[1].condition.arguments[0].at"].map(|path| format!("{root}{path}"));
     assert_eq!(fields(brief).await, expected);
     let wrong = json!({ "name": "", "action": "explode", "condition": { "tool": "a b", "exitCode": 1 } });
-    let policy = json!({ "toolGuardrails": [wrong], "inputGuardrails": [], "outputGuardrails": [] });
+    let policy = json!({ "toolGuardrails": [wrong] });
     let found = fields(json!({ "role": "Builder", "workstream": "api", "guardrailPolicy": policy })).await;
     for field in ["[0].name", "[0].action", "[0].condition.tool", "[0].condition.exitCode"] {
         assert!(found.contains(&format!("{root}{field}")), "{found:?}");
     }
-    for not_built in ["inputGuardrails", "outputGuardrails"] {
-        assert!(found.contains(&format!("guardrailPolicy.{not_built}")), "{found:?}");
+    // The output of a tool is no condition either, and nobody is asked about an input.
+    let output = json!({ "name": "o", "action": "block", "condition": { "result": [], "output": "x" } });
+    let input = json!({ "name": "i", "action": "block", "condition": { "exitCode": 1 } });
+    let found =
+        fields(json!({ "guardrailPolicy": { "outputGuardrails": [output], "inputGuardrails": [input] } }))
+            .await;
+    for field in ["outputGuardrails[0].condition.output", "inputGuardrails[0].condition.exitCode"] {
+        assert!(found.contains(&format!("guardrailPolicy.{field}")), "{found:?}");
     }
+    let asks = json!({ "name": "a", "action": "ask", "condition": { "text": ["x"] } });
+    let empty = json!({ "name": "a", "action": "block", "condition": { "result": [] } });
+    let found =
+        fields(json!({ "guardrailPolicy": { "inputGuardrails": [asks], "outputGuardrails": [empty] } }))
+            .await;
+    let expected = ["inputGuardrails[0].action", "outputGuardrails[0].name", "outputGuardrails[0].condition"];
+    assert_eq!(found, expected.map(|field| format!("guardrailPolicy.{field}")));
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod coherence_review;
 mod controls;
 mod fixture;
 mod free_decisions;
+mod guardrails;
 mod injections;
 mod portfolio;
 mod recovery;

@@ -44,13 +44,18 @@ async fn spawn(server: &ServerProcess, project: &Value, adapter: &str, options: 
     std::fs::create_dir_all(&folder).unwrap();
     let guardrail = json!({ "name": "the zebra's rule", "action": "block", "condition": { "tool": "Bash*",
         "arguments": [{ "at": "/command", "matches": "zebra *" }] } });
+    let input =
+        json!({ "name": "the zebra's input", "action": "block", "condition": { "text": ["*zebra*"] } });
+    let output = json!({ "name": "the zebra's output", "action": "block",
+        "condition": { "result": [{ "matches": "*zebra*" }] } });
     // The scripts have no step for what an agent learns of the others' decisions.
     let quiet = json!({ "reactiveEvents": [], "periodicIntervalMinutes": null, "stalenessThreshold": null });
     let body = json!({
         "projectId": project["id"],
         "brief": { "role": "Builder", "workstream": "shop", "adapter": adapter, "providerConfig": options,
             "contextInjectionPolicy": quiet, "escalationProtocol": { "alwaysEscalate": ["pattern:zebra-mail"] },
-            "guardrailPolicy": { "toolGuardrails": [guardrail] } },
+            "guardrailPolicy": { "toolGuardrails": [guardrail], "inputGuardrails": [input],
+                "outputGuardrails": [output] } },
         "objective": format!("Tidy the shop. [[script:{adapter}]]"),
         "workingDirectory": folder,
         "budgetCapUsd": "5",

@@ -39,6 +39,7 @@ mod export;
 mod free_decisions;
 mod full_disk;
 mod grants;
+mod guardrails;
 mod hibernation;
 mod hostile;
 mod idempotency;

@@ -16,6 +16,7 @@ mod delivery;
 mod disk;
 mod escalation;
 pub(crate) mod grants;
+mod guardrails;
 mod hibernation;
 mod inbox;
 mod injections;

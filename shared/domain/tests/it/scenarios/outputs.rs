@@ -2,7 +2,7 @@
 
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
-use pilothouse_domain::value::{MessageSource, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{MessageSource, OutputRules, SessionOutcome, SessionOutput};
 use serde_json::{Value, json};
 
 use crate::scenario::{Scenario, starts, starts_with_id, turn};
@@ -10,7 +10,7 @@ use crate::scenario::{Scenario, starts, starts_with_id, turn};
 fn checked(result: Value) -> SessionOutput {
     let schema = OutputSchema::new(json!({ "type": "object", "required": ["total"] }));
     let mut output = SessionOutput { result: Some(result), ..SessionOutput::default() };
-    output.check_result(Some(&schema));
+    output.check_result(&OutputRules { schema: Some(schema), ..OutputRules::default() });
     output
 }
 
