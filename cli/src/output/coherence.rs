@@ -192,7 +192,9 @@ pub fn audit(audit: &CoherenceAudit) -> String {
     };
     let decisions = match audit.compared_decisions {
         0 => String::new(),
-        count => format!("{count} decisions compared, {} artifacts may not fit one\n", audit.misaligned_pairs),
+        count => {
+            format!("{count} decisions compared, {} artifacts may not fit one\n", audit.misaligned_pairs)
+        }
     };
     let requested = match audit.requested_reviews {
         0 => String::new(),

@@ -124,7 +124,7 @@ pub(crate) async fn scan_after(app: &App, id: ProjectId, tick: Tick) -> Result<(
 /// Requests a scan by embeddings. While the model fails, the queue recognizes repeated requests.
 async fn request_scan(app: &App, project_id: ProjectId, mark: &ScanMark) -> Result<(), Problem> {
     let body = serde_json::to_string(&ScanPointer { project_id }).map_err(Problem::internal)?;
-    let since = mark.embedded_at.map_or(0, |at| at.as_millis());
+    let since = mark.embedded_at.map_or(0, Timestamp::as_millis);
     let group = format!("scan-{project_id}");
     let message = OutgoingMessage::new(group.clone(), format!("{group}-{since}"), body);
     let outcome = app.broker.send(&queues::reviews(), vec![message]).await.map_err(Problem::internal)?;

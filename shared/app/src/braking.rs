@@ -130,8 +130,8 @@ impl App {
             let send = |it: &mut Conversation, ctx: &mut DomainContext<'_>| send(it, &guardrails, ctx);
             self.decide_under_brakes(command, state, ctx, send, &show)
         };
-        let sent = self.unit_of_work().run_command(command, load, decide).await;
-        self.record_refusal(command, id, sent).await
+        let outcome = self.unit_of_work().run_command(command, load, decide).await;
+        self.record_refusal(command, id, outcome).await
     }
 
     fn decide_under_brakes(

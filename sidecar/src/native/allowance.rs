@@ -13,7 +13,7 @@ pub(super) enum Coverage {
     /// With at most this many output tokens.
     Part(u64),
     /// Too little for a useful reply.
-    Nothing(RawEvent),
+    Nothing(Box<RawEvent>),
 }
 
 /// A call whose price is unknown passes.
@@ -26,7 +26,7 @@ pub(super) fn coverage(allowance: &Allowance, call: &ModelCall) -> Coverage {
     }
     match call.affordable_output(left.as_decimal()) {
         Some(tokens) => Coverage::Part(tokens),
-        None => Coverage::Nothing(allowance::exceeded(call.least_usd().map(dollars), left)),
+        None => Coverage::Nothing(Box::new(allowance::exceeded(call.least_usd().map(dollars), left))),
     }
 }
 
@@ -54,7 +54,8 @@ mod tests {
     }
 
     fn nothing(needed: &str, left: &str) -> Coverage {
-        Coverage::Nothing(RawEvent::BudgetExceeded { needed_usd: needed.into(), left_usd: left.into() })
+        let (needed_usd, left_usd) = (needed.into(), left.into());
+        Coverage::Nothing(Box::new(RawEvent::BudgetExceeded { needed_usd, left_usd }))
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Driver {
         };
         if let Coverage::Nothing(exceeded) = coverage {
             if !std::mem::replace(&mut self.over_budget, true) {
-                self.events.emit(exceeded).await?;
+                self.events.emit(*exceeded).await?;
             }
             self.held_request = Some(request);
             return Ok(());

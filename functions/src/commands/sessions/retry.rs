@@ -82,10 +82,9 @@ async fn retry_session(
     };
     let retried = app.unit_of_work().run_command(&command, load, decide).await;
     let mut response = app.record_refusal(&command, id, retried).await?;
-    let retries =
-        response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let count = response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
     if let Some(object) = response.body.as_object_mut() {
-        let key = app.secret.api_key(id, u32::try_from(retries).unwrap_or(u32::MAX));
+        let key = app.secret.api_key(id, u32::try_from(count).unwrap_or(u32::MAX));
         object.insert("apiKey".to_owned(), key.into());
     }
     Ok(response)

@@ -290,14 +290,13 @@ impl<'a> Batch<'a> {
             let id = self.loaded.conversation.session.id();
             // An envelope that was parked in this batch is in the commit but not in the table.
             let parked = self.app.store.parked(id, run, sequence).await?;
-            match parked.or_else(|| self.commit.parked(id, run, sequence)) {
-                Some(ParkedEnvelope { body, occurred_at }) => {
-                    self.apply_one(run, sequence, &EventBody::parse(body, occurred_at)).await?;
-                }
-                None => {
-                    let errors = vec!["its parked body is missing".to_owned()];
-                    self.quarantine(run, sequence, None, Value::Null, errors)?;
-                }
+            if let Some(ParkedEnvelope { body, occurred_at }) =
+                parked.or_else(|| self.commit.parked(id, run, sequence))
+            {
+                self.apply_one(run, sequence, &EventBody::parse(body, occurred_at)).await?;
+            } else {
+                let errors = vec!["its parked body is missing".to_owned()];
+                self.quarantine(run, sequence, None, Value::Null, errors)?;
             }
             self.commit.unpark(id, run, sequence);
             self.changed = true;

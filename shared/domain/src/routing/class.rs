@@ -276,6 +276,7 @@ impl EventClass {
             Self::Lifecycle(_) => AgentEventType::Lifecycle,
             Self::Progress => AgentEventType::Progress,
             Self::Artifact => AgentEventType::Artifact,
+            Self::Guardrail => AgentEventType::Guardrail,
             Self::Coherence => AgentEventType::Coherence,
         }
     }
