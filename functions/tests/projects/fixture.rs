@@ -7,7 +7,7 @@ use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::integrations::Integrations;
-use pilothouse_app::models::ModelClient;
+use pilothouse_app::models::{EmbeddingClient, ModelClient};
 use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
@@ -132,7 +132,18 @@ impl ProjectFixture {
 
     /// The server is configured with a model from now on.
     pub(crate) fn set_model(&mut self, model: ModelClient) {
-        let integrations = Integrations { has_model: true, model: Some(model), ..Integrations::default() };
+        self.set_models(Some(model), None);
+    }
+
+    /// The server is configured with these models from now on.
+    pub(crate) fn set_models(&mut self, model: Option<ModelClient>, embeddings: Option<EmbeddingClient>) {
+        let integrations = Integrations {
+            has_model: model.is_some(),
+            model,
+            has_embeddings: embeddings.is_some(),
+            embeddings,
+            ..Integrations::default()
+        };
         self.app = App::new(Parts { integrations, ..self.engines.parts() });
     }
 

@@ -10,6 +10,7 @@ mod brakes;
 mod brief_changes;
 mod briefing;
 mod coherence;
+mod coherence_embeddings;
 mod coherence_review;
 mod controls;
 mod fixture;

@@ -1,8 +1,8 @@
 //! A scripted model server for tests. It implements the protocols of model providers and can fail like them.
 //!
 //! Only the model is fake. The server implements Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and
-//! Gemini over plain HTTP on a loopback port, with and without streaming, and takes its replies from a [`Script`]. It
-//! validates requests like a provider: a client that breaks the pairing of calls and results gets the same 400 as
+//! Gemini over plain HTTP on a loopback port, with and without streaming, and OpenAI embeddings. It takes its replies
+//! from a [`Script`]. It validates requests like a provider: a client that breaks the pairing of calls and results gets the same 400 as
 //! from the real one.
 //!
 //! ```no_run
@@ -23,6 +23,7 @@
 mod anthropic;
 mod chat;
 mod director;
+mod embeddings;
 mod failure;
 pub mod fixture;
 mod gemini;
@@ -37,5 +38,7 @@ mod template;
 mod tokens;
 
 pub use failure::Failure;
-pub use script::{Conversation, Progress, Script, ScriptError, Step, Stop, Tokens, Tool};
+pub use script::{
+    Conversation, Embeddings, Progress, Script, ScriptError, Step, Stop, TextVector, Tokens, Tool,
+};
 pub use server::{Dialect, Kind, ModelServer, Outcome, Request};

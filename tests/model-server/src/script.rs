@@ -23,9 +23,39 @@ pub struct Script {
     pub models: Vec<String>,
     /// Values of `{{var:NAME}}`.
     pub vars: BTreeMap<String, String>,
+    /// The vectors of texts.
+    pub embeddings: Embeddings,
     /// The key that requests must have. Default: any key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// What the server knows of the vectors of texts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Embeddings {
+    /// In order of precedence. A text without a vector is refused.
+    pub vectors: Vec<TextVector>,
+    /// The failure of every request. Those within a stream are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Failure>,
+}
+
+impl Embeddings {
+    /// The vectors of the texts that contain these words.
+    pub fn of<'a>(vectors: impl IntoIterator<Item = (&'a str, Vec<f64>)>) -> Self {
+        let vectors = vectors.into_iter().map(|(when, values)| TextVector { when: when.to_owned(), values });
+        Self { vectors: vectors.collect(), fail: None }
+    }
+}
+
+/// The vector of texts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TextVector {
+    /// What such a text contains.
+    pub when: String,
+    pub values: Vec<f64>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -21,6 +21,7 @@ use super::{Dialect, Exchange, Kind, Outcome, Request, routes::Shared};
 use crate::{
     anthropic, chat,
     director::Choice,
+    embeddings,
     failure::Failure,
     gemini,
     http_response::{Refusal, StreamPlan},
@@ -113,6 +114,25 @@ pub(super) async fn reply(shared: &Arc<Shared>, dialect: Dialect, incoming: Inco
     }
 }
 
+/// Answers a request for embeddings.
+pub(super) async fn embed_texts(shared: &Arc<Shared>, incoming: &Incoming) -> Response {
+    let script = shared.script();
+    let mut record = incoming.record(Dialect::Chat, Kind::Embeddings);
+    let result = authorized(Dialect::Chat, incoming, &script)
+        .and_then(|()| embeddings::reply(&incoming.body, &script.embeddings));
+    record.refused = result.as_ref().err().map(|refused| refused.message.clone());
+    let exchange = Exchange::begin(&shared.records, record);
+    if script.embeddings.fail == Some(Failure::Hang) {
+        std::future::pending::<()>().await;
+    }
+    let failed = script.embeddings.fail.as_ref().and_then(|what| failure(Dialect::Chat, what, 0, WINDOW));
+    match (failed, result) {
+        (Some(refusal), _) => refuse(exchange, refusal),
+        (None, Ok(body)) => complete(exchange, &body),
+        (None, Err(refused)) => refuse(exchange, error(Dialect::Chat, &refused)),
+    }
+}
+
 /// Plays the selected reply or failure.
 async fn play(
     shared: &Arc<Shared>,
@@ -185,19 +205,7 @@ pub(super) fn read(
     script: &Script,
     counts: bool,
 ) -> Result<Prompt, InvalidRequest> {
-    let bearer = incoming.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
-    let given = match dialect {
-        Dialect::Anthropic if bearer.is_empty() => incoming.header("x-api-key"),
-        Dialect::Gemini if bearer.is_empty() => incoming.header("x-goog-api-key"),
-        _ => bearer,
-    };
-    if given.is_empty() || script.key.as_ref().is_some_and(|key| key != given) {
-        return Err(InvalidRequest::unauthorized(match dialect {
-            Dialect::Anthropic => "invalid x-api-key",
-            Dialect::Gemini => "API key not valid. Please pass a valid API key.",
-            _ => "Incorrect API key provided.",
-        }));
-    }
+    authorized(dialect, incoming, script)?;
     if !incoming.body.is_object() {
         return Err(InvalidRequest::invalid("The request body is not valid JSON"));
     }
@@ -219,6 +227,24 @@ pub(super) fn read(
     };
     prompt.bytes = incoming.bytes;
     Ok(prompt)
+}
+
+/// Checks the key of a request.
+fn authorized(dialect: Dialect, incoming: &Incoming, script: &Script) -> Result<(), InvalidRequest> {
+    let bearer = incoming.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
+    let given = match dialect {
+        Dialect::Anthropic if bearer.is_empty() => incoming.header("x-api-key"),
+        Dialect::Gemini if bearer.is_empty() => incoming.header("x-goog-api-key"),
+        _ => bearer,
+    };
+    if given.is_empty() || script.key.as_ref().is_some_and(|key| key != given) {
+        return Err(InvalidRequest::unauthorized(match dialect {
+            Dialect::Anthropic => "invalid x-api-key",
+            Dialect::Gemini => "API key not valid. Please pass a valid API key.",
+            _ => "Incorrect API key provided.",
+        }));
+    }
+    Ok(())
 }
 
 fn error(dialect: Dialect, refused: &InvalidRequest) -> Refusal {

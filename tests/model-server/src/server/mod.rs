@@ -69,6 +69,11 @@ impl ModelServer {
         self.requests().into_iter().filter(|request| request.kind == Kind::Prompt).collect()
     }
 
+    /// All requests for embeddings, including failed ones.
+    pub fn embeddings(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(|request| request.kind == Kind::Embeddings).collect()
+    }
+
     /// Without a time limit, which the caller sets.
     pub async fn wait_for(&self, prompts: usize) -> Vec<Request> {
         let enough =

@@ -66,6 +66,8 @@ pub enum Kind {
     Side,
     /// Counts the tokens of a prompt.
     Count,
+    /// Asks for the vectors of texts.
+    Embeddings,
     Models,
     Other,
 }

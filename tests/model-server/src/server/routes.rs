@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Dialect, Exchange, Gates, Kind, Request,
-    handlers::{Incoming, complete, read, refuse, reply},
+    handlers::{Incoming, complete, embed_texts, read, refuse, reply},
     record::Records,
 };
 use crate::{anthropic, chat, director::Director, prompt::InvalidRequest, script::Script, tokens};
@@ -45,6 +45,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/messages/count_tokens", post(count))
         .route("/v1/chat/completions", post(completions))
         .route("/v1/responses", post(respond))
+        .route("/v1/embeddings", post(embed))
         .route("/v1beta/models/{method}", post(generate))
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(models))
@@ -66,6 +67,10 @@ async fn completions(state: Server, method: Method, uri: Uri, headers: HeaderMap
 
 async fn respond(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     reply(&state, Dialect::Responses, Incoming::new(method, uri, headers, &body)).await
+}
+
+async fn embed(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    embed_texts(&state, &Incoming::new(method, uri, headers, &body)).await
 }
 
 async fn generate(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {

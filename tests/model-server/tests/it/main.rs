@@ -6,6 +6,7 @@
 mod anthropic;
 mod chat;
 mod checks;
+mod embeddings;
 mod failures;
 mod fixture;
 mod gemini;
