@@ -330,7 +330,7 @@ async fn scan_is_repeated_when_the_endpoint_is_back() {
     compared.artifacts.fixture.advance(Duration::from_mins(2));
     assert_eq!(compared.scan().await, [Duration::from_mins(4)]);
     compared.endpoint.enter(Mode::Works);
-    compared.artifacts.fixture.advance(Duration::from_mins(4));
+    compared.artifacts.fixture.advance(Duration::from_secs(241));
     assert_eq!(compared.scan().await, [] as [Duration; 0]);
     let issues = compared.artifacts.issues("").await;
     let engines: Vec<_> = issues.iter().map(|issue| issue["source"]["engine"].as_str().unwrap()).collect();

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use pilothouse_model_server::{Failure, ModelServer, Script, Step};
+use pilothouse_model_server::{Embeddings, Failure, ModelServer, Script, Step};
 use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};
 
@@ -22,8 +22,39 @@ fn judgment(issue: &Value) -> String {
     .to_string()
 }
 
+/// The models of the server: the decision and the guide are about the same subject, the taxes are not.
 fn says(steps: Vec<Step>) -> Script {
-    Script { key: Some(KEY.to_owned()), ..Script::of(steps) }
+    let vectors = [
+        ("unit are prices", vec![1.0, 0.0]),
+        ("prices are dollars", vec![0.9, 0.44]),
+        ("19 %", vec![0.0, 1.0]),
+        ("7 %", vec![0.0, -1.0]),
+    ];
+    Script { key: Some(KEY.to_owned()), embeddings: Embeddings::of(vectors), ..Script::of(steps) }
+}
+
+/// An agent asks in which unit prices are, names an artifact, and waits for the choice.
+fn asks_for_the_unit(artifact: &Value) -> [Value; 2] {
+    let option = |id: &str, label: &str| json!({ "id": id, "label": label, "tradeoffs": "none" });
+    let asked = json!({
+        "type": "question_asked", "requestId": "d1",
+        "questions": [{ "question": "In which unit are prices?", "options": [{ "label": "Cents" }, { "label": "Dollars" }] }],
+        "proposal": {
+            "options": [option("c", "Cents"), option("d", "Dollars")], "recommendedOptionId": "c",
+            "affectedArtifactIds": [artifact],
+        },
+    });
+    [json!({ "raw": asked }), json!({ "waitForAnswer": "d1" })]
+}
+
+/// A person chooses cents.
+async fn choose_cents(api: &Api, building: &Agent, project: &str) {
+    building.session.until_status("WaitingForInput").await;
+    let open = api.get(&format!("/api/decisions?kind=option&projectId={project}")).await.expect(200).body;
+    let resolve = format!("/api/decisions/{}/resolve", open["items"][0]["id"].as_str().unwrap());
+    let cents =
+        json!({ "resolutionType": "choose_option", "chosenOptionId": "c", "rationale": "They are exact." });
+    api.post(&resolve, cents).await.expect(202);
 }
 
 /// The issue that `fits`, once there is one.
@@ -52,6 +83,8 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
         ("PILOTHOUSE_MODEL", "mini".to_owned()),
         ("PILOTHOUSE_MODEL_PRICE", "1000/2000".to_owned()),
         ("PILOTHOUSE_MODEL_KEY_FILE", key.display().to_string()),
+        ("PILOTHOUSE_EMBEDDINGS_URL", model.openai_base_url()),
+        ("PILOTHOUSE_EMBEDDINGS_KEY_FILE", key.display().to_string()),
         ("NO_PROXY", "127.0.0.1".to_owned()),
     ];
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -64,29 +97,29 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
     let folder = server.work_folder();
     std::fs::create_dir_all(&folder).unwrap();
     let file = |path: &str| json!({ "path": path, "kind": "document" });
-    std::fs::write(folder.join("price.md"), "Decision: all prices are cents.").unwrap();
-    let builds = [
-        own_tool("b1", "report_artifact", &file("price.md")),
-        json!({ "waitForMessage": {} }),
-        own_tool("b2", "report_artifact", &file("tax.md")),
-    ];
-    let building = Agent::spawn(&server, builder(), &builds).await;
-    building.result("b1").await;
-    std::fs::write(folder.join("price.md"), "The guide: prices are dollars.").unwrap();
+    std::fs::write(folder.join("guide.md"), "The guide: prices are dollars.").unwrap();
     let writes = [
-        own_tool("w1", "report_artifact", &file("price.md")),
+        own_tool("w1", "report_artifact", &file("guide.md")),
         json!({ "waitForMessage": {} }),
         own_tool("w2", "report_artifact", &file("tax.md")),
     ];
     let writing = Agent::spawn(&server, writer(&["api"]), &writes).await;
+    let guide: Value = serde_json::from_str(&writing.result("w1").await.1).unwrap();
+    let reports_taxes = [json!({ "waitForMessage": {} }), own_tool("b1", "report_artifact", &file("tax.md"))];
+    let builds = [&asks_for_the_unit(&guide["artifactId"])[..], &reports_taxes].concat();
+    let building = Agent::spawn(&server, builder(), &builds).await;
+    choose_cents(&api, &building, &project).await;
+    let audit = api.post("/api/coherence/audit", json!({})).await.expect(200).body;
+    assert_eq!((&audit["engine"], &audit["misalignedPairs"]), (&json!("embeddings"), &json!(1)), "{audit}");
 
     // During an outage the issue stays open and unconfirmed.
-    let failed = |it: &Value| is_about(it, "price.md") && it["review"]["state"] == "failed";
+    let failed = |it: &Value| it["source"]["check"] == "same_subject" && it["review"]["state"] == "failed";
     let unreviewed = issue(&api, &writing.session, "the failed review", failed).await;
     assert_eq!(
         (&unreviewed["status"]["state"], &unreviewed["review"]["failure"]),
         (&json!("open"), &json!("unavailable"))
     );
+    assert_eq!(unreviewed["affectedArtifactIds"], json!([guide["artifactId"]]));
 
     // The model is back. Its first answer is not valid.
     model.play(says(vec![Step::text("It is real."), Step::text(judgment(&unreviewed))]));
@@ -96,14 +129,16 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
     let prompts = model.prompts();
     assert_eq!(prompts.len(), 3);
     let texts = prompts[2].body.to_string();
-    for text in ["all prices are cents", "prices are dollars", "Your answer was invalid"] {
+    for text in
+        ["In which unit are prices?", "They are exact.", "prices are dollars", "Your answer was invalid"]
+    {
         assert!(texts.contains(text), "{texts}");
     }
 
     // The limit of the hour: another conflict waits.
     std::fs::write(folder.join("tax.md"), "19 %").unwrap();
     building.session.say("Go on", "Immediate").await;
-    building.result("b2").await;
+    building.result("b1").await;
     std::fs::write(folder.join("tax.md"), "7 %").unwrap();
     writing.session.say("Go on", "Immediate").await;
     writing.result("w2").await;

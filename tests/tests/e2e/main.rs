@@ -23,6 +23,7 @@ mod briefing;
 mod chains;
 mod checkpoints;
 mod coherence;
+mod coherence_embeddings;
 mod coherence_review;
 mod confinement;
 mod console;
