@@ -281,6 +281,10 @@ async fn cost_of_embeddings_counts_against_the_spending_cap() {
     let score = compared.artifacts.score().await;
     assert_eq!(score["embeddings"], json!({ "texts": 2, "tokens": 1_000_000, "spentUsd": "2" }), "{score}");
     assert_eq!(score.get("reviews"), None);
+    let briefing = format!("{path}/briefing");
+    let (_, briefing) = fixture.send("GET", &briefing, Value::Null).await;
+    let sentence = &briefing["cost"]["sentences"].as_array().unwrap().last().unwrap()["text"];
+    assert_eq!(sentence, "Embeddings of 2 texts cost $2 so far.");
     compared.artifacts.write("harbour.md", "Ships enter the harbour.").await;
     assert_eq!(compared.audit().await["fallback"], "spending_cap");
     assert_eq!(compared.endpoint.requests(), 1, "nothing is asked at the cap");

@@ -66,7 +66,8 @@ pub struct BriefingCost {
     /// The most that the agents may spend together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spending_cap: Option<SpendingCap>,
-    /// A sentence for each agent that spent something in the period, the highest spend first, and one for the reviews.
+    /// A sentence for each agent that spent something in the period, the highest spend first, one for the reviews and one for the
+    /// embeddings.
     #[serde(flatten)]
     pub section: BriefingSection,
 }

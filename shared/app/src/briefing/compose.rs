@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use pilothouse_api::briefing::{Briefing, BriefingCost, BriefingSection, BriefingSource};
 use pilothouse_domain::Usd;
-use pilothouse_domain::coherence::ReviewUse;
+use pilothouse_domain::coherence::{EmbeddingUse, ReviewUse};
 use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
 
 use super::automatic::AutomaticDecisions;
@@ -112,7 +112,25 @@ fn cost(facts: &BriefingFacts, names: &Names) -> BriefingCost {
         let text = format!("{reviews} of coherence issues by a model cost ${reviews_usd} so far.");
         drafts.push(Reverse(None), Draft::new(text, facts.period.until, BriefingSource::Project {}));
     }
+    if let Some(text) = embeddings(&facts.embeddings) {
+        drafts.push(Reverse(None), Draft::new(text, facts.period.until, BriefingSource::Project {}));
+    }
     let spending_cap = facts.spending.map(|spending| spending.cap);
     let section = drafts.finish(facts.project_id);
     BriefingCost { spent_usd, is_partial, total_usd, reviews_usd, spending_cap, section }
+}
+
+/// The cost of embeddings in a sentence; `None` without any.
+fn embeddings(usage: &EmbeddingUse) -> Option<String> {
+    let EmbeddingUse { texts, unpriced_tokens, spent_usd, .. } = usage;
+    let texts = match texts {
+        0 => return None,
+        1 => "1 text".to_owned(),
+        texts => format!("{texts} texts"),
+    };
+    let unpriced = match unpriced_tokens {
+        0 => String::new(),
+        tokens => format!(", and {tokens} tokens at an unknown price"),
+    };
+    Some(format!("Embeddings of {texts} cost ${spent_usd} so far{unpriced}."))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use pilothouse_api::briefing::{BriefingLimit, BriefingSource};
 use pilothouse_domain::brake::BrakeScope;
-use pilothouse_domain::coherence::ReviewUse;
+use pilothouse_domain::coherence::{EmbeddingUse, ReviewUse};
 use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::project::SpendingCap;
 use pilothouse_domain::session::{AgentSessionStatus, Failure, PausedReason};
@@ -36,6 +36,8 @@ pub struct BriefingFacts {
     pub spending: Option<SpendingFacts>,
     /// The reviews of coherence issues so far.
     pub reviews: ReviewUse,
+    /// The texts that were embedded so far.
+    pub embeddings: EmbeddingUse,
     /// The sources that were not read in full.
     pub incomplete: BTreeSet<BriefingLimit>,
 }

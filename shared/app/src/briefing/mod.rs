@@ -83,7 +83,7 @@ impl App {
         let agents = self.agent_facts(project, period, &mut incomplete).await?;
         let brakes = self.brake_facts(project, &agents).await?;
         let spending = self.spending_facts(project, &brakes).await?;
-        let reviews = self.store.review_ledger(project.id()).await?.value.usage();
+        let ledger = self.store.review_ledger(project.id()).await?.value;
         let mut open = Vec::new();
         let is_of_project = |decision: &Decision| match &decision.subject {
             DecisionSubject::BrakeRelease { brake_id, .. } => {
@@ -115,7 +115,8 @@ impl App {
             logged,
             brakes,
             spending,
-            reviews,
+            reviews: ledger.usage(),
+            embeddings: ledger.embeddings(),
             incomplete,
         })
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_api::briefing::{Briefing, BriefingLimit, BriefingSection, BriefingSource};
-use pilothouse_domain::coherence::ReviewUse;
+use pilothouse_domain::coherence::{EmbeddingUse, ReviewUse};
 use pilothouse_domain::decision::{Decision, DecisionLogEntry};
 use pilothouse_domain::project::SpendingCap;
 use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
@@ -49,6 +49,7 @@ fn quiet() -> BriefingFacts {
         brakes: Vec::new(),
         spending: None,
         reviews: ReviewUse::default(),
+        embeddings: EmbeddingUse::default(),
         incomplete: BTreeSet::new(),
     }
 }
