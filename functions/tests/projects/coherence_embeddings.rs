@@ -9,7 +9,6 @@ use pilothouse_app::models::{
     ModelSettings, ModelTransport, NoResponse,
 };
 use pilothouse_app::queues;
-use pilothouse_broker::Broker as _;
 use pilothouse_domain::Usd;
 use pilothouse_domain::text::ModelId;
 use pilothouse_functions::events::coherence_review;

@@ -560,7 +560,7 @@ async fn restart_waits_for_the_end_of_the_process() {
 #[tokio::test]
 async fn full_chain_opens_one_decision_that_cancels_or_keeps_it() {
     for (option, then) in [("cancel", "Cancelled"), ("keep", "Active")] {
-        let (fixture, chain) = ProjectFixture::with_full_chain().await;
+        let (fixture, chain) = Box::pin(ProjectFixture::with_full_chain()).await;
         fixture.react().await;
         let decision = fixture.only("").await;
         assert_eq!((&decision["kind"], &decision["chainId"]), (&json!("handoff_failed"), &json!(chain)));
@@ -574,7 +574,7 @@ async fn full_chain_opens_one_decision_that_cancels_or_keeps_it() {
 
 #[tokio::test]
 async fn cancelled_chain_ends_its_decision() {
-    let (fixture, chain) = ProjectFixture::with_full_chain().await;
+    let (fixture, chain) = Box::pin(ProjectFixture::with_full_chain()).await;
     let (status, body) = fixture.send("POST", &format!("/api/agents/chains/{chain}/cancel"), json!({})).await;
     assert!(status < 300, "{body}");
     let version = fixture.app.store.any_aggregate::<SessionChain>(chain).await.unwrap().unwrap().version;
@@ -586,7 +586,7 @@ async fn cancelled_chain_ends_its_decision() {
 #[tokio::test]
 async fn agent_of_a_full_chain_waits_for_its_person() {
     for option in ["cancel", "keep"] {
-        let (fixture, chain) = ProjectFixture::with_full_chain().await;
+        let (fixture, chain) = Box::pin(ProjectFixture::with_full_chain()).await;
         fixture.react().await;
         assert_eq!(fixture.agent_status().await, "waiting_on_human");
         let decision = fixture.only("").await;
