@@ -9,14 +9,18 @@ use super::driver::Driver;
 use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
+use super::start::Reloading;
 use super::tool_hooks::Mode;
-use crate::adapter::{
-    AdapterError, AgentCommand, Message, MessageReply, OwnerAnswers, PlanDecision, Refusal, Reply,
-};
+use crate::adapter::{AdapterError, AgentCommand, OwnerAnswers, PlanDecision, Refusal, Reply};
 use crate::kit::deferral::compact_command;
+use crate::kit::messages::refuse_interrupted;
 
 impl Driver {
     pub(super) async fn command(&mut self, command: AgentCommand) -> Result<(), AdapterError> {
+        if self.initializing.is_some() && waits_for_process(&command) {
+            self.deferred_commands.push_back(command);
+            return Ok(());
+        }
         match command {
             AgentCommand::Begin(_, reply) => Ok(reply.refuse(Refusal::already_started()).await?),
             AgentCommand::Message(message, reply) => {
@@ -38,12 +42,14 @@ impl Driver {
         }
     }
 
-    /// Acknowledged when Claude Code has ended the turn and its queue has none of the turn's messages.
+    /// Acknowledged when Claude Code has ended the turn and its queue has none of the turn's messages. Without an initialized process,
+    /// the agent has nothing to end.
     async fn interrupt(&mut self, reply: Reply) -> Result<(), AdapterError> {
         self.emit_withheld().await?;
         self.postponed.clear();
         self.compactions.refuse("the turn was interrupted").await?;
         self.pausing.refuse("the turn was interrupted").await?;
+        self.withdraw_kept().await?;
         for (message, waiting) in self.messages.take_waiting() {
             refuse_interrupted(message, waiting).await?;
         }
@@ -53,18 +59,22 @@ impl Driver {
             let events = self.translator.abandon_turn();
             self.emit(events).await?;
         }
+        (self.paused, self.over_budget) = (false, false);
+        if !self.is_ready() {
+            self.tool_hooks.open();
+            return Ok(reply.done().await?);
+        }
         let working = self.translator.turn_id().is_some()
             || self.translator.open_subagents().next().is_some()
             || self.messages.any_written()
             || self.compacting.is_some();
-        (self.paused, self.over_budget) = (false, false);
         self.interrupted_in_call = self.tool_hooks.runs_tools();
         self.verdicts.forget();
         for (request, response) in self.tool_hooks.stop() {
             self.respond(&request, &response);
         }
         self.usage_is_known();
-        if self.process.is_none() || !working {
+        if !working {
             self.end_tools().await;
             return Ok(reply.done().await?);
         }
@@ -82,6 +92,22 @@ impl Driver {
         }
         self.ask("interrupt", Value::Null, ControlRequest::Interrupt);
         self.interrupting(reply);
+        Ok(())
+    }
+
+    /// Refuses the messages that were not written to the process. A task that the agent does not have precedes the next message.
+    async fn withdraw_kept(&mut self) -> Result<(), AdapterError> {
+        let (own, others) = self.messages.withdraw_kept();
+        for (message, reply) in others {
+            refuse_interrupted(message, reply).await?;
+        }
+        let prompt = self.beginning.as_mut().and_then(|beginning| beginning.prompt.take());
+        let task = prompt.map(|prompt| prompt::first(&self.config, &prompt));
+        // Within a turn, the adapter's own messages only continue it.
+        let own = own.into_iter().next().filter(|_| self.translator.turn_id().is_none());
+        if let Some(task) = task.or(own) {
+            self.withdrawn_task = Some(task);
+        }
         Ok(())
     }
 
@@ -119,9 +145,9 @@ impl Driver {
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
         }
-        // A message above may have continued the turn and cleared it.
-        if self.waits_for_model {
-            self.say(prompt::CONTINUE, "next").await?;
+        // A message above may have continued the turn and cleared it, or continues it once the process is initialized.
+        if self.waits_for_model && !self.messages.continues_turn() {
+            self.say(prompt::CONTINUE)?;
         }
         Ok(())
     }
@@ -131,26 +157,27 @@ impl Driver {
             Ok(options) => options,
             Err(e) => return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?),
         };
-        let (old_config, old_options, old_model) = (
-            std::mem::replace(&mut self.config, config),
-            std::mem::replace(&mut self.options, options),
-            self.model.clone(),
-        );
+        let reloading = Reloading {
+            reply,
+            config: std::mem::replace(&mut self.config, config),
+            options: std::mem::replace(&mut self.options, options),
+            model: self.model.clone(),
+        };
         self.model.clone_from(&self.config.model_id);
         self.thinking = self.config.thinking_level.or(self.thinking);
         if self.translator.turn_id().is_some() || self.messages.any_written() {
             self.restart_due = true;
-        } else {
-            // Restarted immediately, so that a problem with the configuration is reported now.
-            self.end_process().await;
-            if let Err(e) = self.start_process().await {
-                (self.config, self.options, self.model) = (old_config, old_options, old_model);
-                return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?);
-            }
+            reloading.reply.done().await?;
+            self.report_limits().await?;
+            return self.emit_settings().await;
         }
-        reply.done().await?;
-        self.report_limits().await?;
-        self.emit_settings().await
+        // Restarted immediately, so that a problem with the configuration is reported now.
+        self.end_process().await;
+        self.reloading = Some(reloading);
+        match self.start_process() {
+            Ok(()) => Ok(()),
+            Err(e) => self.start_failed(e).await,
+        }
     }
 
     async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), AdapterError> {
@@ -219,8 +246,14 @@ impl Driver {
         if !self.file.conversation().begun {
             return Ok(reply.refuse(Refusal::nothing_to_compact()).await?);
         }
-        if let Err(e) = self.start_process().await {
-            return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?);
+        if !self.is_ready() {
+            return match self.start_process() {
+                Ok(()) => {
+                    self.compactions.put_back(instructions, reply);
+                    Ok(())
+                }
+                Err(e) => Ok(reply.refuse(Refusal::invalid(e.to_string())).await?),
+            };
         }
         self.compacting = Some(reply);
         self.translator.compacts();
@@ -273,16 +306,20 @@ impl Driver {
     }
 }
 
-/// Refuses a message whose turn has been interrupted, or which its owner must send again (decision 29).
-pub(super) async fn refuse_interrupted(message: Message, reply: MessageReply) -> Result<(), AdapterError> {
-    let refusal = match &message.expected_turn {
-        Some(turn) => Refusal::turn_over(turn),
-        None => Refusal {
-            code: "interrupted",
-            message: "the turn was interrupted before the agent had the message".into(),
-        },
-    };
-    Ok(reply.refuse(refusal).await?)
+/// Whether a command waits until a process that was started is initialized.
+const fn waits_for_process(command: &AgentCommand) -> bool {
+    match command {
+        AgentCommand::Begin(..)
+        | AgentCommand::Message(..)
+        | AgentCommand::Interrupt(_)
+        | AgentCommand::Pause(_)
+        | AgentCommand::Resume(_)
+        | AgentCommand::Adjust(Adjustment::Compact { .. }, _) => false,
+        AgentCommand::Reload(..)
+        | AgentCommand::Adjust(..)
+        | AgentCommand::Answer(..)
+        | AgentCommand::PlanDecision(..) => true,
+    }
 }
 
 pub(super) const fn thinking_tokens(level: ThinkingLevel) -> u32 {

@@ -14,16 +14,17 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::binary;
 use super::control_channel::ControlChannel;
 use super::conversation::ConversationFile;
 use super::messages::Messages;
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
-use super::process::{Output, Process, Received};
+use super::process::{Process, Received};
+use super::start::{Beginning, Initialization, Reloading};
 use super::tool_hooks::{Mode, ToolHooks};
 use super::unmetered::Unmetered;
 use super::verdicts::{Arrived, Verdicts};
-use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
@@ -60,8 +61,16 @@ pub(super) struct Driver {
     pub translator: Translator,
     /// `None` until there is something to send.
     pub process: Option<Process>,
-    /// Output that arrived while the adapter waited for initialization. It still counts as output that waits.
+    /// Set until the process is initialized.
+    pub initializing: Option<Initialization>,
+    /// Output that arrived during the initialization. It still counts as output that waits.
     pub backlog: VecDeque<Received>,
+    /// Commands that wait for the initialization.
+    pub deferred_commands: VecDeque<AgentCommand>,
+    pub beginning: Option<Beginning>,
+    pub reloading: Option<Reloading>,
+    /// The task of the session, if an interrupt withdrew it before the agent had it.
+    pub withdrawn_task: Option<String>,
     pub control_channel: ControlChannel,
     pub tool_hooks: ToolHooks,
     pub permissions: Permissions,
@@ -109,9 +118,10 @@ pub(super) struct Driver {
 enum DriverEvent {
     Command(AgentCommand),
     Stop,
-    Output(Output),
+    Output(Received),
     Verdict(Arrived),
     ProcessEnded,
+    StartIsLate,
     InterruptIsLate,
     UsageIsLate,
 }
@@ -119,33 +129,20 @@ enum DriverEvent {
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-    let words = begin.prompt.clone();
-    let started = match Driver::new(context, *begin) {
-        Ok(mut driver) => driver.start_process().await.map(|()| driver),
-        Err(e) => Err(e),
-    };
-    match started {
-        Ok(mut driver) => {
-            if let Some(words) = &words {
-                driver.record_message(words).await?;
-            }
-            reply.done().await?;
-            driver.emit_settings().await?;
-            driver.report_limits().await?;
-            driver.hold_when_spent().await?;
-            if let Some(words) = words {
-                let words = prompt::first(&driver.config, &words);
-                driver.say(&words, "next").await?;
-            }
-            let result = driver.run().await;
-            driver.end_process().await;
-            result
-        }
+    let prompt = begin.prompt.clone();
+    let mut driver = match Driver::new(context, *begin) {
+        Ok(driver) => driver,
         Err(e) => {
             reply.refuse(Refusal::invalid(e.to_string())).await?;
-            Err(e)
+            return Err(e);
         }
-    }
+    };
+    let result = match driver.begin(Beginning { reply, prompt }).await {
+        Ok(()) => driver.run().await,
+        Err(e) => Err(e),
+    };
+    driver.end_process().await;
+    result
 }
 
 impl Driver {
@@ -180,7 +177,12 @@ impl Driver {
             file,
             translator: Translator::new(translator),
             process: None,
+            initializing: None,
             backlog: VecDeque::new(),
+            deferred_commands: VecDeque::new(),
+            beginning: None,
+            reloading: None,
+            withdrawn_task: None,
             control_channel: ControlChannel::default(),
             tool_hooks: ToolHooks::new(authorizer.is_some()),
             permissions: Permissions::default(),
@@ -220,9 +222,10 @@ impl Driver {
             match self.next_event().await {
                 DriverEvent::Stop => return Ok(()),
                 DriverEvent::Command(command) => self.command(command).await?,
-                DriverEvent::Output(output) => self.output(output).await?,
+                DriverEvent::Output(received) => self.output(received).await?,
                 DriverEvent::Verdict(arrived) => self.verdict_arrived(arrived).await?,
                 DriverEvent::ProcessEnded => self.process_ended().await?,
+                DriverEvent::StartIsLate => self.start_is_late().await?,
                 DriverEvent::InterruptIsLate => self.interrupt_is_late().await?,
                 DriverEvent::UsageIsLate => self.usage_is_known(),
             }
@@ -230,9 +233,15 @@ impl Driver {
     }
 
     async fn next_event(&mut self) -> DriverEvent {
-        if let Some(received) = self.backlog.pop_front() {
-            return DriverEvent::Output(received.output);
+        if self.initializing.is_none() {
+            if let Some(received) = self.backlog.pop_front() {
+                return DriverEvent::Output(received);
+            }
+            if let Some(command) = self.deferred_commands.pop_front() {
+                return DriverEvent::Command(command);
+            }
         }
+        let start_until = self.initializing.as_ref().map(|initializing| initializing.until);
         let Self { commands, process, interrupt_until, unmetered, verdicts, .. } = self;
         let received = async {
             match process {
@@ -242,10 +251,9 @@ impl Driver {
         };
         tokio::select! {
             command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
-            received = received => {
-                received.map_or(DriverEvent::ProcessEnded, |received| DriverEvent::Output(received.output))
-            }
+            received = received => received.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
             Some(arrived) = verdicts.next() => DriverEvent::Verdict(arrived),
+            () = wait_until(start_until) => DriverEvent::StartIsLate,
             () = wait_until(*interrupt_until) => DriverEvent::InterruptIsLate,
             () = wait_until(unmetered.until()) => DriverEvent::UsageIsLate,
         }
@@ -262,7 +270,14 @@ impl Driver {
         if !self.pausing.is_empty() && self.is_still() {
             self.pausing.done().await?;
         }
-        if self.over || self.tool_hooks.mode() == Mode::Paused || !self.interrupts.is_empty() {
+        if self.over || !self.interrupts.is_empty() || self.initializing.is_some() {
+            return Ok(());
+        }
+        if self.tool_hooks.mode() == Mode::Paused {
+            if self.is_ready() && !self.paused {
+                // An agent that is only held for its allowance gets its task, and waits before the first model call.
+                self.write_kept();
+            }
             return Ok(());
         }
         let between_turns =
@@ -281,13 +296,13 @@ impl Driver {
 
     /// Whether no part of the agent can begin any work (decision 15).
     pub(super) fn is_still(&self) -> bool {
-        if self.process.is_none() {
+        if !self.is_ready() {
             return true;
         }
         // With an exceeded quota, the main loop has stopped, even within its turn. It is about to process a message
         // that was written.
         let main = (self.translator.main_loop_is_open() && !self.waits_for_model)
-            || (self.translator.turn_id().is_none() && self.messages.any_written());
+            || (self.translator.turn_id().is_none() && self.messages.any_given());
         let waits = |call: &str| {
             self.permissions.waits(call)
                 || self.verdicts.waits(call)

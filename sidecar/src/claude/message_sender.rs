@@ -9,7 +9,13 @@ use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, Refusal};
 
 impl Driver {
+    /// Writes the messages that may be written now. Starts the process if there are any and it is not running.
     pub(super) async fn deliver_messages(&mut self) -> Result<(), AdapterError> {
+        if self.is_ready() {
+            self.write_kept();
+        } else if self.messages.any_kept() {
+            self.start_process()?;
+        }
         while let Some(next) = self.messages.next(self.translator.turn_id()) {
             match next {
                 Next::TooLate(late) => {
@@ -18,17 +24,20 @@ impl Driver {
                         reply.refuse(Refusal::turn_over(turn)).await?;
                     }
                 }
+                Next::Write(next) if !self.is_ready() => {
+                    self.messages.put_back(*next);
+                    return self.start_process();
+                }
                 Next::Write(next) => {
                     let (message, mut reply) = *next;
-                    if let Err(e) = self.start_process().await {
-                        reply.refuse(Refusal::no_agent()).await?;
-                        return Err(e);
-                    }
                     reply.injecting().await?;
                     let priority =
                         if message.priority == MessagePriority::Immediate { "next" } else { "later" };
-                    let content = message.content.clone();
-                    let uuid = self.messages.written(message, reply);
+                    let content = match self.withdrawn_task.take() {
+                        Some(task) => format!("{task}\n\n{}", message.content),
+                        None => message.content.clone(),
+                    };
+                    let uuid = self.messages.written(&content, message, reply);
                     self.write_words(&content, &uuid, priority);
                 }
             }
@@ -36,12 +45,22 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends a message of the adapter itself.
-    pub(super) async fn say(&mut self, words: &str, priority: &str) -> Result<(), AdapterError> {
-        self.start_process().await?;
+    /// Sends a message of the adapter itself. Starts the process if it is not running.
+    pub(super) fn say(&mut self, words: &str) -> Result<(), AdapterError> {
+        if !self.is_ready() {
+            self.messages.keep_own(words.to_owned());
+            return self.start_process();
+        }
         let uuid = self.messages.own(words);
-        self.write_words(words, &uuid, priority);
+        self.write_words(words, &uuid, "next");
         Ok(())
+    }
+
+    /// Writes the messages that were kept until the process was initialized.
+    pub(super) fn write_kept(&mut self) {
+        for (words, uuid) in self.messages.take_kept() {
+            self.write_words(&words, &uuid, "next");
+        }
     }
 
     fn write_words(&mut self, words: &str, uuid: &str, priority: &str) {

@@ -28,11 +28,21 @@ struct Written {
     again: bool,
 }
 
+/// A message that is kept until a process is initialized and the agent is not paused.
+#[derive(Debug)]
+struct Kept {
+    content: String,
+    /// Of a message that was written to an earlier process. `None` for a new one of the adapter itself.
+    uuid: Option<String>,
+}
+
 /// Messages that the model has not received yet.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     waiting: MessageQueue,
     written: Vec<Written>,
+    /// Written before those that wait.
+    kept: Vec<Kept>,
 }
 
 #[derive(Debug)]
@@ -72,13 +82,17 @@ impl Messages {
         next.map(|next| Next::Write(Box::new(next)))
     }
 
-    /// Records a message as written. Returns the `uuid` for its line, which is the message's id.
-    pub(super) fn written(&mut self, message: Message, reply: MessageReply) -> String {
+    /// Returns the message that [`Self::next`] has removed.
+    pub(super) fn put_back(&mut self, message: HeldMessage) {
+        self.waiting.put_back(message);
+    }
+
+    /// Records a message as written with this content. Returns the `uuid` for its line, which is the message's id.
+    pub(super) fn written(&mut self, content: &str, message: Message, reply: MessageReply) -> String {
         let uuid = message.id.to_string();
-        let content = message.content.clone();
         self.written.push(Written {
             uuid: uuid.clone(),
-            content,
+            content: content.to_owned(),
             message: Some((message, reply)),
             recalled: false,
             taken: false,
@@ -100,6 +114,47 @@ impl Messages {
             again: false,
         });
         uuid
+    }
+
+    /// Keeps a message of the adapter itself until it can be written.
+    pub(super) fn keep_own(&mut self, content: String) {
+        self.kept.push(Kept { content, uuid: None });
+    }
+
+    /// Removes the kept messages, because they are written now: their texts and ids.
+    pub(super) fn take_kept(&mut self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        for Kept { content, uuid } in std::mem::take(&mut self.kept) {
+            let uuid = uuid.unwrap_or_else(|| self.own(&content));
+            lines.push((content, uuid));
+        }
+        lines
+    }
+
+    /// Removes the kept messages, because they are not written: the texts of the adapter's own, and the others.
+    pub(super) fn withdraw_kept(&mut self) -> (Vec<String>, Vec<HeldMessage>) {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for Kept { content, uuid } in std::mem::take(&mut self.kept) {
+            match uuid.and_then(|uuid| self.take_written(&uuid)) {
+                Some(message) => others.push(message),
+                None => own.push(content),
+            }
+        }
+        (own, others)
+    }
+
+    /// Whether a message that continues the turn follows once a process is initialized.
+    pub(super) fn continues_turn(&self) -> bool {
+        !self.kept.is_empty() || self.waiting.has_immediate()
+    }
+
+    pub(super) const fn any_kept(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Whether no message waits for the agent or is on its way to it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.written.is_empty() && self.waiting.is_empty()
     }
 
     /// Whether a prompt of Claude Code was written by this adapter.
@@ -150,22 +205,28 @@ impl Messages {
         self.written.drain(..).filter_map(|written| written.message).collect()
     }
 
-    /// Messages to write to another process after one has ended between turns: their texts and ids. `None` if a
-    /// message may have reached the model, or was already written twice.
-    pub(super) fn write_again(&mut self) -> Option<Vec<(String, String)>> {
+    /// Keeps the written messages for another process after one has ended between turns. Returns `false` and keeps none if
+    /// a message may have reached the model, or was already written twice.
+    pub(super) fn keep_written(&mut self) -> bool {
         if self.written.iter().any(|written| written.taken || written.again || written.recalled) {
-            return None;
+            return false;
         }
-        let again = |written: &mut Written| {
+        for written in &mut self.written {
             written.again = true;
-            (written.content.clone(), written.uuid.clone())
-        };
-        Some(self.written.iter_mut().map(again).collect())
+            self.kept.push(Kept { content: written.content.clone(), uuid: Some(written.uuid.clone()) });
+        }
+        true
     }
 
     /// Whether the model has not received a message that Claude Code has.
     pub(super) const fn any_written(&self) -> bool {
         !self.written.is_empty()
+    }
+
+    /// Like [`Self::any_written`], without the messages of an earlier process.
+    pub(super) fn any_given(&self) -> bool {
+        let is_kept = |uuid: &str| self.kept.iter().any(|kept| kept.uuid.as_deref() == Some(uuid));
+        self.written.iter().any(|written| !is_kept(&written.uuid))
     }
 
     fn take_written(&mut self, uuid: &str) -> Option<HeldMessage> {

@@ -2,7 +2,8 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | how the process is started |
+//! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | how the process is configured |
+//! | [`start`] | its start and initialization, while commands take effect |
 //! | [`process`] | the running process: lines in, lines out |
 //! | [`control_channel`] | control requests and responses |
 //! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
@@ -32,6 +33,7 @@ mod prompt;
 mod request;
 mod servers;
 mod spending;
+mod start;
 #[cfg(test)]
 mod tests;
 mod tool_hooks;

@@ -5,17 +5,17 @@ use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 
 use super::arguments;
-use super::commands::refuse_interrupted;
 use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
 use super::new_conversation::is_lost;
 use super::permissions::{Policy, Verdict};
-use super::process::Output;
+use super::process::{Output, Received};
 use super::tool_hooks::Mode;
 use super::verdicts::{Asker, CallVerdict};
 use crate::adapter::{AdapterError, Refusal};
 use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
 use crate::kit::json::{flag, text};
+use crate::kit::messages::refuse_interrupted;
 
 /// In characters. Applies to lines that are not part of the protocol.
 const MAX_STRAY_LINE: usize = 2000;
@@ -28,8 +28,11 @@ fn is_tested(version: &str) -> bool {
 }
 
 impl Driver {
-    pub(super) async fn output(&mut self, output: Output) -> Result<(), AdapterError> {
-        let line = match output {
+    pub(super) async fn output(&mut self, received: Received) -> Result<(), AdapterError> {
+        if self.initializing.is_some() {
+            return self.initializing_output(received).await;
+        }
+        let line = match received.output {
             Output::Line(line) => line,
             Output::Noise(noise) => {
                 let content = cut(&self.events.redacted(&noise), MAX_STRAY_LINE);

@@ -93,7 +93,7 @@ impl Driver {
         if spent {
             self.hold_when_spent().await?;
         }
-        self.ask_for_document().await
+        self.ask_for_document()
     }
 
     pub(super) async fn remember(
@@ -140,12 +140,12 @@ impl Driver {
 
     /// If the window is nearly full and the policy is a handoff, asks the agent for its handoff document while there
     /// is room for it. If the turn has just ended, asks in the next one.
-    async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
+    fn ask_for_document(&mut self) -> Result<(), AdapterError> {
         if !self.hands_over() || self.handoff_asked || !self.translator.main_loop_is_open() {
             return Ok(());
         }
         let Some(percent) = self.nearly_full.clone() else { return Ok(()) };
         (self.handoff_asked, self.document_due) = (true, true);
-        self.say(&handoff::request(Some(&percent)), "next").await
+        self.say(&handoff::request(Some(&percent)))
     }
 }

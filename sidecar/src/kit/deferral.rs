@@ -1,5 +1,5 @@
 //! Deferred commands: pauses and interrupts until the agent is idle, compactions until the end of the turn, and all
-//! commands while an agent starts.
+//! commands during a request to the agent.
 
 use std::collections::VecDeque;
 
@@ -44,6 +44,10 @@ pub(crate) struct PendingCompactions(VecDeque<(Option<String>, Reply)>);
 impl PendingCompactions {
     pub(crate) fn push(&mut self, instructions: Option<String>, reply: Reply) {
         self.0.push_back((instructions, reply));
+    }
+
+    pub(crate) fn put_back(&mut self, instructions: Option<String>, reply: Reply) {
+        self.0.push_front((instructions, reply));
     }
 
     pub(crate) fn next(&mut self) -> Option<(Option<String>, Reply)> {

@@ -40,6 +40,10 @@ impl<M: Held> MessageQueue<M> {
         self.0.push_front(message);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn has_immediate(&self) -> bool {
         self.0.iter().any(Held::is_immediate)
     }
@@ -81,6 +85,18 @@ pub(crate) async fn refuse_late(
         return Ok(None);
     }
     Ok(Some((message, reply)))
+}
+
+/// Refuses a message whose turn was interrupted before the agent had it, or which its owner must send again (decision 29).
+pub(crate) async fn refuse_interrupted(message: Message, reply: MessageReply) -> Result<(), SpoolError> {
+    let refusal = match &message.expected_turn {
+        Some(turn) => Refusal::turn_over(turn),
+        None => Refusal {
+            code: "interrupted",
+            message: "the turn was interrupted before the agent had the message".into(),
+        },
+    };
+    reply.refuse(refusal).await
 }
 
 #[cfg(test)]

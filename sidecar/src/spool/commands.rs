@@ -103,11 +103,12 @@ impl Spool {
             .await
     }
 
-    /// Whether a `begin` was carried out in this run.
+    /// Whether an agent was started in this run and a command to it was carried out: `begin`, or a pause or an interrupt during the start.
+    /// Starting it again would undo such a stop.
     pub async fn begun(&self) -> Result<bool, SpoolError> {
         self.write(|db| {
-            let sql =
-                "SELECT EXISTS (SELECT 1 FROM commands WHERE over = 1 AND ack ->> 'type' = 'begin_ack')";
+            let sql = "SELECT EXISTS (SELECT 1 FROM commands WHERE over = 1
+                 AND ack ->> 'type' IN ('begin_ack', 'pause_ack', 'interrupt_ack'))";
             Ok(db.query_row(sql, [], |row| row.get(0))?)
         })
         .await

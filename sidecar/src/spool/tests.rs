@@ -196,6 +196,24 @@ async fn unfinished_commands_persist_except_uncertain_messages() {
     assert_eq!(spool.unfinished().await.unwrap(), [pause]);
 }
 
+/// A pause may be carried out while the agent starts, before its `begin` is.
+#[tokio::test]
+async fn stop_that_was_carried_out_shows_that_an_agent_was_started() {
+    for is_refused in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        let pause = issued(Command::Pause {}, 1);
+        let command_id = pause.command_id;
+        spool.take(pause.clone(), None, Some(ack(&pause, AckStep::Received))).await.unwrap();
+        assert!(!spool.begun().await.unwrap());
+        let refused =
+            RawEvent::CommandRefused { command_id, code: "no-agent".into(), message: "none".into() };
+        let answer = if is_refused { refused } else { ack(&pause, AckStep::Done) };
+        spool.acknowledge(command_id, answer, true).await.unwrap();
+        assert_eq!(spool.begun().await.unwrap(), !is_refused);
+    }
+}
+
 /// The spooled events, each with its span.
 async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
     let batch = spool.batch(1000, usize::MAX).await.unwrap();

@@ -12,7 +12,7 @@ use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, begin, message};
 
 /// Answers control requests, and writes `steps[n]` on the nth user line. `{uuid}` is that line's id.
-const PROGRAM: &str = r#"#!/usr/bin/env python3
+pub(super) const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, sys
 steps = json.loads(STEPS)
 def say(line):
@@ -27,13 +27,13 @@ for line in sys.stdin:
             say(json.loads(json.dumps(said).replace("{uuid}", line["uuid"])))
 "#;
 
-struct Fake {
-    gateway: Gateway,
-    folders: Folders,
+pub(super) struct Fake {
+    pub(super) gateway: Gateway,
+    pub(super) folders: Folders,
     _sidecar: Sidecar,
 }
 
-async fn of_program(program: &str) -> Fake {
+pub(super) async fn of_program(program: &str) -> Fake {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "claude");
     let path = folders.root().join("claude");
@@ -50,22 +50,22 @@ async fn playing(steps: Value) -> Fake {
     fake
 }
 
-fn init() -> Value {
+pub(super) fn init() -> Value {
     json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
 }
 
 /// The confirmation that the model has the message (`--replay-user-messages`).
-fn replay() -> Value {
+pub(super) fn replay() -> Value {
     json!({ "type": "user", "isReplay": true, "uuid": "{uuid}", "session_id": "s", "parent_tool_use_id": null,
         "message": { "role": "user", "content": "" } })
 }
 
-fn says(text: &str) -> Value {
+pub(super) fn says(text: &str) -> Value {
     json!({ "type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": { "id": text, "model": "m",
         "content": [{ "type": "text", "text": text }], "usage": { "input_tokens": 10, "output_tokens": 1 } } })
 }
 
-fn success() -> Value {
+pub(super) fn success() -> Value {
     json!({ "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed", "session_id": "s",
         "modelUsage": {}, "total_cost_usd": 0 })
 }

@@ -10,6 +10,7 @@ mod limits;
 mod requests;
 mod resume;
 mod settings;
+mod start;
 mod stopping;
 mod turns;
 

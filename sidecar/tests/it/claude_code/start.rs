@@ -1,0 +1,199 @@
+//! Commands take effect while Claude Code starts. The binary is a fake that answers late or never: it waits until the test opens
+//! its gate.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::Mode;
+use pilothouse_domain::CommandId;
+use pilothouse_domain::value::{Adjustment, MessagePriority, ThinkingLevel};
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::fake::{Fake, PROGRAM, init, of_program, replay, says, success};
+use crate::gateway::Gateway;
+use crate::sidecar::{begin, message};
+
+/// Notes its process id, and waits at the gate `gate` before it reads anything.
+const WAITS: &str = r#"
+import os
+open("started", "a").write(str(os.getpid()) + "\n")
+open("gate").read()
+"#;
+
+/// Notes each message that it reads.
+const NOTES: &str = r#"
+    if line["type"] == "user": open("heard", "a").write(json.dumps(line["message"]["content"]) + "\n")
+"#;
+
+struct Starting {
+    fake: Fake,
+    begin: CommandId,
+}
+
+impl Starting {
+    /// A fake that was started by `begin` and has answered nothing.
+    async fn new() -> Self {
+        let turn = |text: &str| json!([init(), replay(), says(text), success()]);
+        let steps = json!([turn("one"), turn("two"), turn("three")]);
+        let steps = serde_json::to_string(&steps.to_string()).unwrap();
+        let program = PROGRAM
+            .replace("STEPS", &steps)
+            .replace("for line in sys.stdin:", &format!("{WAITS}for line in sys.stdin:"))
+            .replace("    line = json.loads(line)\n", &format!("    line = json.loads(line){NOTES}"));
+        let fake = of_program(&program).await;
+        let work = fake.folders.work();
+        nix::unistd::mkfifo(&work.join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
+        let mut begin = begin(json!({}));
+        let Command::Begin(given) = &mut begin else { panic!() };
+        given.config.working_directory = work.to_str().unwrap().into();
+        let begin = fake.gateway.send(begin);
+        let starting = Self { fake, begin };
+        starting.processes(1).await;
+        starting
+    }
+
+    fn gateway(&self) -> &Gateway {
+        &self.fake.gateway
+    }
+
+    fn work(&self) -> PathBuf {
+        self.fake.folders.work()
+    }
+
+    /// Waits until this many processes have started. Returns the id of the last one.
+    async fn processes(&self, count: usize) -> String {
+        let started = self.work().join("started");
+        let last = |_: &Gateway| {
+            let started = std::fs::read_to_string(&started).ok()?;
+            (started.lines().count() == count).then(|| started.lines().last().map(str::to_owned))?
+        };
+        self.gateway().until("a start of the agent", last).await
+    }
+
+    fn open_gate(&self) {
+        std::fs::write(self.work().join("gate"), "go\n").unwrap();
+    }
+
+    fn heard(&self) -> Vec<String> {
+        let heard = std::fs::read_to_string(self.work().join("heard")).unwrap_or_default();
+        heard
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap().as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn has(&self, short: &str) -> bool {
+        self.gateway().story().iter().any(|line| line.starts_with(short))
+    }
+
+    fn position(&self, short: &str) -> usize {
+        let story = self.gateway().story();
+        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
+    }
+
+    async fn is_confirmed(&self, command: Command) {
+        let id = self.gateway().send(command);
+        self.gateway().acknowledged(id, "done").await;
+    }
+
+    /// Waits while an agent that does not hold would begin its work.
+    async fn time_passes(&self) {
+        let beats = self.gateway().heartbeats();
+        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
+        self.gateway().until("time passes", later).await;
+    }
+}
+
+#[tokio::test]
+async fn stop_ends_a_start_that_is_never_answered() {
+    let starting = Starting::new().await;
+    let process = starting.processes(1).await;
+    starting.is_confirmed(Command::Stop {}).await;
+    assert!(!Path::new(&format!("/proc/{process}")).exists(), "nothing is left when it is done");
+    starting.gateway().acknowledged(starting.begin, "no-agent").await;
+    assert!(
+        !starting.has("begin_ack done") && !starting.has("session_end"),
+        "{:#?}",
+        starting.gateway().story()
+    );
+}
+
+#[tokio::test]
+async fn pause_during_the_start_holds_the_first_message() {
+    let starting = Starting::new().await;
+    starting.is_confirmed(Command::Pause {}).await;
+    assert!(!starting.has("begin_ack done"), "Claude Code has not answered");
+    starting.open_gate();
+    starting.gateway().acknowledged(starting.begin, "done").await;
+    starting.time_passes().await;
+    assert!(starting.heard().is_empty(), "{:?}", starting.heard());
+    // A second pause is confirmed, too.
+    starting.is_confirmed(Command::Pause {}).await;
+    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().sees("turn_completed").await;
+    assert!(starting.position("resume_ack done") < starting.position("turn_started"));
+    assert_eq!(starting.heard(), ["write a poem"]);
+}
+
+#[tokio::test]
+async fn resume_during_the_start_lets_the_first_message_begin() {
+    let starting = Starting::new().await;
+    starting.is_confirmed(Command::Pause {}).await;
+    starting.is_confirmed(Command::Resume {}).await;
+    starting.open_gate();
+    starting.gateway().sees("turn_completed").await;
+    assert_eq!(starting.heard(), ["write a poem"]);
+}
+
+#[tokio::test]
+async fn messages_and_settings_during_the_start_wait_and_arrive_once() {
+    let starting = Starting::new().await;
+    let sent = starting.gateway().send(message("and a song", MessagePriority::Queued));
+    let adjustment = Adjustment::SetThinkingLevel { level: ThinkingLevel::Low };
+    let adjusted = starting.gateway().send(Command::Adjust { adjustment });
+    starting.gateway().acknowledged(sent, "received").await;
+    starting.gateway().acknowledged(adjusted, "received").await;
+    assert!(!starting.has("message_ack injecting") && !starting.has("adjust_ack done"));
+    starting.open_gate();
+    starting.gateway().acknowledged(adjusted, "done").await;
+    starting.gateway().acknowledged(sent, "injected").await;
+    starting.gateway().sees_nth("turn_completed", 2).await;
+    assert_eq!(starting.heard(), ["write a poem", "and a song"]);
+}
+
+#[tokio::test]
+async fn interrupt_during_the_start_withdraws_its_messages() {
+    let starting = Starting::new().await;
+    let sent = starting.gateway().send(message("and a song", MessagePriority::Queued));
+    starting.gateway().acknowledged(sent, "received").await;
+    starting.is_confirmed(Command::Interrupt {}).await;
+    starting.gateway().acknowledged(sent, "interrupted").await;
+    assert!(!starting.has("begin_ack done"), "Claude Code has not answered");
+    starting.open_gate();
+    starting.gateway().acknowledged(starting.begin, "done").await;
+    starting.time_passes().await;
+    assert!(starting.heard().is_empty(), "{:?}", starting.heard());
+    starting.gateway().send(message("go on", MessagePriority::Queued));
+    starting.gateway().sees("turn_completed").await;
+    assert_eq!(starting.heard(), ["write a poem\n\ngo on"], "the agent learns its task");
+}
+
+#[tokio::test]
+async fn reload_is_confirmed_when_its_process_has_answered() {
+    let starting = Starting::new().await;
+    starting.open_gate();
+    starting.gateway().sees("turn_completed").await;
+    let mut config = crate::sidecar::config(json!({}));
+    config.working_directory = starting.work().to_str().unwrap().into();
+    let reload = starting.gateway().send(Command::ReloadConfig { config: Box::new(config) });
+    starting.processes(2).await;
+    starting.is_confirmed(Command::Pause {}).await;
+    assert!(!starting.has("reload_config_ack done"), "Claude Code has not answered");
+    starting.open_gate();
+    starting.gateway().acknowledged(reload, "done").await;
+    let sent = starting.gateway().send(message("again", MessagePriority::Queued));
+    starting.gateway().acknowledged(sent, "received").await;
+    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().sees_nth("turn_completed", 2).await;
+    assert_eq!(starting.heard(), ["write a poem", "again"]);
+}
