@@ -5,6 +5,7 @@ use pilothouse_domain::value::Adjustment;
 use super::driver::Driver;
 use super::setting_change::SettingChange;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::start::GIVEN_UP;
 use crate::kit::turns::DriverExit;
 
 impl Driver {
@@ -22,7 +23,9 @@ impl Driver {
         if self.paused {
             return Ok(reply.refuse(Refusal::invalid("the agent is paused")).await?);
         }
-        self.ensure_running().await?;
+        if !self.ensure_running().await? {
+            return Ok(reply.refuse(Refusal::invalid(GIVEN_UP)).await?);
+        }
         let Some(change) = SettingChange::of(&adjustment, &self.translator.settings) else {
             return Ok(reply.refuse(Refusal::not_supported("adjust")).await?);
         };

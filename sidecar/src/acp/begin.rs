@@ -20,8 +20,9 @@ use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::conversation_summary::ConversationSummary;
-use crate::kit::deferral::{PendingCompactions, while_commands_wait};
+use crate::kit::deferral::PendingCompactions;
 use crate::kit::outage::Outage;
+use crate::kit::start::first_start;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::OwnTools;
 
@@ -65,9 +66,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         Ok((files, starter, conversation_file, standing))
     };
     // Dropping the future ends the processes that it started.
-    let Some(outcome) = while_commands_wait(&mut commands, &mut deferred_commands, starting).await else {
-        return Ok(());
-    };
+    let started = first_start(&mut commands, &mut deferred_commands, starting).await?;
+    let Some((outcome, stops)) = started else { return Ok(()) };
     let (files, starter, conversation_file, standing) = match outcome {
         Ok(parts) => parts,
         Err(why) => {
@@ -112,6 +112,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         turns: 0,
         prompts: 0,
         question_count: 0,
+        withdrawn: Vec::new(),
         paused: false,
         cancel,
         spending,
@@ -120,7 +121,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         published_capabilities: capabilities::MAXIMUM,
         publish_calls_at: None,
     };
-    let ended = Box::pin(driver.drive(notices, prompt)).await;
+    let ended = Box::pin(driver.drive(notices, prompt, stops)).await;
     driver.end().await;
     ended.or_else(DriverExit::outcome)
 }

@@ -23,7 +23,10 @@ impl Driver {
         if !self.conversation.introduced {
             return Ok(reply.refuse(Refusal::nothing_to_compact()).await?);
         }
-        self.ensure_running().await?;
+        if !self.ensure_running().await? {
+            self.compactions.put_back(instructions, reply);
+            return Ok(());
+        }
         self.prompts += 1;
         let number = self.prompts;
         self.translator.update_mode = UpdateMode::Ignored;

@@ -29,6 +29,7 @@ use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::{PendingCompactions, wait_until};
 use crate::kit::json::text_at;
 use crate::kit::outage::Outage;
+use crate::kit::start::ConfirmedStops;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::Requests as OwnRequests;
 use crate::process::Processes;
@@ -72,6 +73,8 @@ pub(super) struct Driver {
     pub(super) question_count: u64,
     /// Texts to put before the next prompt.
     pub(super) introduction: Vec<String>,
+    /// Prompts that an interrupt withdrew before the agent had them. They follow the introduction.
+    pub(super) withdrawn: Vec<String>,
     pub(super) paused: bool,
     /// How long the agent may take to end an interrupted turn.
     pub(super) cancel: Duration,
@@ -100,16 +103,27 @@ enum DriverEvent {
 }
 
 impl Driver {
-    /// Runs the first turn and everything that follows.
+    /// Runs the first turn and everything that follows. `stops` were confirmed during the start.
     pub(super) async fn drive(
         &mut self,
         notices: Vec<RawEvent>,
         prompt: Option<String>,
+        stops: ConfirmedStops,
     ) -> Result<(), DriverExit> {
         self.introduce_agent(notices).await?;
+        if stops.paused {
+            self.spending.paused = true;
+            self.suspend();
+        }
         if let Some(prompt) = prompt {
             self.hold_when_unmetered();
-            self.begin_turn(vec![prompt], None).await?;
+            if stops.interrupted {
+                self.withdrawn.push(prompt);
+            } else if stops.paused {
+                self.messages.add_own(prompt);
+            } else {
+                self.begin_turn(vec![prompt], None).await?;
+            }
         }
         loop {
             if let Some(command) = self.deferred_commands.pop_front() {

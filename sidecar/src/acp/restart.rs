@@ -9,20 +9,24 @@ use super::options::{self, Launch};
 use super::start::Started;
 use super::terminals::Terminals;
 use crate::adapter::{AdapterError, Refusal, Reply};
-use crate::kit::deferral::while_commands_wait;
+use crate::kit::start::{GIVEN_UP, Restart, later_start};
 use crate::kit::turns::DriverExit;
 
 impl Driver {
     /// Starts the agent if it is not running: in its conversation or, if it cannot resume that, in a new one with a
-    /// notice. Commands that arrive meanwhile are handled afterwards.
-    pub(super) async fn ensure_running(&mut self) -> Result<(), DriverExit> {
+    /// notice. Commands that arrive meanwhile are handled afterwards. Returns `false` if a pause or an interrupt has ended the start: the
+    /// caller keeps its work for the resume, or for the interrupt to end it.
+    pub(super) async fn ensure_running(&mut self) -> Result<bool, DriverExit> {
         if self.agent.is_some() {
-            return Ok(());
+            return Ok(true);
         }
         let earlier = Some(self.conversation.clone());
         let starting = self.starter.start(&self.config, earlier);
-        let started = while_commands_wait(&mut self.commands, &mut self.deferred_commands, starting).await;
-        let started = started.ok_or(DriverExit::Over)?.map_err(DriverExit::agent)?;
+        let started = match later_start(&mut self.commands, &mut self.deferred_commands, starting).await? {
+            Restart::Done(started) => started.map_err(DriverExit::agent)?,
+            Restart::GivenUp => return Ok(false),
+            Restart::Over => return Err(DriverExit::Over),
+        };
         let Started { agent, advertised, conversation, translator, notices } = started;
         if !conversation.introduced {
             self.introduction = introduction(&self.config, &advertised, conversation.earlier.as_ref());
@@ -36,7 +40,8 @@ impl Driver {
         (self.conversation, self.translator) = (conversation, translator);
         self.terminals = Terminals::new(self.folder.clone(), self.processes.clone());
         self.save_conversation().await?;
-        self.introduce_agent(notices).await
+        self.introduce_agent(notices).await?;
+        Ok(true)
     }
 
     pub(super) async fn end_agent(&mut self) {
@@ -68,14 +73,16 @@ impl Driver {
         let cancel = std::mem::replace(&mut self.cancel, launch.cancel);
         let launch = self.starter.replace_launch(launch);
         let config = std::mem::replace(&mut self.config, config);
-        match self.ensure_running().await {
-            Ok(()) => {}
-            Err(DriverExit::Failed(AdapterError::Agent(why))) => {
-                (self.cancel, self.config) = (cancel, config);
-                self.starter.replace_launch(launch);
-                return Ok(reply.refuse(Refusal::invalid(why)).await?);
-            }
+        let why = match self.ensure_running().await {
+            Ok(true) => None,
+            Ok(false) => Some(GIVEN_UP.to_owned()),
+            Err(DriverExit::Failed(AdapterError::Agent(why))) => Some(why),
             Err(other) => return Err(other),
+        };
+        if let Some(why) = why {
+            (self.cancel, self.config) = (cancel, config);
+            self.starter.replace_launch(launch);
+            return Ok(reply.refuse(Refusal::invalid(why)).await?);
         }
         // A prompt with the new instructions follows if the old ones were given in a prompt.
         if self.conversation.introduced && config.composed_system_prompt != self.config.composed_system_prompt

@@ -6,8 +6,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::driver::Driver;
+use super::waiting::Waiting;
 use super::work::Interrupt;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::messages::refuse_interrupted;
 use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
 use crate::process::ProcessHandle;
@@ -99,7 +101,10 @@ impl Driver {
                 (&mut turn.interrupt, answered)
             }
             (None, Some(compaction)) => (&mut compaction.interrupt, false),
-            (None, None) => return self.confirm(new).await,
+            (None, None) => {
+                self.withdraw_waiting().await?;
+                return self.confirm(new).await;
+            }
         };
         new.follow(interrupt).await?;
         self.terminals.kill_all().await;
@@ -107,6 +112,17 @@ impl Driver {
         if answered {
             // Cancelling the session ends the remaining subagents.
             return self.interrupted().await;
+        }
+        Ok(())
+    }
+
+    /// Without a turn: refuses the messages that were to begin one. The adapter's own texts precede the next prompt.
+    async fn withdraw_waiting(&mut self) -> Result<(), DriverExit> {
+        for waiting in self.messages.waiting.take_all() {
+            match waiting {
+                Waiting::Message(message, reply) => refuse_interrupted(message, reply).await?,
+                Waiting::Own(words) => self.withdrawn.push(words),
+            }
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::driver::Driver;
 use super::session;
 use super::translator::{Handoff, UpdateMode};
+use super::waiting::Waiting;
 use super::work::{Interrupt, Turn};
 use crate::kit::handoff;
 use crate::kit::json::text;
@@ -25,13 +26,20 @@ const CONTINUE: &str = "The model did not answer for some time. Continue where y
 const HANDOFF_AT: u64 = 90;
 
 impl Driver {
-    /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running.
+    /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running. If a stop ends the start, the
+    /// texts wait like a message.
     pub(super) async fn begin_turn(
         &mut self,
         texts: Vec<String>,
         message: Option<HeldMessage>,
     ) -> Result<(), DriverExit> {
-        self.ensure_running().await?;
+        if !self.ensure_running().await? {
+            self.messages.waiting.put_back(match message {
+                Some((message, reply)) => Waiting::Message(message, reply),
+                None => Waiting::Own(texts.join("\n\n")),
+            });
+            return Ok(());
+        }
         self.turns += 1;
         let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
@@ -68,9 +76,8 @@ impl Driver {
 
     /// Sends a prompt. A pending introduction precedes its texts.
     async fn prompt(&mut self, number: u64, mut texts: Vec<String>) -> Result<(), DriverExit> {
-        if !self.introduction.is_empty() {
-            texts.splice(0..0, std::mem::take(&mut self.introduction));
-        }
+        let introduction = std::mem::take(&mut self.introduction);
+        texts.splice(0..0, introduction.into_iter().chain(std::mem::take(&mut self.withdrawn)));
         if let Some(turn) = &mut self.turn {
             turn.unread = Some(texts.clone());
         }
@@ -89,7 +96,10 @@ impl Driver {
     async fn prompt_elsewhere(&mut self, texts: Vec<String>) -> Result<(), DriverExit> {
         self.end_agent().await;
         self.conversation.refused = true;
-        self.ensure_running().await?;
+        if !self.ensure_running().await? {
+            self.keep_prompt(Some(texts));
+            return Ok(());
+        }
         self.prompts += 1;
         let number = self.prompts;
         if let Some(turn) = &mut self.turn {
@@ -235,20 +245,30 @@ impl Driver {
         self.emit(vec![unavailable]).await
     }
 
+    /// Keeps the turn open until it is resumed, because a stop has ended the start of the agent.
+    fn keep_prompt(&mut self, unread: Option<Vec<String>>) {
+        if let Some(turn) = &mut self.turn {
+            (turn.waits_for_model, turn.unread) = (true, unread);
+        }
+    }
+
     /// Continues a turn that waits for the agent's model: repeats its prompt, or asks to continue if the agent has
     /// reacted to it.
     pub(super) async fn continue_turn(&mut self) -> Result<(), DriverExit> {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.waits_for_model) else { return Ok(()) };
         turn.waits_for_model = false;
-        let texts = turn.unread.take().unwrap_or_else(|| vec![CONTINUE.to_owned()]);
+        let unread = turn.unread.take();
         self.prompts += 1;
         let number = self.prompts;
         turn.number = number;
         let id = turn.id.clone();
         // A start replaces the translator.
-        self.ensure_running().await?;
+        if !self.ensure_running().await? {
+            self.keep_prompt(unread);
+            return Ok(());
+        }
         self.translator.begin_turn(id);
-        self.prompt(number, texts).await
+        self.prompt(number, unread.unwrap_or_else(|| vec![CONTINUE.to_owned()])).await
     }
 
     fn window_is_at(&self, percent: u64) -> bool {

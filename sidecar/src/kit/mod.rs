@@ -7,6 +7,7 @@
 //! | [`turns`] | ids of turns, and why a driver stops |
 //! | [`messages`] | messages that wait for their turn |
 //! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
+//! | [`start`] | commands that arrive while an agent starts |
 //! | [`allowance`] | the spending limit of a run |
 //! | [`outage`] | models that do not answer |
 //! | [`usage`] | usage meters and the fill level of the context window |
@@ -38,6 +39,7 @@ pub(crate) mod notices;
 pub(crate) mod outage;
 pub(crate) mod owner_requests;
 pub(crate) mod permission;
+pub(crate) mod start;
 pub(crate) mod tool_names;
 pub(crate) mod turns;
 pub(crate) mod usage;

@@ -19,9 +19,9 @@ use super::translator::Translator;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
-use crate::kit::deferral::while_commands_wait;
 use crate::kit::messages::MessageQueue;
 use crate::kit::notices::sub_agents_left_out;
+use crate::kit::start::{ConfirmedStops, first_start};
 use crate::kit::turns::{DriverExit, state_error};
 use crate::kit::{handoff, models};
 use crate::own_tools::OwnTools;
@@ -58,9 +58,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         Ok::<_, String>((starter, shim))
     };
     // Dropping the future ends the processes that it started.
-    let Some(outcome) = while_commands_wait(&mut commands, &mut deferred_commands, starting).await else {
-        return Ok(());
-    };
+    let started = first_start(&mut commands, &mut deferred_commands, starting).await?;
+    let Some((outcome, stops)) = started else { return Ok(()) };
     let (starter, shim) = match outcome {
         Ok(parts) => parts,
         Err(why) => {
@@ -99,6 +98,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         turn: None,
         turns: 0,
         introduction,
+        prompt: None,
         stops: Stops::default(),
         paused_state: None,
         gap: None,
@@ -108,18 +108,30 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         repairs: 0,
         published: Shim::MAXIMUM,
     };
-    let ended = Box::pin(run_turns(&mut driver, prompt)).await;
+    let ended = Box::pin(run_turns(&mut driver, prompt, stops)).await;
     let stopped = driver.end().await;
     ended.or_else(DriverExit::outcome)?;
     stopped.or_else(DriverExit::outcome)
 }
 
-async fn run_turns(driver: &mut Driver, prompt: Option<String>) -> Result<(), DriverExit> {
+/// `stops` were confirmed during the start.
+async fn run_turns(
+    driver: &mut Driver,
+    prompt: Option<String>,
+    stops: ConfirmedStops,
+) -> Result<(), DriverExit> {
     driver.publish_capabilities().await?;
     // The control plane pauses such a session, and resumes it with the owner's permission (decision 32).
     driver.stops.unmetered = driver.published.unmetered && !driver.allow_unmetered;
-    if let Some(prompt) = prompt {
-        driver.begin_turn(prompt, None).await?;
+    if stops.paused {
+        driver.stops.owner = true;
+        driver.suspend();
+    }
+    match prompt {
+        Some(prompt) if stops.interrupted => driver.introduction.push(prompt),
+        Some(prompt) if stops.paused => driver.prompt = Some(prompt),
+        Some(prompt) => driver.begin_turn(prompt, None).await?,
+        None => {}
     }
     driver.drive().await
 }

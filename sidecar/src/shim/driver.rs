@@ -73,6 +73,8 @@ pub(super) struct Driver {
     pub(super) turns: u64,
     /// Texts to put before the next description.
     pub(super) introduction: Vec<String>,
+    /// The first prompt, if the agent was paused during its start. It begins a turn after the resume.
+    pub(super) prompt: Option<String>,
     pub(super) stops: Stops,
     /// The state that the shim returned for a pause, for `/resume`.
     pub(super) paused_state: Option<AgentState>,

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::driver::Driver;
 use super::turns::Turn;
 use crate::adapter::{Refusal, Reply};
+use crate::kit::messages::refuse_interrupted;
 use crate::kit::notices::notice;
 use crate::kit::turns::DriverExit;
 
@@ -75,13 +76,24 @@ impl Driver {
     pub(super) async fn resume(&mut self, reply: Option<Reply>) -> Result<(), DriverExit> {
         self.stops.owner = false;
         self.continue_processes();
-        if let Some(state) = self.paused_state.take()
-            && let Err(why) = self.resume_agent(&state).await?
-        {
-            if let Some(reply) = reply {
-                reply.refuse(Refusal::invalid(why.clone())).await?;
+        if let Some(state) = self.paused_state.take() {
+            match self.resume_agent(&state).await? {
+                Ok(true) => {}
+                Ok(false) => {
+                    // A stop has ended the start of the shim. The resume after it uses the state.
+                    self.paused_state = Some(state);
+                    if let Some(reply) = reply {
+                        reply.done().await?;
+                    }
+                    return Ok(());
+                }
+                Err(why) => {
+                    if let Some(reply) = reply {
+                        reply.refuse(Refusal::invalid(why.clone())).await?;
+                    }
+                    return self.fail_turn("resume_failed", why).await;
+                }
             }
-            return self.fail_turn("resume_failed", why).await;
         }
         if let Some(reply) = reply {
             reply.done().await?;
@@ -100,21 +112,23 @@ impl Driver {
         self.resume(Some(reply)).await
     }
 
-    /// Gives a paused agent its state. A shim that ended or refuses it is started again once.
-    async fn resume_agent(&mut self, state: &AgentState) -> Result<Result<(), String>, DriverExit> {
+    /// Gives a paused agent its state. A shim that ended or refuses it is started again once. Returns `false` if a stop has ended the
+    /// start.
+    async fn resume_agent(&mut self, state: &AgentState) -> Result<Result<bool, String>, DriverExit> {
         let body = state.to_resume(&self.brief(&self.config.objective), None);
         // The agent writes the text again that it was writing.
         self.events.drafts().discard();
         let mut has_restarted = self.shim.is_none();
         loop {
-            if let Err(why) = self.ensure_running().await? {
-                return Ok(Err(why));
+            match self.ensure_running().await? {
+                Ok(true) => {}
+                not_running => return Ok(not_running),
             }
             let Some(shim) = &self.shim else { return Ok(Err("the shim is not running".to_owned())) };
             let (client, body) = (shim.client.clone(), body.clone());
             let resumed = self.uninterrupted(async move { client.resume(&body).await }).await;
             match resumed.ok_or(DriverExit::Over)? {
-                Ok(_) => return Ok(Ok(())),
+                Ok(_) => return Ok(Ok(true)),
                 Err(error) if has_restarted => return Ok(Err(error.to_string())),
                 Err(error) => {
                     has_restarted = true;
@@ -131,7 +145,8 @@ impl Driver {
     pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
         self.decisions.clear();
         self.own_requests.close();
-        if self.turn.is_some() {
+        let has_turn = self.turn.is_some();
+        if has_turn {
             // The turn may end regularly meanwhile, which counts (decision 17). No other one begins yet.
             self.end_shim().await?;
             self.decisions.clear();
@@ -139,6 +154,8 @@ impl Driver {
         (self.stops.owner, self.stops.spent, self.stops.unmetered) = (false, false, false);
         self.paused_state = None;
         self.continue_processes();
+        // The agent never had it. It precedes the next message.
+        self.introduction.extend(self.prompt.take());
         if let Some(turn) = self.turn.take() {
             let events = self.translator.end_turn("the turn was interrupted");
             self.emit(events).await?;
@@ -147,6 +164,12 @@ impl Driver {
             let waiting = waiting.and_then(|waiting| waiting.reply);
             for reply in waiting.into_iter().chain(self.messages.take_all().into_iter().map(|held| held.1)) {
                 reply.refuse(Refusal::turn_over(&id)).await?;
+            }
+        }
+        if !has_turn {
+            // Nor do messages that were to begin one.
+            for (message, waiting) in self.messages.take_all() {
+                refuse_interrupted(message, waiting).await?;
             }
         }
         reply.done().await?;

@@ -18,6 +18,7 @@ use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::kit::notices::notice;
+use crate::kit::start::{Restart, later_start};
 use crate::kit::turns::{DriverExit, turn_id};
 use crate::retry::Backoff;
 
@@ -117,6 +118,9 @@ impl Driver {
         if self.turn.is_some() || self.stops.any() {
             return Ok(());
         }
+        if let Some(prompt) = self.prompt.take() {
+            return self.begin_turn(prompt, None).await;
+        }
         while let Some(held) = self.messages.next() {
             if let Some((message, reply)) = refuse_late(held, None).await? {
                 let text = message.content.clone();
@@ -155,17 +159,19 @@ impl Driver {
         Ok(self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?)
     }
 
-    /// Gives the waiting turn to the agent. Starts the shim if it is not running.
+    /// Gives the waiting turn to the agent. Starts the shim if it is not running. If a stop ends the start, the turn keeps waiting.
     pub(super) async fn start_turn(&mut self) -> Result<(), DriverExit> {
-        if let Err(why) = self.ensure_running().await? {
-            return self.fail_turn("shim_failed", why).await;
+        match self.ensure_running().await? {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(why) => return self.fail_turn("shim_failed", why).await,
         }
         let Some(waiting) = self.turn.as_mut().and_then(|turn| turn.waiting.as_mut()) else { return Ok(()) };
         waiting.attempts += 1;
         let text = waiting.text.clone();
         let state = self.resumable().await?;
-        if state.is_none() && self.conversation.spawned {
-            self.lose_conversation().await?;
+        if state.is_none() && self.conversation.spawned && !self.lose_conversation().await? {
+            return Ok(());
         }
         let mut texts = self.introduction.clone();
         texts.push(text.clone());
@@ -230,8 +236,8 @@ impl Driver {
         Ok(state)
     }
 
-    /// The agent has no state to continue with. It is spawned again with a summary.
-    pub(super) async fn lose_conversation(&mut self) -> Result<(), DriverExit> {
+    /// The agent has no state to continue with. It is spawned again with a summary. Returns `false` if a stop has ended the start.
+    pub(super) async fn lose_conversation(&mut self) -> Result<bool, DriverExit> {
         let summary: &ConversationSummary = &self.conversation.summary;
         self.introduction.push(summary.to_text(&self.config.objective));
         self.conversation.spawned = false;
@@ -248,22 +254,24 @@ impl Driver {
         brief(session, &self.config, description, &launch.provider_config, &self.starter.own_tools)
     }
 
-    /// The inner error is a sentence for people.
-    pub(super) async fn ensure_running(&mut self) -> Result<Result<(), String>, DriverExit> {
+    /// Starts the shim if it is not running. Returns `false` if a pause or an interrupt has ended the start: the caller keeps its work for
+    /// the resume, or for the interrupt to end it. The inner error is a sentence for people.
+    pub(super) async fn ensure_running(&mut self) -> Result<Result<bool, String>, DriverExit> {
         if self.shim.is_some() {
-            return Ok(Ok(()));
+            return Ok(Ok(true));
         }
         let Self { starter, launch, conversation, commands, deferred_commands, .. } = self;
         let starting = starter.start(launch, conversation);
-        let started = crate::kit::deferral::while_commands_wait(commands, deferred_commands, starting).await;
-        match started.ok_or(DriverExit::Over)? {
-            Ok(shim) => {
+        match later_start(commands, deferred_commands, starting).await? {
+            Restart::Done(Ok(shim)) => {
                 self.health_due = Instant::now() + launch.limits.health;
                 (self.shim, self.failed_checks) = (Some(shim), 0);
                 self.publish_capabilities().await?;
-                Ok(Ok(()))
+                Ok(Ok(true))
             }
-            Err(why) => Ok(Err(why)),
+            Restart::Done(Err(why)) => Ok(Err(why)),
+            Restart::GivenUp => Ok(Ok(false)),
+            Restart::Over => Err(DriverExit::Over),
         }
     }
 

@@ -46,10 +46,20 @@ fn main() {
         rejected: 0,
         servers: String::new(),
     };
+    if fake.can("late") {
+        wait_at_the_gate();
+    }
     while let Some(message) = fake.read() {
         fake.take(&message);
     }
     exit(0);
+}
+
+/// Notes the process in the file `started`, and waits until the test opens the named pipe `gate`.
+fn wait_at_the_gate() {
+    let mut started = std::fs::OpenOptions::new().create(true).append(true).open("started").unwrap();
+    writeln!(started, "{}", std::process::id()).unwrap();
+    std::fs::read_to_string("gate").unwrap();
 }
 
 impl Fake {

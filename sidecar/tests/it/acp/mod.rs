@@ -9,6 +9,7 @@ mod opencode;
 mod owner;
 mod real;
 mod restart;
+mod start;
 
 use pilothouse_domain::CommandId;
 use pilothouse_wire::Command;

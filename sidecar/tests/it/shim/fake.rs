@@ -111,6 +111,11 @@ impl Fake {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 None
             }
+            Value::String(fault) if fault == "gate" => {
+                // Until the test opens the named pipe.
+                std::fs::read_to_string("gate").unwrap();
+                None
+            }
             Value::String(fault) if fault == "garbage" => Some("{\"not\": ".into_response()),
             Value::String(fault) if fault == "unhealthy" => {
                 Some(Json(json!({ "status": "unhealthy" })).into_response())

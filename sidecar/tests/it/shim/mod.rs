@@ -4,6 +4,7 @@ mod fake;
 mod faults;
 mod sdks;
 mod secrets;
+mod start;
 mod turns;
 
 use pilothouse_domain::CommandId;

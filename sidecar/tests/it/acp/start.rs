@@ -1,0 +1,165 @@
+//! Commands take effect while an agent starts. The agent is a fake that answers late or never: each of its processes waits until the
+//! test opens a gate.
+
+use nix::sys::stat::Mode;
+use pilothouse_domain::CommandId;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+
+use super::{Stage, fake, workspace};
+use crate::gateway::Gateway;
+use crate::sidecar::message;
+
+/// An agent that was started by `begin` and has answered nothing.
+async fn starting(can: &str, prompt: &str) -> (Stage, CommandId) {
+    let stage = Stage::empty().await;
+    let gate = workspace(&stage.folders).join("gate");
+    nix::unistd::mkfifo(&gate, Mode::from_bits_truncate(0o600)).unwrap();
+    let begin = stage.begin(fake(&format!("late,{can}")), false, Some(prompt), |_| {});
+    stage.started(1).await;
+    (stage, begin)
+}
+
+impl Stage {
+    /// Waits until this many processes have started. Returns the id of the last one.
+    async fn started(&self, count: usize) -> String {
+        let started = workspace(&self.folders).join("started");
+        let last = |_: &Gateway| {
+            let started = std::fs::read_to_string(&started).ok()?;
+            (started.lines().count() == count).then(|| started.lines().last().map(str::to_owned))?
+        };
+        self.gateway.until("a start of the agent", last).await
+    }
+
+    fn open_gate(&self) {
+        std::fs::write(workspace(&self.folders).join("gate"), "go\n").unwrap();
+    }
+
+    async fn is_confirmed(&self, command: Command) {
+        let id = self.gateway.send(command);
+        self.gateway.acknowledged(id, "done").await;
+    }
+
+    fn has(&self, short: &str) -> bool {
+        self.gateway.story().iter().any(|line| line.starts_with(short))
+    }
+
+    fn position(&self, short: &str) -> usize {
+        let story = self.gateway.story();
+        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
+    }
+
+    async fn is_gone(&self, process: &str) {
+        let stat = format!("/proc/{process}/stat");
+        let is_gone = |_: &Gateway| {
+            let runs = std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+            (!runs).then_some(())
+        };
+        self.gateway.until("the end of a process", is_gone).await;
+    }
+
+    /// Waits while an agent that does not hold would begin its work.
+    async fn time_passes(&self) {
+        let beats = self.gateway.heartbeats();
+        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
+        self.gateway.until("time passes", later).await;
+    }
+}
+
+#[tokio::test]
+async fn stop_ends_an_agent_that_never_answers() {
+    let (stage, begin) = starting("", "say hello").await;
+    let process = stage.started(1).await;
+    stage.is_confirmed(Command::Stop {}).await;
+    stage.is_gone(&process).await;
+    stage.gateway.acknowledged(begin, "no-agent").await;
+}
+
+#[tokio::test]
+async fn agent_paused_during_its_start_works_after_the_resume() {
+    let (stage, begin) = starting("", "say hello").await;
+    stage.is_confirmed(Command::Pause {}).await;
+    assert!(!stage.has("begin_ack done"), "the agent has not answered");
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.time_passes().await;
+    assert!(!stage.has("turn_started"), "{:#?}", stage.told());
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.position("resume_ack done") < stage.position("turn_started"));
+    assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text hello").count(), 1);
+}
+
+#[tokio::test]
+async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
+    let (stage, begin) = starting("", "say hello").await;
+    let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
+    stage.gateway.acknowledged(sent, "received").await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.acknowledged(sent, "interrupted").await;
+    assert!(!stage.has("begin_ack done"), "the agent has not answered");
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.time_passes().await;
+    assert!(!stage.has("turn_started"), "{:#?}", stage.told());
+    // The fake repeats what precedes a message.
+    stage.gateway.send(message("introduction", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.has("assistant_message text say hello"), "{:#?}", stage.told());
+    assert!(!stage.has("assistant_message text more"), "{:#?}", stage.told());
+}
+
+#[tokio::test]
+async fn message_during_the_start_arrives_once() {
+    let (stage, _) = starting("", "say hello").await;
+    let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
+    stage.gateway.acknowledged(sent, "received").await;
+    stage.open_gate();
+    stage.gateway.acknowledged(sent, "injected").await;
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    let told = stage.told();
+    for said in ["hello", "more"] {
+        let text = format!("assistant_message text {said}");
+        assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
+    }
+}
+
+/// An agent that has ended after its first turn, and starts again for a message.
+async fn starting_again() -> (Stage, CommandId) {
+    let (stage, _) = starting("load", "leave").await;
+    stage.open_gate();
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice agent_ended").await;
+    let sent = stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.started(2).await;
+    (stage, sent)
+}
+
+#[tokio::test]
+async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
+    let (stage, sent) = starting_again().await;
+    let process = stage.started(2).await;
+    stage.is_confirmed(Command::Pause {}).await;
+    stage.is_gone(&process).await;
+    assert!(!stage.has("message_ack injecting"), "{:#?}", stage.told());
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.started(3).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(sent, "injected").await;
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text again").count(), 1);
+}
+
+#[tokio::test]
+async fn interrupt_ends_a_later_start_and_refuses_its_message() {
+    let (stage, sent) = starting_again().await;
+    let process = stage.started(2).await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.is_gone(&process).await;
+    stage.gateway.acknowledged(sent, "interrupted").await;
+    stage.gateway.send(message("say something else", MessagePriority::Queued));
+    stage.started(3).await;
+    stage.open_gate();
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert!(stage.has("assistant_message text something else") && !stage.has("assistant_message text again"));
+}

@@ -1,0 +1,129 @@
+//! Commands take effect while a shim starts. The shim is a fake that gets healthy late or never: it waits until the test opens its gate.
+
+use nix::sys::stat::Mode;
+use pilothouse_domain::CommandId;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, begin, completed, said};
+use crate::gateway::Gateway;
+use crate::sidecar::message;
+
+/// A shim whose first start waits at the gate.
+async fn starting() -> (Stage, CommandId) {
+    let stage = with_gate(json!({ "start": "gate", "turn": [said("begun"), completed()] })).await;
+    stage.0.has_started(1).await;
+    stage
+}
+
+async fn with_gate(script: Value) -> (Stage, CommandId) {
+    let stage = Stage::empty().await;
+    nix::unistd::mkfifo(&stage.folders.work().join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
+    let mut begin = begin(&script, Some("do it"), false);
+    begin.config.adapter_options["startSeconds"] = 50.into();
+    let id = stage.begin(begin);
+    (stage, id)
+}
+
+impl Stage {
+    async fn has_started(&self, count: usize) {
+        let started = |_: &Gateway| (self.starts() == count).then_some(());
+        self.gateway.until("a start of the shim", started).await;
+    }
+
+    fn open_gate(&self) {
+        std::fs::write(self.folders.work().join("gate"), "go\n").unwrap();
+    }
+
+    async fn is_confirmed(&self, command: Command) {
+        let id = self.gateway.send(command);
+        self.gateway.acknowledged(id, "done").await;
+    }
+
+    fn has(&self, short: &str) -> bool {
+        self.gateway.story().iter().any(|line| line.starts_with(short))
+    }
+
+    fn position(&self, short: &str) -> usize {
+        let story = self.gateway.story();
+        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
+    }
+
+    /// Waits while an agent that does not hold would begin its work.
+    async fn time_passes(&self) {
+        let beats = self.gateway.heartbeats();
+        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
+        self.gateway.until("time passes", later).await;
+    }
+}
+
+#[tokio::test]
+async fn stop_ends_a_shim_that_never_gets_healthy() {
+    let (stage, begin) = starting().await;
+    stage.is_confirmed(Command::Stop {}).await;
+    stage.gateway.acknowledged(begin, "no-agent").await;
+}
+
+#[tokio::test]
+async fn shim_paused_during_its_start_works_after_the_resume() {
+    let (stage, begin) = starting().await;
+    stage.is_confirmed(Command::Pause {}).await;
+    assert!(!stage.has("begin_ack done"), "the shim is not healthy");
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.time_passes().await;
+    assert!(!stage.has("turn_started"), "{:#?}", stage.gateway.story());
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.position("resume_ack done") < stage.position("turn_started"));
+}
+
+#[tokio::test]
+async fn interrupt_during_the_start_of_a_shim_withdraws_its_prompt() {
+    let (stage, begin) = starting().await;
+    let sent = stage.gateway.send(message("more", MessagePriority::Queued));
+    stage.gateway.acknowledged(sent, "received").await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.acknowledged(sent, "interrupted").await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.time_passes().await;
+    assert!(!stage.has("turn_started"), "{:#?}", stage.gateway.story());
+    stage.gateway.send(message("go on", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+}
+
+/// A shim that was ended by an interrupt, and starts again for a message.
+async fn starting_again() -> (Stage, CommandId) {
+    let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
+    let (stage, _) = with_gate(script).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    let sent = stage.gateway.send(message("next", MessagePriority::Queued));
+    stage.has_started(2).await;
+    (stage, sent)
+}
+
+#[tokio::test]
+async fn pause_ends_a_later_start_of_a_shim_and_the_resume_repeats_it() {
+    let (stage, sent) = starting_again().await;
+    stage.is_confirmed(Command::Pause {}).await;
+    assert!(!stage.has("message_ack injected"), "{:#?}", stage.gateway.story());
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.has_started(3).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(sent, "injected").await;
+    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+}
+
+#[tokio::test]
+async fn interrupt_ends_a_later_start_of_a_shim_with_its_turn() {
+    let (stage, sent) = starting_again().await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.acknowledged(sent, "turn-over").await;
+    stage.gateway.send(message("another", MessagePriority::Queued));
+    stage.has_started(3).await;
+    stage.open_gate();
+    stage.gateway.sees("assistant_message text resumed at 7 with \"another\"").await;
+}
