@@ -60,7 +60,7 @@ pub(super) struct EndedToolCalls(VecDeque<EndedToolCall>);
 
 impl EndedToolCalls {
     /// Most ended tool calls that are kept, because each commit of the session stores them.
-    const MAX: usize = 32;
+    const MAX: usize = 8;
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
