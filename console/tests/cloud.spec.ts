@@ -39,7 +39,7 @@ test('in aws, a link with a token logs in until the page is reloaded', { tag: '@
   await expectAccessible(page)
   expect(new URL(page.url())).toMatchObject({ pathname: '/settings', hash: '' })
   const stored = await page.evaluate(() =>
-    JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state]),
+    JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href, history.state]),
   )
   expect(stored).not.toContain(cloud.token)
   expect(await page.context().cookies()).toEqual([])
