@@ -101,9 +101,10 @@ impl ServerProcess {
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .tempdir()
             .unwrap();
-        // The sidecar is a process without work, so that the figures cover only the control plane.
+        // The sidecar is a process without work, so that the figures cover only the control plane. It has no answer to questions.
         let sidecar = data.path().join("sidecar.sh");
-        std::fs::write(&sidecar, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        let script = "#!/bin/sh\ntest \"$1\" != confinement && exec sleep 600\n";
+        std::fs::write(&sidecar, script).unwrap();
         std::fs::set_permissions(&sidecar, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         LocalKeys::open_or_create(data.path()).unwrap();
         let begun = Instant::now();
