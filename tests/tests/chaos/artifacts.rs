@@ -78,8 +78,16 @@ impl Fleet {
                 for decision in api.all("/api/decisions?kind=crash_recovery").await {
                     recover(&api, &decision).await;
                 }
-                let said = session_of(&api, agent).await.said().await;
-                said.iter().any(|text| text == DONE).then_some(())
+                let session = session_of(&api, agent).await;
+                if session.said().await.iter().any(|text| text == DONE) {
+                    return Some(());
+                }
+                let view = session.view().await;
+                // A kill between two turns ends an agent that has nothing to recover. Like a person, say that it has not finished.
+                if view["status"] == "Idle" && view["hibernated"] == true {
+                    session.say("Go on.", "Queued").await;
+                }
+                None
             };
             session_of(&api, agent).await.until_within(PATIENCE, DONE, look).await;
         }
