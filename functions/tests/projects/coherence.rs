@@ -356,12 +356,15 @@ async fn snapshot_names_issues_of_readable_workstreams() {
     let artifacts = Artifacts::new().await;
     artifacts.report("src/api.ts", "one").await;
     artifacts.write("src/api.ts", "two").await;
+    let issue = artifacts.only_issue().await;
     let path =
         format!("/api/projects/{}/snapshot?agentId={}", artifacts.fixture.project, artifacts.fixture.agent);
     let (_, snapshot) = artifacts.fixture.send("GET", &path, Value::Null).await;
-    let issue = &snapshot["recentCoherenceIssues"][0];
-    assert_eq!(issue["affectedWorkstreams"], json!(["api"]), "{snapshot}");
-    assert_eq!(issue["title"], "contradiction with a workstream that you may not read");
+    let expected = json!([{
+        "id": issue["id"], "title": "contradiction with a workstream that you may not read",
+        "severity": "high", "category": "contradiction", "affectedWorkstreams": ["api"],
+    }]);
+    assert_eq!(snapshot["recentCoherenceIssues"], expected, "{snapshot}");
 }
 
 #[tokio::test]

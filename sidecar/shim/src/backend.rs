@@ -237,12 +237,32 @@ mod tests {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
+    /// How long a token is still valid.
+    fn life(expires_at: &Value) -> Duration {
+        let expires_at: pilothouse_domain::Timestamp = expires_at.as_str().unwrap().parse().unwrap();
+        expires_at.since(timestamp(SystemTime::now()).parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn bootstrap_has_the_fields_of_the_specification() {
+        let (_backend, bootstrap, _folder) = backend().await;
+        let fields = serde_json::to_value(&bootstrap).unwrap();
+        assert!(fields["backendUrl"].as_str().unwrap().starts_with("http://127.0.0.1:"));
+        assert_eq!(fields["backendToken"], bootstrap.backend_token.as_str());
+        assert!(life(&fields["tokenExpiresAt"]) <= TOKEN_LIFE);
+        assert!(life(&fields["tokenExpiresAt"]) > TOKEN_LIFE / 2);
+        assert_eq!(fields["agentId"], "a");
+        let endpoint = format!("{}/api/artifacts", bootstrap.backend_url);
+        assert_eq!(fields["artifactUploadEndpoint"], endpoint.as_str());
+    }
+
     #[tokio::test]
     async fn token_is_renewed_for_its_agent_only() {
         let (_backend, bootstrap, _folder) = backend().await;
         let (status, body) = renewed(&bootstrap, "a", &bootstrap.backend_token).await;
         let token = body["backendToken"].as_str().unwrap();
         assert_eq!(status, 200);
+        assert!(life(&body["tokenExpiresAt"]) > TOKEN_LIFE / 2, "{body}");
         assert_ne!(token, bootstrap.backend_token);
         assert_eq!(renewed(&bootstrap, "a", token).await.0, 200);
         assert_eq!(renewed(&bootstrap, "b", token).await.0, 403);
@@ -289,6 +309,10 @@ mod tests {
         };
         let (status, first) = send("one", "").await;
         assert_eq!((status, &first["version"], &first["sizeBytes"]), (200, &json!(1), &json!(3)));
+        assert!(
+            first["storedAt"].as_str().unwrap().parse::<pilothouse_domain::Timestamp>().is_ok(),
+            "{first}"
+        );
         assert_eq!(send("one", "").await.1["version"], json!(1), "a repetition");
         let second = send("two", "").await.1;
         assert_eq!(second["version"], json!(2));

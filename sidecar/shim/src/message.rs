@@ -228,10 +228,42 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_a_state_is_sent_with_the_resume() {
+        let state = json!({
+            "agentId": "a", "pluginName": "mine", "sessionId": "s",
+            "checkpoint": { "sdk": "mine", "position": 7 }, "briefSnapshot": { "agentId": "a" },
+            "conversationSummary": "Half of it is done.", "pendingDecisionIds": ["d1"], "lastSequence": 7,
+            "serializedAt": "2026-01-01T00:00:00Z", "serializedBy": "pause", "estimatedSizeBytes": 300,
+        });
+        let brief = json!({ "agentId": "a", "description": "Also the tests" });
+        let body = AgentState::try_from(state.clone()).unwrap().to_resume(&brief, None);
+        let mut expected = state;
+        expected["briefSnapshot"] = brief;
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn kill_has_the_fields_of_the_specification() {
+        let of = |request: KillRequest| serde_json::to_value(request).unwrap();
+        let graceful = KillRequest { grace: true, grace_timeout_ms: Some(10_000) };
+        assert_eq!(of(graceful), json!({ "grace": true, "graceTimeoutMs": 10_000 }));
+        let forced = KillRequest { grace: false, grace_timeout_ms: None };
+        assert_eq!(of(forced), json!({ "grace": false }));
+        let state = json!({ "sessionId": "s", "checkpoint": {} });
+        let response = json!({ "state": state, "artifactsExtracted": 2, "cleanShutdown": true });
+        let response: KillResponse = serde_json::from_value(response).unwrap();
+        let expected = KillResponse { state: Some(state), artifacts_extracted: 2, clean_shutdown: true };
+        assert_eq!(response, expected);
+        let least: KillResponse = serde_json::from_value(json!({ "cleanShutdown": false })).unwrap();
+        assert_eq!(least, KillResponse { state: None, artifacts_extracted: 0, clean_shutdown: false });
+    }
+
+    #[test]
     fn resolution_names_only_what_it_decides() {
         let of = |resolution: Resolution| serde_json::to_value(resolution).unwrap();
         let approved = json!({ "resolutionType": "approve", "rationale": "", "actionKind": "review" });
         assert_eq!(of(Resolution::approve()), approved);
+        assert_eq!(of(Resolution::reject("why"))["rationale"], json!("why"));
         assert_eq!(of(Resolution::always_approve())["alwaysApprove"], json!(true));
         assert_eq!(of(Resolution::modify(json!({ "a": 1 })))["modifiedArgs"], json!({ "a": 1 }));
         assert_eq!(of(Resolution::choose("b", "why"))["chosenOptionId"], json!("b"));

@@ -94,6 +94,7 @@ async fn requests_of_four_sessions_are_resolved_in_one_inbox() {
     let sessions: Vec<_> = listed.iter().map(|decision| decision["sessionId"].as_str().unwrap()).collect();
     assert_eq!(sessions, [&acting.id, &asking.id, &planning.id, &done.id]);
     assert_eq!((&listed[0]["toolName"], &listed[0]["severity"]), (&json!("Bash"), &json!("high")));
+    assert_eq!(listed[0]["input"], r#"{"command":"rm x"}"#);
     let page = api.get(&format!("{INBOX}?limit=1&counts=true&kind=plan")).await.expect(200).body;
     assert_eq!(page["counts"]["pending"], 4);
     assert_eq!(page["counts"]["byKind"]["tool_approval"], 1);

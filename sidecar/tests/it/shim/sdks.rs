@@ -212,6 +212,18 @@ async fn run_state_of_openai_survives_a_pause_and_the_process() {
     stage.gateway.acknowledged(pause, "done").await;
     let kept = kept_state(&stage);
     assert!(kept["checkpoint"]["runStateJson"].is_string(), "{kept}");
+    assert_eq!(kept["agentId"], stage.gateway.session.to_string());
+    assert_eq!(kept["briefSnapshot"]["agentId"], kept["agentId"]);
+    assert_eq!((&kept["pluginName"], &kept["checkpoint"]["sdk"]), (&json!("openai"), &json!("openai")));
+    assert_eq!(kept["pendingDecisionIds"].as_array().unwrap().len(), 1, "the second call waits: {kept}");
+    // The pause may overtake the checkpoint of the decision, which is kept after it then.
+    assert!(["pause", "checkpoint"].contains(&kept["serializedBy"].as_str().unwrap()), "{kept}");
+    for field in ["lastSequence", "estimatedSizeBytes"] {
+        assert!(kept[field].as_u64().unwrap() > 0, "{field}: {kept}");
+    }
+    for field in ["sessionId", "serializedAt"] {
+        assert!(!kept[field].as_str().unwrap().is_empty(), "{field}: {kept}");
+    }
     kill_python(stage.folders.root());
     stage.gateway.sees("notice agent_ended").await;
     let answer = stage.gateway.decide(&second, "Allow", None);

@@ -166,9 +166,13 @@ async fn control_plane_authorizes_a_call_in_a_project() {
         assert_eq!([&asked["toolCallId"], &asked["tool"]], [&json!("c1"), &json!("shell")]);
         assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
     }
+    let risk = json!({ "severity": "high", "blastRadius": "large", "confidence": 0.25 });
+    let mut risky = approval();
+    risky["emit"].as_object_mut().unwrap().extend(risk.as_object().unwrap().clone());
     let stage =
-        Stage::governed([Verdict::Ask], json!({ "turn": [approval(), { "hear": true }, completed()] })).await;
+        Stage::governed([Verdict::Ask], json!({ "turn": [risky, { "hear": true }, completed()] })).await;
     let asked = stage.gateway.asks_for_permission(1).await;
+    assert_eq!(stage.gateway.authorizations()[0]["reported"], risk);
     let id = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "ls" })));
     stage.gateway.acknowledged(id, "done").await;
     let heard = stage.event("assistant_message text").await["content"]["text"].to_string();
@@ -177,16 +181,20 @@ async fn control_plane_authorizes_a_call_in_a_project() {
 
 #[tokio::test]
 async fn owner_chooses_an_option_with_a_reason() {
-    let option = |id: &str, label: &str| json!({ "id": id, "label": label, "description": "d" });
-    let stage = Stage::playing(json!({ "turn": [
-        { "emit": { "type": "decision", "subtype": "option", "decisionId": "d1", "title": "Which?", "summary": "s",
-            "severity": "high", "confidence": 0.5, "blastRadius": "small", "options": [option("a", "Red"), option("b", "Blue")],
-            "recommendedOptionId": "b", "affectedArtifactIds": [], "requiresRationale": false } },
-        { "hear": true }, completed(),
-    ] }))
-    .await;
+    let option =
+        |id: &str, label: &str| json!({ "id": id, "label": label, "description": "d", "tradeoffs": "t" });
+    let proposal = json!({
+        "options": [option("a", "Red"), option("b", "Blue")], "recommendedOptionId": "b", "confidence": 0.5,
+        "severity": "high", "blastRadius": "small", "affectedArtifactIds": ["x"], "requiresRationale": true,
+    });
+    let mut decision = json!({ "type": "decision", "subtype": "option", "decisionId": "d1", "title": "Which?",
+        "summary": "s" });
+    decision.as_object_mut().unwrap().extend(proposal.as_object().unwrap().clone());
+    let stage =
+        Stage::playing(json!({ "turn": [{ "emit": decision }, { "hear": true }, completed()] })).await;
     let asked = stage.event("question_asked").await;
-    assert_eq!(asked["proposal"]["recommendedOptionId"], "b");
+    assert_eq!((&asked["requestId"], &asked["proposal"]), (&json!("d1"), &proposal));
+    assert_eq!(asked["questions"][0]["question"], "Which?\ns");
     let answers = vec![Answer { question: "Which?\ns".into(), answer: "Blue: calmer".into() }];
     let request_id = "d1".parse().unwrap();
     let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });

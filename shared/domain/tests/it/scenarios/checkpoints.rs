@@ -161,6 +161,19 @@ fn second_kill_shortens_the_grace_period_only() {
         .then_status(S::Cancelling);
 }
 
+/// S2's default is ten seconds.
+#[test]
+fn kill_without_a_grace_period_has_the_limit_of_a_stop() {
+    working()
+        .when(|s| s.kill(Grace::Unlimited))
+        .told_received()
+        .when(|s| s.clock_with_heartbeats(59))
+        .then_events(&[])
+        .then_status(S::Cancelling)
+        .when(|s| s.clock_with_heartbeats(1))
+        .then_event("RunStopOrdered");
+}
+
 #[test]
 fn kill_of_a_failed_session_does_not_end_its_retry() {
     let fails = |s: &mut Scenario| {

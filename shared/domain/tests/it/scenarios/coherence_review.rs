@@ -403,6 +403,11 @@ fn each_engine_has_thresholds_of_its_own() {
     }
     assert_eq!(embeddings(&ledger), Thresholds { promotion: 0.95, ..of_specification });
     assert_eq!(ledger.thresholds(LEXICAL, &config), promotion(0.54));
+    let mut ledger = ReviewLedger::default();
+    for minute in 0..300 {
+        ledger.learn(ComparisonEngine::Embeddings, false, &config, time(minute * MINUTE));
+    }
+    assert_eq!(embeddings(&ledger), Thresholds { promotion: 0.75, ..of_specification });
 }
 
 #[test]
