@@ -119,6 +119,13 @@ mod tests {
     }
 
     #[test]
+    fn limits_have_the_defaults_of_the_specification() {
+        let limits = read(&json!({ "command": "x" })).unwrap().limits;
+        assert_eq!((limits.start, limits.grace), (Duration::from_secs(30), Duration::from_secs(10)));
+        assert_eq!(limits.health, Duration::from_secs(30), "the third failed check is after 90 seconds");
+    }
+
+    #[test]
     fn variable_can_refer_to_one_of_the_sidecar() {
         let launch = read(&json!({ "command": "x", "env": { "KEY": "$OPENAI_API_KEY", "A": "b" } })).unwrap();
         assert_eq!((launch.environment["KEY"].as_str(), launch.environment["A"].as_str()), ("sk-1", "b"));
