@@ -72,17 +72,14 @@ async fn starting_agent_is_paused_before_the_server_shuts_down() {
     assert_eq!(session.view().await["status"], "Paused");
 }
 
-/// An agent that never answers confirms no pause. The server ends within its limit and reports it.
+/// An agent that ignores its pause confirms none. The server ends within its limit and reports it.
 #[tokio::test]
 async fn agent_without_a_confirmed_pause_is_reported_at_the_exit() {
     let mut server = pausing(20).await;
-    let body = json!({
-        "workingDirectory": server.work_folder(), "objective": "Do not answer", "budgetCapUsd": "5",
-        "adapter": "acp", "adapterOptions": { "command": "sleep", "args": ["600"] },
-    });
-    let session = Session::start(&server.api(), body).await;
-    let process = async || (server.sidecars().len() == 1).then_some(());
-    session.until_within(PATIENCE, "a sidecar", process).await;
+    let ignore = json!({ "ignore": { "command": "pause" } });
+    let turn = json!({ "turn": { "steps": [ignore, { "say": "Working." }, { "wait": 600_000 }] } });
+    let session = started(&server, &json!({ "steps": [turn] })).await;
+    session.until_said("Working.").await;
     terminated(&mut server).await;
     assert!(server.log().contains("an agent has not confirmed its pause"), "{}", server.log());
 }
