@@ -107,11 +107,13 @@ impl Place {
         let own = deployment.filter(|d| d.own_issuer.as_deref() != Some("false"));
         let issuer = globals.issuer.clone().or_else(|| own.and_then(|d| d.issuer.clone()));
         let audience = globals.audience.clone().or_else(|| deployment.and_then(|d| d.audience.clone()));
+        // The console sends tokens to the API of its own deployment, which may be another one than that of `--url`.
+        let console_url = deployment.filter(|d| d.api_url == url).and_then(|d| d.console_url.clone());
         Ok(Self {
             profile: Profile::Aws,
             url,
             ws_url: globals.ws_url.clone().or_else(|| deployment.map(|d| d.stream_url.clone())),
-            console_url: deployment.and_then(|d| d.console_url.clone()),
+            console_url,
             trust: issuer.map(|issuer| TokenSettings {
                 issuer,
                 audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()),
@@ -187,6 +189,18 @@ mod tests {
         let place = Place::of(&globals).unwrap();
         assert_eq!((place.url.as_str(), place.ws_url.as_deref()), ("https://a", Some("wss://b")));
         assert_eq!(place.trust, Some(TokenSettings { issuer: "https://c".into(), audience: "d".into() }));
+    }
+
+    #[test]
+    fn console_belongs_to_the_address_of_its_deployment() {
+        let (_dir, globals) = deployed(FILE);
+        let console_at = |url: &str| {
+            let globals = Globals { url: Some(url.to_owned()), ..globals.clone() };
+            Place::of(&globals).unwrap().console_url
+        };
+        let own = "http://127.0.0.1:4566/_aws/execute-api/abc/$default";
+        assert_eq!(console_at(own).as_deref(), Some("https://d1.cloudfront.net"));
+        assert_eq!(console_at("https://a"), None, "it would receive the token of another control plane");
     }
 
     #[test]
