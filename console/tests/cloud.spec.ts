@@ -69,6 +69,22 @@ test('in aws, a token that is not accepted logs nobody in', { tag: '@quick' }, a
   }
 })
 
+test('in aws, the page of a link stays after a refused token', { tag: '@quick' }, async ({ cloud, page }) => {
+  await page.goto(cloud.address('/login#token=a.b.c&to=/settings'))
+  await expect(page.getByRole('alert')).toBeVisible()
+  expect(page.url()).not.toContain('a.b.c')
+  await page.getByLabel('Token or link').fill(cloud.token)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await expect(page.getByText('You act as local')).toBeVisible()
+})
+
+test('in aws, a pasted link leads to its page', { tag: '@quick' }, async ({ cloud, page }) => {
+  await page.goto(cloud.address('/'))
+  await page.getByLabel('Token or link').fill(cloud.link('/settings'))
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await expect(page.getByText('You act as local')).toBeVisible()
+})
+
 test('in aws, the end of a token leads to the login', { tag: '@quick' }, async ({ cloud, cloudPage: page }) => {
   cloud.isRefusing = true
   await expect(page.getByLabel('Token or link')).toBeVisible()
@@ -89,6 +105,29 @@ test('in aws, the list of sessions is read again', async ({ server, cloudPage: p
   await page.getByRole('navigation').getByRole('link', { name: 'Sessions', exact: true }).click()
   await server.session('started elsewhere', [{ turn: { steps: [{ say: 'Hello' }] } }])
   await expect(page.getByRole('main').getByText('started elsewhere')).toBeVisible({ timeout: 45_000 })
+})
+
+test('in aws, a hidden page does not repeat reads that fail', async ({ cloudPage: page }) => {
+  await page.route(/\/api\/notifications\?/, (route) => route.fulfill({ status: 503 }))
+  const banner = page.getByText('The server has not sent a list since')
+  await expect(banner).toBeVisible({ timeout: 45_000 })
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
+    document.dispatchEvent(new Event('visibilitychange'))
+  })
+  // The reads go on as long as the banner is shown.
+  await expect(banner).toBeHidden()
+})
+
+test('in aws, a lost connection continues after the last message', { tag: '@quick' }, async ({ server, cloud, page }) => {
+  const id = await server.session('report', [{ turn: { steps: [{ say: 'Hello' }] } }])
+  const isSubscription = ({ sessionId }: { sessionId?: string }) => sessionId === id
+  const requests = () => cloud.subscriptions.map(({ request }) => request).filter(isSubscription)
+  await page.goto(cloud.link(`/sessions/${id}`))
+  await expect.poll(() => requests().length).toBe(1)
+  cloud.send(isSubscription, { cursor: 'j1.1', type: 'queue', data: { event: 'MessageEnqueuedEvent' } })
+  await cloud.disconnect(isSubscription)
+  await expect.poll(() => requests().at(-1)?.after).toBe('j1.1')
 })
 
 test('in aws, a session is followed by a subscription', { tag: '@quick' }, async ({ server, cloud, page }) => {

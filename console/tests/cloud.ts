@@ -66,6 +66,12 @@ export class Cloud {
     }
   }
 
+  /** Closes each connection that follows something, as API Gateway does after two hours. */
+  async disconnect(isFollowing: (request: Subscription['request']) => boolean): Promise<void> {
+    const closed = this.subscriptions.filter(({ request }) => isFollowing(request))
+    await Promise.all(closed.map(({ socket }) => socket.close({ code: 1001, reason: 'Going away' })))
+  }
+
   private connect(socket: WebSocketRoute): void {
     const { pathname, searchParams } = new URL(socket.url())
     if (pathname !== '/live' || searchParams.get('token') !== this.token) this.unexpected.push(socket.url())

@@ -20,9 +20,9 @@ async function logIn(token: string): Promise<void> {
   }
 }
 
-/** The part of the address that the browser does not send. */
-function fragment(): URLSearchParams {
-  return new URLSearchParams(location.hash.slice(1))
+/** The parameters of a link. They are in its fragment, which browsers do not send. */
+function parametersOf(link: string): URLSearchParams {
+  return new URLSearchParams(link.slice(link.indexOf('#') + 1))
 }
 
 /** Logs in to a deployment in AWS, with a token that the person pastes or that is in the fragment of a link. */
@@ -38,12 +38,13 @@ export function TokenLoginScreen() {
   const { mutate } = login
   useEffect(() => {
     const takeToken = () => {
-      const given = fragment()
+      const given = parametersOf(location.hash)
       const token = given.get('token')
       if (token === null) return
-      // The token must not stay in the address.
-      history.replaceState(null, '', '/login')
-      mutate({ token, to: pageOf(given.get('to')) })
+      const to = pageOf(given.get('to'))
+      // The token must not stay in the address. The page stays, for another token if this one is not accepted.
+      history.replaceState(null, '', `/login#to=${to}`)
+      mutate({ token, to })
     }
     takeToken()
     // Opening a second link in the same tab changes only the fragment.
@@ -60,8 +61,11 @@ export function TokenLoginScreen() {
           onSubmit={(event) => {
             event.preventDefault()
             if (login.isPending) return
+            const pasted = text.trim()
             // A whole link is accepted, too.
-            mutate({ token: text.trim().replace(/^.*[#&]token=([^&]*).*$/, '$1'), to: pageOf(fragment().get('to')) })
+            const given = parametersOf(pasted)
+            const to = given.get('to') ?? parametersOf(location.hash).get('to')
+            mutate({ token: given.get('token') ?? pasted, to: pageOf(to) })
           }}
         >
           <h1>Pilothouse</h1>
@@ -76,6 +80,8 @@ export function TokenLoginScreen() {
               className={s.input}
               value={text}
               autoComplete="off"
+              // Some browsers send texts to a server to check their spelling.
+              spellCheck={false}
               onChange={(event) => {
                 setText(event.target.value)
               }}

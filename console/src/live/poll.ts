@@ -7,6 +7,10 @@ const LONGEST_WAIT = 30_000
 /** The wait after a change by this page, or after the page was shown again. */
 const SOON = 500
 
+function isHidden(): boolean {
+  return document.visibilityState === 'hidden'
+}
+
 /**
  * Follows a list that no stream reports, by reading it again and again while the page is visible. `read` reports whether it has found
  * a change.
@@ -17,13 +21,14 @@ export function poll(name: string, read: () => Promise<boolean>): () => void {
   let wait = SHORTEST_WAIT
   let timer: ReturnType<typeof setTimeout> | undefined
   const readNow = async (): Promise<void> => {
-    if (isReading || document.visibilityState === 'hidden') return
+    if (isReading || isHidden()) return
     isReading = true
     wait = Math.min(wait * 2, LONGEST_WAIT)
     const readOnce = async () => {
       if (await read()) wait = SHORTEST_WAIT
     }
-    await readUntilDone(name, readOnce, () => isClosed)
+    // A read that fails is not repeated while nobody sees the page. The next one follows when it is shown again.
+    await readUntilDone(name, readOnce, () => isClosed || isHidden())
     isReading = false
     if (!isClosed) readAfter(wait)
   }
