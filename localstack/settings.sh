@@ -58,7 +58,7 @@ stale() {
 # features of their dependencies, and are used all the same: cargo would compile most dependencies a second time.
 build_programs() {
     if stale pilothouse cli functions shared || stale pilothouse-sidecar sidecar shared || stale bootstrap functions shared ||
-        stale pilothouse-infra infra/src infra/console functions shared; then
+        stale pilothouse-infra infra/src infra/console console/embed console/public console/src functions shared; then
         echo "· building the programs"
         (cd "$root" && cargo build --quiet --locked \
             --package pilothouse-cli --package pilothouse-sidecar --package pilothouse-bootstrap --package pilothouse-infra)

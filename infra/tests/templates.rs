@@ -583,19 +583,23 @@ fn distribution_forwards_what_the_console_requests() {
     assert!(bucket["OriginAccessControlId"].is_object());
 
     let behaviors = distribution["CacheBehaviors"].as_array().unwrap();
-    let host_of = |path: &str| {
+    let behavior_of = |path: &str| {
         let matches = |pattern: &str| match pattern.strip_suffix('*') {
             Some(beginning) => path.starts_with(beginning),
             None => path == pattern,
         };
-        let behavior = behaviors.iter().find(|it| matches(it["PathPattern"].as_str().unwrap()));
-        let origin = origin(behavior.unwrap_or(files)["TargetOriginId"].as_str().unwrap());
+        behaviors.iter().find(|it| matches(it["PathPattern"].as_str().unwrap())).unwrap_or(files)
+    };
+    let host_of = |path: &str| {
+        let origin = origin(behavior_of(path)["TargetOriginId"].as_str().unwrap());
         origin["DomainName"]["Fn::Sub"].as_str().unwrap_or_default().to_owned()
     };
-    for function in deployed() {
-        let Some(route) = function.route.filter(|route| route.by_token) else { continue };
-        let (_, path) = route.key.split_once(' ').unwrap();
+    let routes = deployed().into_iter().filter_map(|function| function.route);
+    let by_token = routes.filter(|route| route.by_token).map(|route| route.key);
+    for route in by_token.chain(["GET /openapi.json".to_owned()]) {
+        let (method, path) = route.split_once(' ').unwrap();
         assert!(host_of(path).starts_with("${ApiId}.execute-api."), "{path}");
+        assert!(strings(&behavior_of(path)["AllowedMethods"]).iter().any(|it| it == method), "{route}");
     }
     let stages = of_kind("AWS::ApiGatewayV2::Stage");
     let (_, stage) = stages.iter().find(|(_, stage)| stage["ApiId"]["Ref"] == "StreamApi").unwrap();
